@@ -1,0 +1,63 @@
+"""Random numbers as a pure function of where they are used.
+
+``uniform("crop", seed, epoch, samples, repeats, num=2)`` gives the same numbers in any order, on any
+device, in any number of processes and with any version of torch: every number is a hash of its key.
+Hence nothing has to be stored to resume, and a process can recompute what another one drew.
+
+The hash chains the finaliser of splitmix64 (Steele, Lea & Flood 2014) over the parts of the key.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import torch
+from torch import Tensor
+
+Key = str | int | Tensor
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as int64
+_FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
+_SECOND = -7723592293110705685  # 0x94D049BB133111EB
+
+
+def _shifted(x: Tensor, by: int) -> Tensor:
+    """Logical right shift of int64."""
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    x = (x ^ _shifted(x, 30)) * _FIRST
+    x = (x ^ _shifted(x, 27)) * _SECOND
+    return x ^ _shifted(x, 31)
+
+
+def bits(*key: Key, num: int) -> Tensor:
+    """Hashed int64 of shape [*key shape, num]; tensors in the key broadcast against each other."""
+    tensors = [part for part in key if isinstance(part, Tensor)]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    state = torch.zeros((), dtype=torch.int64, device=device)
+    for part in key:
+        number = zlib.crc32(part.encode()) if isinstance(part, str) else part
+        state = _mixed(state + _GOLDEN + number)
+    counter = torch.arange(1, num + 1, device=device)
+    return _mixed(state[..., None] + counter * _GOLDEN)
+
+
+def uniform(*key: Key, num: int) -> Tensor:
+    """Uniform float64 in [0, 1) of shape [*key shape, num].
+
+    >>> bool((uniform("demo", 0, num=3) == uniform("demo", 0, num=5)[:3]).all())
+    True
+    """
+    return _shifted(bits(*key, num=num), 11).double() * 2.0**-53
+
+
+def integers(*key: Key, num: int, high: int) -> Tensor:
+    """Whole numbers 0 <= x < high, int64 of shape [*key shape, num]."""
+    return (uniform(*key, num=num) * high).long()
+
+
+def permutation(*key: str | int, length: int) -> Tensor:
+    """A random order of 0..length-1, int64."""
+    return torch.argsort(bits(*key, num=length), stable=True)

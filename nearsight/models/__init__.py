@@ -1,0 +1,1 @@
+"""Vision Transformers and the grid their patches sit on."""

@@ -1,0 +1,84 @@
+"""The patch grid: the only place that knows rows x cols.
+
+A patch i sits at (row, col) = (i // cols, i % cols); distances are Euclidean between patch centres.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Unit = Literal["diagonal", "patches"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of ``rows x cols`` patches.
+
+    >>> Grid(8, 8).num_patches
+    64
+    >>> round(Grid(8, 8).uniform_distance(), 4)
+    0.4178
+    """
+
+    rows: int
+    cols: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.cols < 1:
+            raise ValueError(f"expected a grid of at least 1 x 1 patches, got {self}")
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.cols}"
+
+    @classmethod
+    def of_image(cls, height: int, width: int, patch_size: int) -> Grid:
+        """The grid of an image cut into square patches; the patch must divide both sides."""
+        if height % patch_size or width % patch_size:
+            raise ValueError(
+                f"expected an image size divisible by the patch size {patch_size}, "
+                f"got {height}x{width}"
+            )
+        return cls(height // patch_size, width // patch_size)
+
+    @property
+    def num_patches(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def diagonal(self) -> float:
+        """Distance between opposite corners in patches; 1 for a single patch."""
+        return math.hypot(self.rows - 1, self.cols - 1) or 1.0
+
+    def coordinates(self) -> Tensor:
+        """Row and column of every patch, float64 [patch, 2]."""
+        import torch
+
+        rows = torch.arange(self.rows, dtype=torch.float64)
+        cols = torch.arange(self.cols, dtype=torch.float64)
+        return torch.cartesian_prod(rows, cols).reshape(self.num_patches, 2)
+
+    def distances(self, unit: Unit = "diagonal") -> Tensor:
+        """Distance of every pair of patches, float64 [query, key]."""
+        points = self.coordinates()
+        offsets = points[:, None, :] - points[None, :, :]  # [query, key, axis]
+        distances = offsets.square().sum(-1).sqrt()
+        if unit == "patches":
+            return distances
+        if unit == "diagonal":
+            return distances / self.diagonal
+        raise ValueError(f"expected unit 'diagonal' or 'patches', got {unit!r}")
+
+    def uniform_distance(self, unit: Unit = "diagonal") -> float:
+        """Mean distance of uniform attention: the null line 'uniform'."""
+        return float(self.distances(unit).mean())
+
+    def box_distance(self, unit: Unit = "diagonal") -> float:
+        """Mean distance of attention spread evenly over the 3x3 box around a patch (cut at the edge)."""
+        near = self.distances("patches") < 1.5
+        distances = self.distances(unit)
+        return float(((distances * near).sum(-1) / near.sum(-1)).mean())

@@ -1,0 +1,37 @@
+"""The one place that makes torchvision importable next to a CPU build of torch.
+
+PyPI's torchvision is built for CUDA; next to CPU torch its ``_C`` library does not load and
+``import torchvision`` (hence timm and torchmetrics) dies with "operator torchvision::nms does not exist".
+Declaring the two operators it registers fakes for is enough; where the library loads, nothing is done.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def declare_missing_ops() -> None:
+    """Call before the first import of torchvision, timm or torchmetrics. Harmless when repeated."""
+    spec = importlib.util.find_spec("torchvision")
+    if "torchvision" in sys.modules or spec is None or not spec.submodule_search_locations:
+        return
+    import torch
+
+    for folder in spec.submodule_search_locations:
+        for library in (*Path(folder).glob("_C*.so"), *Path(folder).glob("_C*.pyd")):
+            try:
+                torch.ops.load_library(str(library))
+            except OSError:
+                continue
+            return
+    fragment = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        fragment.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared.append(fragment)
+
+
+_declared: list[object] = []  # a fragment's operators live as long as the fragment

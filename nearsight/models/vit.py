@@ -1,0 +1,129 @@
+"""The compact Vision Transformer of the protocol paper.
+
+Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, final LayerNorm, linear head on
+[CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers, 8 heads".
+Weight names are timm's, so that the two load each other's weights.
+We differ in one option: any number of register tokens (Darcet et al. 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.models.attention import SelfAttention
+from nearsight.models.grid import Grid
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a name in SIZES stands for."""
+
+    depth: int
+    width: int
+    num_heads: int
+    mlp_width: int
+
+
+SIZES = {
+    "compact_vit": Size(depth=8, width=192, num_heads=8, mlp_width=384),  # the paper's
+    "nano_vit": Size(depth=4, width=96, num_heads=4, mlp_width=192),  # the demo's; heads as wide
+    "mu_vit": Size(depth=2, width=22, num_heads=2, mlp_width=46),  # for tests
+}
+
+
+class PatchEmbed(nn.Module):
+    """Images to patches: a convolution whose kernel is its stride."""
+
+    def __init__(self, patch_size: int, width: int) -> None:
+        super().__init__()
+        self.proj = nn.Conv2d(3, width, patch_size, patch_size)
+
+    def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Float[Tensor, "batch patch width"]:
+        return self.proj(images).flatten(2).transpose(1, 2)
+
+
+class Mlp(nn.Module):
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, hidden)
+        self.fc2 = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(size.width)
+        self.attn = SelfAttention(size.width, size.num_heads)
+        self.norm2 = nn.LayerNorm(size.width)
+        self.mlp = Mlp(size.width, size.mlp_width)
+
+    def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class VisionTransformer(nn.Module):
+    """A plain ViT over a fixed grid; ``grid`` and ``num_prefix`` say where its tokens sit."""
+
+    def __init__(
+        self,
+        size: Size,
+        num_classes: int,
+        image_size: tuple[int, int],
+        patch_size: int,
+        num_registers: int = 0,
+    ) -> None:
+        super().__init__()
+        self.grid = Grid.of_image(*image_size, patch_size)
+        self.image_size = image_size
+        self.num_prefix = 1 + num_registers
+        self.patch_embed = PatchEmbed(patch_size, size.width)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, size.width))
+        self.reg_token = (
+            nn.Parameter(torch.zeros(1, num_registers, size.width)) if num_registers else None
+        )
+        num_tokens = self.num_prefix + self.grid.num_patches
+        self.pos_embed = nn.Parameter(torch.zeros(1, num_tokens, size.width))
+        self.blocks = nn.ModuleList(Block(size) for _ in range(size.depth))
+        self.norm = nn.LayerNorm(size.width)
+        self.head = nn.Linear(size.width, num_classes)
+        self.apply(_initialise)
+        for token in (self.cls_token, self.reg_token, self.pos_embed):
+            if token is not None:
+                nn.init.trunc_normal_(token, std=0.02)
+
+    def forward_features(
+        self, images: Float[Tensor, "batch 3 h w"]
+    ) -> Float[Tensor, "batch token width"]:
+        """All tokens after the final norm, prefix tokens first."""
+        if images.shape[-2:] != self.image_size:
+            raise ValueError(
+                f"expected images of {self.image_size[0]}x{self.image_size[1]} pixels, "
+                f"got {images.shape[-2]}x{images.shape[-1]}"
+            )
+        patches = self.patch_embed(images)  # [batch, patch, width]
+        prefix = [self.cls_token] if self.reg_token is None else [self.cls_token, self.reg_token]
+        tokens = [token.expand(len(patches), -1, -1) for token in prefix]
+        x = torch.cat([*tokens, patches], dim=1) + self.pos_embed  # [batch, token, width]
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+    def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Float[Tensor, "batch cls"]:
+        return self.head(self.forward_features(images)[:, 0])
+
+
+def _initialise(module: nn.Module) -> None:
+    """Truncated normal 0.02 and zero bias for every linear map (and the patch convolution)."""
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

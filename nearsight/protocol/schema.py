@@ -1,0 +1,142 @@
+"""Protocol: everything that decides the numbers of a run, except its seed.
+
+Frozen and validated; ``dataclasses.replace`` makes a variant and validates it again.
+A part that is ``None`` is switched off.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Amount = Annotated[float, Field(ge=0)]
+
+_part = pydantic_dataclass(
+    frozen=True, kw_only=True, config=ConfigDict(extra="forbid", allow_inf_nan=False)
+)
+
+
+@_part
+class DataSettings:
+    """Which images, and how the official training set is split into train and validation."""
+
+    name: str = "cifar100"
+    image_size: PositiveInt | None = None  # pixels; image folders are resized to it once
+    validation_fraction: Fraction = 0.2
+    split_seed: int = 0
+    skip_corrupt: bool = False
+
+
+@_part
+class ModelSettings:
+    """Which model; None lets the data set and the model decide."""
+
+    name: str = "compact_vit"
+    image_size: PositiveInt | None = None  # pixels of the model's input
+    patch_size: PositiveInt | None = None
+    num_registers: NonNegativeInt = 0
+    weights: str | None = None  # a safetensors file to start from
+    weights_hash: str | None = None  # recorded by the run: which bytes they were
+
+
+@_part
+class Optimizer:
+    """AdamW."""
+
+    lr: PositiveFloat = 3e-4
+    weight_decay: Amount = 0.05
+    betas: tuple[Probability, Probability] = (0.9, 0.999)
+    eps: PositiveFloat = 1e-8
+    clip_norm: PositiveFloat | None = None
+
+
+@_part
+class AutoAugment:
+    """The learned policy of Cubuk et al. 2019 for CIFAR-10: 25 sub-policies of two operations."""
+
+    policy: Literal["cifar10"] = "cifar10"
+
+
+@_part
+class RandAugment:
+    """``num_ops`` operations of equal ``magnitude`` (Cubuk et al. 2020), of 0..10."""
+
+    num_ops: PositiveInt = 2
+    magnitude: Annotated[float, Field(ge=0, le=10)] = 9.0
+    magnitude_std: Amount = 0.5
+
+
+@_part
+class ColorJitter:
+    """Factors drawn from 1 - x .. 1 + x; hue from -x .. x of the colour circle; random order."""
+
+    brightness: Amount = 0.4
+    contrast: Amount = 0.4
+    saturation: Amount = 0.4
+    hue: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+
+
+@_part
+class RandomErasing:
+    """A rectangle of random pixels (Zhong et al. 2020)."""
+
+    probability: Probability = 0.25
+    min_area: Probability = 0.02
+    max_area: Probability = 1 / 3
+    min_aspect: PositiveFloat = 0.3  # and at most its inverse
+
+
+@_part
+class CutMix:
+    """Paste a rectangle of a partner (Yun et al. 2019); the ratio is drawn from Beta(alpha, alpha)."""
+
+    probability: Probability = 0.5
+    alpha: PositiveFloat = 1.0
+    mix_labels: bool = True
+
+
+@_part
+class Mixup:
+    """Blend with a partner (Zhang et al. 2018); the ratio is drawn from Beta(alpha, alpha)."""
+
+    probability: Probability = 0.5
+    alpha: PositiveFloat = 0.8
+
+
+@_part
+class CutOut:
+    """A square of ``size`` pixels (cut at the edge) is set to the mean colour (DeVries & Taylor 2017)."""
+
+    probability: Probability = 1.0
+    size: PositiveInt = 16
+
+
+@_part
+class Protocol:
+    """A training protocol. Presets are in presets.py; values there marked assumed are ours."""
+
+    name: str
+    data: DataSettings = DataSettings()
+    model: ModelSettings = ModelSettings()
+    epochs: PositiveInt
+    patience: PositiveInt | None  # epochs without a better validation accuracy; None: never stop
+    warmup_epochs: Amount
+    batch_size: PositiveInt
+    optimizer: Optimizer = Optimizer()
+    crop_padding: NonNegativeInt = 4
+    flip: bool = True
+    autoaugment: AutoAugment | None = None
+    randaugment: RandAugment | None = None
+    colorjitter: ColorJitter | None = None
+    random_erasing: RandomErasing | None = None
+    cutmix: CutMix | None = None
+    mixup: Mixup | None = None
+    cutout: CutOut | None = None
+    repeats: PositiveInt = 1  # times a sample is augmented anew within one epoch's order
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    ema_decay: Fraction | None = None
+    precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
