@@ -27,9 +27,7 @@ def attention_weights(
 def attend(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
     """Attention-weighted values [batch, head, query, width]."""
     if has_torch_function((queries, keys, values)):
-        return handle_torch_function(
-            attend, (queries, keys, values), queries, keys, values, scale
-        )
+        return handle_torch_function(attend, (queries, keys, values), queries, keys, values, scale)
     return F.scaled_dot_product_attention(queries, keys, values, scale=scale)
 
 

@@ -35,6 +35,8 @@ SIZES = {
     "mu_vit": Size(depth=2, width=22, num_heads=2, mlp_width=46),  # for tests
 }
 
+NORM_EPS = 1e-6  # timm's, so that logits agree; torch's default is 1e-5
+
 
 class PatchEmbed(nn.Module):
     """Images to patches: a convolution whose kernel is its stride."""
@@ -60,9 +62,9 @@ class Mlp(nn.Module):
 class Block(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(size.width)
+        self.norm1 = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.attn = SelfAttention(size.width, size.num_heads)
-        self.norm2 = nn.LayerNorm(size.width)
+        self.norm2 = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.mlp = Mlp(size.width, size.mlp_width)
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
@@ -93,7 +95,7 @@ class VisionTransformer(nn.Module):
         num_tokens = self.num_prefix + self.grid.num_patches
         self.pos_embed = nn.Parameter(torch.zeros(1, num_tokens, size.width))
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.depth))
-        self.norm = nn.LayerNorm(size.width)
+        self.norm = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.head = nn.Linear(size.width, num_classes)
         self.apply(_initialise)
         for token in (self.cls_token, self.reg_token, self.pos_embed):
