@@ -40,7 +40,6 @@ class ModelSettings:
     patch_size: PositiveInt | None = None
     num_registers: NonNegativeInt = 0
     weights: str | None = None  # a safetensors file to start from
-    weights_hash: str | None = None  # recorded by the run: which bytes they were
 
 
 @_part

@@ -1,0 +1,130 @@
+"""Protocols as text: ``--set optimizer.lr=3e-4`` and YAML files, validated against the schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from nearsight.protocol.presets import PRESETS, assumed_values, preset
+from nearsight.protocol.schema import Protocol
+
+
+def protocol_from(settings: dict[str, Any]) -> Protocol:
+    """A protocol from plain values; ValueError names the first wrong one in one sentence."""
+    try:
+        return TypeAdapter(Protocol).validate_python(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        what = first["msg"][0].lower() + first["msg"][1:]
+        raise ValueError(f"setting {path}: {what}, got {first['input']!r}") from None
+
+
+def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
+    """The protocol with every ``path=value`` applied; values are YAML, typed by the schema.
+
+    >>> override(preset("modern"), ["optimizer.lr=1e-3", "cutmix=null"]).optimizer.lr
+    0.001
+    """
+    settings = asdict(protocol)
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"expected KEY=VALUE, got {assignment!r}")
+        *parents, last = path.strip().split(".")
+        part = settings
+        for depth, key in enumerate([*parents, last]):
+            if key not in part:
+                raise ValueError(_unknown(path))
+            if depth < len(parents):
+                part = _part(part[key], ".".join(parents[: depth + 1]), path)
+        part[last] = _parsed(text, path)
+    return protocol_from(settings)
+
+
+def _part(value: Any, name: str, path: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    if value is None:
+        raise ValueError(
+            f"{name} is off in this protocol, so {path} cannot be set; "
+            f"switch it on with --set {name}={{}} or take a preset that has it"
+        )
+    raise ValueError(_unknown(path))
+
+
+def _parsed(text: str, path: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"setting {path}: expected a plain value, got {text!r}") from None
+
+
+def _unknown(path: str) -> str:
+    close = difflib.get_close_matches(path, _paths(), n=1, cutoff=0.4)
+    hint = f"; the nearest is {close[0]}" if close else ""
+    return f"unknown setting {path!r}{hint} (nearsight protocols NAME lists all)"
+
+
+def _paths() -> list[str]:
+    """Every dotted path the schema knows, parts that are off included."""
+    paths = []
+    for name, annotation in get_type_hints(Protocol).items():
+        paths.append(name)
+        for kind in (annotation, *get_args(annotation)):
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                paths += [f"{name}.{field.name}" for field in dataclasses.fields(kind)]
+    return paths
+
+
+def read_protocol(name_or_file: str, data: str) -> Protocol:
+    """A preset by name, or a YAML file as ``nearsight protocols NAME`` prints it."""
+    if name_or_file in PRESETS or not name_or_file.endswith((".yaml", ".yml")):
+        return preset(name_or_file, data)
+    path = Path(name_or_file)
+    if not path.is_file():
+        raise ValueError(f"expected a preset or a YAML file, found no file {path}")
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"expected {path} to hold the settings of a protocol, got {settings!r}")
+    return protocol_from(settings)
+
+
+def protocol_yaml(protocol: Protocol) -> str:
+    """The protocol as YAML, a line per setting, our assumptions marked."""
+    assumed = assumed_values(protocol)
+    settings = {key: _plain(value) for key, value in asdict(protocol).items()}
+    lines, parents = [], []
+    for line in yaml.safe_dump(settings, sort_keys=False).splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        parents = [*parents[:depth], line.strip().split(":")[0]]
+        lines.append(f"{line}  # assumed" if ".".join(parents) in assumed else line)
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def fitted_warmup(protocol: Protocol) -> tuple[Protocol, str | None]:
+    """A warm-up of more than half the epochs becomes a tenth of them; the note says so."""
+    if protocol.epochs >= 2 * protocol.warmup_epochs:
+        return protocol, None
+    warmup = protocol.epochs / 10
+    note = (
+        f"warm-up shortened from {protocol.warmup_epochs:g} to {warmup:g} epochs, "
+        f"a tenth of the {protocol.epochs} epochs"
+    )
+    return replace(protocol, warmup_epochs=warmup), note

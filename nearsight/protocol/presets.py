@@ -1,0 +1,108 @@
+"""The eight protocols of the paper, with each data set's values.
+
+Question: which part of the Modern protocol makes early attention local?
+Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x`` takes one
+part away, ``baseline+x`` adds one. On Tiny-ImageNet ColorJitter stands for AutoAugment.
+What the paper does not say is listed in ASSUMED, with the value we took.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict, replace
+from typing import Any
+
+from nearsight.protocol.schema import (
+    AutoAugment,
+    ColorJitter,
+    CutMix,
+    DataSettings,
+    Optimizer,
+    Protocol,
+)
+
+ASSUMED = (
+    "optimizer.lr",
+    "optimizer.weight_decay",
+    "crop_padding",
+    "cutmix.probability",
+    "cutmix.alpha",
+    "label_smoothing",
+    "colorjitter.brightness",
+    "colorjitter.contrast",
+    "colorjitter.saturation",
+    "colorjitter.hue",
+)
+ASSUMED_SCHEDULE = ("epochs", "patience", "warmup_epochs", "batch_size")  # sets not in the paper
+
+PARTS = ("autoaugment", "cutmix", "labelsmoothing")
+PRESETS = {
+    "baseline": frozenset[str](),
+    "modern": frozenset(PARTS),
+    **{f"modern-{part}": frozenset(PARTS) - {part} for part in PARTS},
+    **{f"baseline+{part}": frozenset({part}) for part in PARTS},
+}
+
+_SCHEDULES: dict[str, dict[str, Any]] = {
+    "cifar10": {"epochs": 600, "patience": 20, "warmup_epochs": 5, "batch_size": 128},
+    "cifar100": {"epochs": 600, "patience": 20, "warmup_epochs": 5, "batch_size": 128},
+    "tiny-imagenet": {"epochs": 400, "patience": 30, "warmup_epochs": 10, "batch_size": 64},
+}
+_OTHER_SCHEDULE = {"epochs": 30, "patience": 10, "warmup_epochs": 2, "batch_size": 128}
+_LEARNING_RATES = {"cifar10": 3e-4, "cifar100": 3e-4, "tiny-imagenet": 1e-4}
+_OTHER_LEARNING_RATE = 1e-3
+
+
+def preset(name: str, data: str = "cifar100") -> Protocol:
+    """The protocol of that name with the values of that data set.
+
+    >>> preset("modern-cutmix").cutmix is None
+    True
+    >>> preset("modern", "tiny-imagenet").colorjitter.hue
+    0.1
+    """
+    jitter = data == "tiny-imagenet"
+    parts = PRESETS.get(name.replace("colorjitter", "autoaugment") if jitter else name)
+    if parts is None:
+        close = difflib.get_close_matches(name, PRESETS, n=2)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(f"expected a preset of {', '.join(PRESETS)}, got {name!r}{hint}")
+    protocol = Protocol(
+        name=name.replace("autoaugment", "colorjitter") if jitter else name,
+        data=DataSettings(name=data),
+        optimizer=Optimizer(lr=_LEARNING_RATES.get(data, _OTHER_LEARNING_RATE)),
+        **_SCHEDULES.get(data, _OTHER_SCHEDULE),
+    )
+    if "autoaugment" in parts and jitter:
+        protocol = replace(protocol, colorjitter=ColorJitter())
+    if "autoaugment" in parts and not jitter:
+        protocol = replace(protocol, autoaugment=AutoAugment())
+    if "cutmix" in parts:
+        protocol = replace(protocol, cutmix=CutMix())
+    if "labelsmoothing" in parts:
+        protocol = replace(protocol, label_smoothing=0.1)
+    return protocol
+
+
+def value_at(settings: dict[str, Any], path: str) -> Any:
+    """The value at a dotted path of ``asdict(protocol)``; None below a part that is off."""
+    value: Any = settings
+    for key in path.split("."):
+        value = None if value is None else value[key]
+    return value
+
+
+def assumed_values(protocol: Protocol) -> dict[str, Any]:
+    """Path and value of every setting in use that is our assumption and was not overridden."""
+    if protocol.name.replace("colorjitter", "autoaugment") not in PRESETS:
+        return {}
+    paths = ASSUMED
+    if protocol.data.name not in _SCHEDULES:
+        paths = (*ASSUMED_SCHEDULE, *ASSUMED)
+    ours = asdict(preset(protocol.name, protocol.data.name))
+    used = asdict(protocol)
+    return {
+        path: value_at(used, path)
+        for path in paths
+        if value_at(used, path) and value_at(used, path) == value_at(ours, path)
+    }

@@ -1,0 +1,201 @@
+"""A run folder: what each stage reads and writes, with provenance.
+
+run.json            protocol, seed, data, model, provenance, status, result
+train.jsonl         a line per epoch: only what protocol and seed decide
+timing.jsonl        a line per epoch: wall-clock and images/s
+weights.safetensors the best checkpoint
+checkpoint/         what is needed to go on (train/checkpoint.py)
+measure.json        attention metrics of every head (measure/profile.py)
+
+Nothing here imports torch before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsight.protocol.overrides import protocol_from
+from nearsight.protocol.schema import Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+SCHEMA_VERSION = 1
+RECORD, LOG, TIMING = "run.json", "train.jsonl", "timing.jsonl"
+WEIGHTS, MEASURE, CHECKPOINT, LOCK = "weights.safetensors", "measure.json", "checkpoint", "lock"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in this folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: temporary file, sync, rename, sync of the folder."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file of ours; ValueError when it is cut off or of another schema."""
+    try:
+        content = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged, it is not JSON: {error}") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"expected schema_version {SCHEMA_VERSION} in {path}, got {version!r}")
+    return content
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """run.json of a run folder."""
+    path = Path(folder) / RECORD
+    if not path.is_file():
+        raise ValueError(f"expected a run folder with {RECORD}, found none in {folder}")
+    return read_json(path)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a .jsonl file; a half-written last line is left out."""
+    if not path.is_file():
+        return []
+    whole = path.read_text().split("\n")[:-1]
+    try:
+        return [json.loads(line) for line in whole]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the run folder; the lock is the operating system's and dies with the process."""
+    with (folder / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"another train is at work in {folder}; wait for it or stop it") from None
+        yield
+
+
+def file_hash(path: Path) -> str:
+    """sha256 of a file, the first 16 digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _output_of(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def commit() -> str | None:
+    """The commit of nearsight's source, '+' when it was changed since; None outside a checkout."""
+    here = str(Path(__file__).parent)
+    name = _output_of("git", "-C", here, "rev-parse", "--short=12", "HEAD")
+    changed = _output_of("git", "-C", here, "status", "--porcelain", "--", here)
+    return f"{name}+" if name and changed else name
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def hardware(device: str, processes: int = 1) -> dict[str, Any]:
+    """What a stage ran on."""
+    import torch
+
+    facts = {"device": device, "cpu": _cpu(), "threads": torch.get_num_threads()}
+    if device.startswith("cuda"):
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return {**facts, "processes": processes}
+
+
+def provenance(device: str, processes: int = 1) -> dict[str, Any]:
+    """Who made this, from what, on what, when, and how to make it again."""
+    names = ("nearsight", "torch", "timm", "numpy", "pydantic")
+    versions = {name: metadata.version(name) for name in names}
+    program = "nearsight" if Path(sys.argv[0]).name in ("nearsight", "__main__.py") else sys.argv[0]
+    return {
+        "command": shlex.join([Path(program).name, *sys.argv[1:]]),
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **versions},
+        "hardware": hardware(device, processes),
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run ready to be looked at: the model holds its best weights, in evaluation mode."""
+
+    path: Path
+    protocol: Protocol
+    model: nn.Module
+    transform: Callable[[Tensor], Tensor]  # uint8 [n, 3, h, w] -> the model's input
+    record: dict[str, Any]
+
+
+def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
+    """Model, protocol and transform of a run folder, from its best checkpoint."""
+    from nearsight.models.registry import create_model
+    from nearsight.models.weights import load_weights
+    from nearsight.train.batches import InputTransform
+
+    folder = Path(path)
+    record = read_record(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
+    protocol = protocol_from(record["protocol"])
+    model = create_model(
+        protocol.model.name,
+        num_classes=record["data"]["num_classes"],
+        image_size=tuple(record["model"]["image_size"]),
+        patch_size=protocol.model.patch_size,
+        num_registers=protocol.model.num_registers,
+    )
+    load_weights(model, folder / WEIGHTS)
+    transform = InputTransform(
+        mean=tuple(record["data"]["mean"]),
+        std=tuple(record["data"]["std"]),
+        image_size=tuple(record["model"]["image_size"]),
+    )
+    return LoadedRun(folder, protocol, model.eval().to(device), transform, record)
