@@ -176,26 +176,17 @@ class LoadedRun:
 
 def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
     """Model, protocol and transform of a run folder, from its best checkpoint."""
-    from nearsight.models.registry import create_model
+    from nearsight.data.transform import InputTransform
+    from nearsight.models.registry import model_for
     from nearsight.models.weights import load_weights
-    from nearsight.train.batches import InputTransform
 
     folder = Path(path)
     record = read_record(folder)
     if not (folder / WEIGHTS).is_file():
         raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
     protocol = protocol_from(record["protocol"])
-    model = create_model(
-        protocol.model.name,
-        num_classes=record["data"]["num_classes"],
-        image_size=tuple(record["model"]["image_size"]),
-        patch_size=protocol.model.patch_size,
-        num_registers=protocol.model.num_registers,
-    )
+    data = record["data"]
+    model, size = model_for(protocol.model, data["num_classes"], tuple(data["image_size"]))
     load_weights(model, folder / WEIGHTS)
-    transform = InputTransform(
-        mean=tuple(record["data"]["mean"]),
-        std=tuple(record["data"]["std"]),
-        image_size=tuple(record["model"]["image_size"]),
-    )
+    transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
     return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

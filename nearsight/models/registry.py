@@ -9,6 +9,7 @@ from torch import nn
 
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.vit import SIZES, VisionTransformer
+from nearsight.protocol.schema import ModelSettings
 
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
 
@@ -67,3 +68,18 @@ def create_model(
         return timm.create_model(name, num_classes=num_classes, **options)
     except TypeError as error:
         raise ValueError(f"timm's {name} does not take these options: {error}") from error
+
+
+def model_for(
+    settings: ModelSettings, num_classes: int, data_size: tuple[int, int]
+) -> tuple[nn.Module, tuple[int, int]]:
+    """The model of a protocol and the image size it takes.
+
+    Ours are built for the data's size unless told otherwise; timm's keep their own.
+    """
+    ours = full_name(settings.name) in SIZES
+    size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
+    model = create_model(
+        settings.name, num_classes, size, settings.patch_size, settings.num_registers
+    )
+    return model, size or tuple(model.pretrained_cfg["input_size"][1:])
