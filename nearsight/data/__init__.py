@@ -1,0 +1,1 @@
+"""Data sets, their cache, and augmentation."""
