@@ -1,0 +1,99 @@
+"""Augmentation of a batch on its device, every sample in its own way.
+
+The order is crop, flip, AutoAugment, RandAugment, ColorJitter, random erasing, CutOut; the protocol
+says which of them take place. Every draw is a function of (seed, epoch, sample, repeat), and every
+result of these and the image: batch size, neighbours and number of threads change no bit.
+
+Draws are made on the CPU whatever the device of the images (they are few), so all devices agree.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nearsight.data import draws
+from nearsight.data.erase import cut_out, randomly_erased
+from nearsight.data.geometry import cropped
+from nearsight.data.operations import apply_operations
+from nearsight.data.policy import (
+    SampleKey,
+    draw_autoaugment,
+    draw_colorjitter,
+    draw_randaugment,
+)
+from nearsight.protocol.schema import Protocol
+
+
+def draw_crops(padding: int, flip: bool, key: SampleKey) -> tuple[Tensor, Tensor, Tensor]:
+    """How far the window moves down and right (-padding..padding), and whether it is mirrored."""
+    numbers = draws.uniform("crop", *key, num=3)
+    down, right = ((numbers[:, :2] * (2 * padding + 1)).long() - padding).unbind(1)
+    return down, right, (numbers[:, 2] < 0.5) & flip
+
+
+def augment_images(
+    images: Tensor,
+    samples: Tensor,
+    repeats: Tensor,
+    *,
+    protocol: Protocol,
+    seed: int,
+    epoch: int,
+    mean_colour: tuple[float, float, float],
+) -> Tensor:
+    """The images as the protocol wants to see them in training.
+
+    Args:
+        images: uint8 [n, 3, h, w]; left as they are.
+        samples: int64 [n], the number of every image within the training set.
+        repeats: int64 [n], which repetition of the sample within the epoch this is.
+        mean_colour: mean of the data set per channel, 0..1; CutOut fills with it.
+
+    Returns:
+        uint8 [n, 3, h, w], a new tensor.
+    """
+    if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
+        raise ValueError(
+            f"expected uint8 images [n, 3, h, w], got {images.dtype} {list(images.shape)}"
+        )
+    if len(images) == 0:
+        return images.clone()
+    height, width = images.shape[-2:]
+    key = (seed, epoch, samples.cpu(), repeats.cpu())
+
+    images = cropped(images, *draw_crops(protocol.crop_padding, protocol.flip, key))
+    drawn = []
+    if protocol.autoaugment:
+        drawn.append(draw_autoaugment(key, height, width))
+    if protocol.randaugment:
+        drawn.append(draw_randaugment(protocol.randaugment, key, height, width))
+    if protocol.colorjitter:
+        drawn.append(draw_colorjitter(protocol.colorjitter, key))
+    for codes, arguments in drawn:
+        for step in range(len(codes)):
+            apply_operations(images, codes[step], arguments[step])
+    if protocol.random_erasing:
+        randomly_erased(images, protocol.random_erasing, key)
+    if protocol.cutout:
+        cut_out(images, protocol.cutout, key, mean_colour)
+    return images
+
+
+def normalized(
+    images: Tensor,
+    mean: tuple[float, float, float],
+    std: tuple[float, float, float],
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """uint8 [n, 3, h, w] to floats ``(value / 255 - mean) / std`` per channel.
+
+    >>> pixels = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
+    >>> normalized(pixels, (0.5, 0.1, 0.0), (0.5, 1.0, 0.25)).flatten()
+    tensor([-1.0000,  0.1000,  4.0000])
+    """
+    scale = [1 / (255 * channel) for channel in std]
+    shift = [-channel / deviation for channel, deviation in zip(mean, std)]
+    exact = torch.float64 if dtype == torch.float64 else torch.float32
+    gain, offset = torch.tensor([scale, shift], dtype=exact, device=images.device)[..., None, None]
+    return images.to(exact).mul_(gain).add_(offset).to(dtype)

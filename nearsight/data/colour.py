@@ -1,0 +1,143 @@
+"""Colour operations on batches of uint8 images [n, 3, h, w], each image with its own amount.
+
+They compute what Pillow computes, to the last bit, except ``hue``, which follows torchvision on
+tensors (Pillow rounds the hue to 8 bits). What maps each channel value on its own is a table of 256
+entries per image or per channel; only saturation, sharpness and hue look at pixels.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def through_tables(images: Tensor, tables: Tensor) -> Tensor:
+    """Look every value up in its image's table, uint8 [n, 1 or 3, 256]."""
+    num, channels = images.shape[:2]
+    values = images.flatten(2).long()  # [n, 3, pixel]
+    return tables.expand(num, channels, 256).gather(2, values).view_as(images)
+
+
+def luminance(images: Tensor) -> Tensor:
+    """Rec. 601 grey in 16.16 fixed point, int32 [n, 1, h, w]."""
+    red, green, blue = images.int().split(1, dim=1)
+    return (red.mul_(19595) + green.mul_(38470) + blue.mul_(7471)).add_(1 << 15) >> 16
+
+
+def _blended(plain: Tensor, images: Tensor, factors: Tensor) -> Tensor:
+    """``plain + factor (images - plain)`` in float32, cut to 0..255, as uint8."""
+    plain = plain.float()
+    mixed = (images.float() - plain) * factors.float()
+    return mixed.add_(plain).clamp_(0, 255).to(torch.uint8)
+
+
+def _values(images: Tensor) -> Tensor:
+    return torch.arange(256, device=images.device)
+
+
+def brightness(images: Tensor, factors: Tensor) -> Tensor:
+    """Blend with black: 0 is black, 1 the image."""
+    values = _values(images)
+    tables = _blended(torch.zeros_like(values), values, factors[:, None, None])
+    return through_tables(images, tables)
+
+
+def contrast(images: Tensor, factors: Tensor) -> Tensor:
+    """Blend with the mean grey of the image: 0 is flat grey, 1 the image."""
+    grey = luminance(images).flatten(1)  # [n, pixel]
+    mean = (grey.sum(1).double() / grey.shape[1] + 0.5).floor()
+    tables = _blended(mean[:, None, None], _values(images), factors[:, None, None])
+    return through_tables(images, tables)
+
+
+def saturation(images: Tensor, factors: Tensor) -> Tensor:
+    """Blend with the grey image: 0 is grey, 1 the image. AutoAugment calls it Color."""
+    return _blended(luminance(images), images, factors[:, None, None, None])
+
+
+def sharpness(images: Tensor, factors: Tensor) -> Tensor:
+    """Blend with the smoothed image (centre weight 5, its 8 neighbours 1); edge pixels stay."""
+    if min(images.shape[-2:]) < 3:
+        return images
+    values = images.short()
+    rows = values[:, :, :-2] + values[:, :, 1:-1] + values[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    inner = images[:, :, 1:-1, 1:-1]
+    total = total.add_(inner.short(), alpha=4)
+    smooth = total.mul_(2).add_(13).div_(26, rounding_mode="floor")  # total / 13, rounded
+    result = images.clone()
+    result[:, :, 1:-1, 1:-1] = _blended(smooth, inner, factors[:, None, None, None])
+    return result
+
+
+def invert(images: Tensor, _: Tensor) -> Tensor:
+    """255 minus the value."""
+    return 255 - images
+
+
+def posterize(images: Tensor, bits: Tensor) -> Tensor:
+    """Keep the highest ``bits`` bits of every value."""
+    masks = 256 - 2 ** (8 - bits.long())
+    return images & masks.to(torch.uint8)[:, None, None, None]
+
+
+def solarize(images: Tensor, thresholds: Tensor) -> Tensor:
+    """Invert the values at or above the threshold."""
+    values = _values(images)
+    tables = torch.where(values < thresholds[:, None], values, 255 - values).to(torch.uint8)
+    return through_tables(images, tables[:, None])
+
+
+def solarize_add(images: Tensor, amounts: Tensor) -> Tensor:
+    """Add a whole number to the values under 128."""
+    values = _values(images)
+    raised = (values + amounts[:, None].long()).clamp(max=255)
+    return through_tables(
+        images, torch.where(values < 128, raised, values).to(torch.uint8)[:, None]
+    )
+
+
+def autocontrast(images: Tensor, _: Tensor) -> Tensor:
+    """Stretch every channel to 0..255; a channel of one value stays."""
+    values = _values(images)
+    low, high = images.flatten(2).aminmax(dim=2, keepdim=True)  # [n, 3, 1]
+    low, high = low.double(), high.double()
+    flat = high == low
+    scale = torch.full_like(low, 255) / torch.where(flat, 1.0, high - low)
+    stretched = (values * scale + -low * scale).clamp_(0, 255)
+    return through_tables(images, torch.where(flat, values, stretched).to(torch.uint8))
+
+
+def equalize(images: Tensor, _: Tensor) -> Tensor:
+    """Flatten the histogram of every channel (Pillow's rule)."""
+    values = images.flatten(2).long()  # [n, 3, pixel]
+    num, channels, num_pixels = values.shape
+    counts = torch.zeros(num, channels, 256, dtype=torch.int32, device=images.device)
+    ones = torch.ones((), dtype=torch.int32, device=images.device)
+    counts.scatter_add_(2, values, ones.expand_as(values))
+    below = counts.cumsum(2) - counts  # pixels under each value
+    num_brightest = counts.gather(2, values.amax(2, keepdim=True))
+    step = (num_pixels - num_brightest) // 255  # 0: leave the channel; also when it has one value
+    tables = (below + step // 2) // step.clamp(min=1)
+    tables = torch.where(step == 0, _values(images), tables.clamp_(max=255)).to(torch.uint8)
+    return tables.gather(2, values).view_as(images)
+
+
+def hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Turn the colour circle by a fraction of a full turn."""
+    red, green, blue = (images.float() / 255).unbind(1)  # each [n, h, w]
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
+    divisor = torch.where(chroma == 0, 1.0, chroma)
+    sixth = torch.where(
+        value == red,
+        (green - blue) / divisor,
+        torch.where(value == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor),
+    )
+    sixth = sixth + 6 * turns.float()[:, None, None]
+    channels = []
+    for offset in (5, 3, 1):
+        place = (sixth + offset) % 6
+        share = torch.minimum(place, 4 - place).clamp_(0, 1)
+        channels.append(value - chroma * share)
+    return (torch.stack(channels, 1) * 255.999).clamp_(0, 255).to(torch.uint8)

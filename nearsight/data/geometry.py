@@ -1,0 +1,108 @@
+"""Geometric operations on batches of uint8 images: nearest pixel, zeros outside, one map per image.
+
+An operation is an affine map from an output pixel to the input pixel it shows, in the 16.16 fixed
+point numbers of Pillow, so that results equal Pillow's, hence torchvision's on Pillow images:
+
+    input x = (a0 x + a1 y + a2) >> 16,   input y = (a3 x + a4 y + a5) >> 16
+
+for images under 8192 pixels a side.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Coefficients = tuple[int, int, int, int, int, int]
+
+_ONE = 1 << 16
+
+
+def sampled(images: Tensor, coefficients: Tensor) -> Tensor:
+    """The input pixel of every output pixel.
+
+    Args:
+        images: uint8 [n, 3, h, w].
+        coefficients: int32 [n, 6], a0..a5 of every image, on the device of the images.
+    """
+    num, channels, height, width = images.shape
+    x = torch.arange(width, dtype=torch.int32, device=images.device)
+    y = torch.arange(height, dtype=torch.int32, device=images.device)
+    a0, a1, a2, a3, a4, a5 = coefficients[:, :, None].unbind(1)  # each [n, 1]
+    cols = ((a0 * x + a2)[:, None, :] + (a1 * y)[:, :, None]) >> 16  # [n, h, w]
+    rows = ((a3 * x + a5)[:, None, :] + (a4 * y)[:, :, None]) >> 16
+    # One ring of zeros around the image stands for everything outside.
+    index = rows.clamp_(-1, height).mul_(width + 2).add_(cols.clamp_(-1, width)).add_(width + 3)
+    framed = F.pad(images, (1, 1, 1, 1)).flatten(2)  # [n, 3, (h + 2)(w + 2)]
+    index = index.long().view(num, 1, height * width).expand(num, channels, height * width)
+    return framed.gather(2, index).view_as(images)
+
+
+def cropped(images: Tensor, down: Tensor, right: Tensor, flip: Tensor) -> Tensor:
+    """Windows of the image's size, moved ``down`` and ``right`` (int64 [n]), mirrored if ``flip``.
+
+    Output pixel (y, x) shows input pixel (y + down, x + right); a flip mirrors the output.
+    """
+    width = images.shape[-1]
+    zero = torch.zeros_like(down)
+    coefficients = torch.stack(
+        [
+            torch.where(flip, -_ONE, _ONE),
+            zero,
+            torch.where(flip, right + width - 1, right) * _ONE,
+            zero,
+            zero + _ONE,
+            down * _ONE,
+        ],
+        1,
+    )
+    return sampled(images, coefficients.int().to(images.device))
+
+
+def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficients:
+    """Pillow's fixed point numbers of a map between pixel centres."""
+    a, b, c, d, e, f = matrix
+    shifted = (a, b, c + a * 0.5 + b * 0.5, d, e, f + d * 0.5 + e * 0.5)
+    a0, a1, a2, a3, a4, a5 = (math.floor(value * _ONE + 0.5) for value in shifted)
+    return a0, a1, a2, a3, a4, a5
+
+
+@lru_cache(maxsize=4096)
+def shear_x_map(amount: float, height: int, width: int) -> Coefficients:
+    """Row y is taken from ``amount * y`` pixels further right."""
+    return _fixed((1, amount, 0, 0, 1, 0))
+
+
+@lru_cache(maxsize=4096)
+def shear_y_map(amount: float, height: int, width: int) -> Coefficients:
+    """Column x is taken from ``amount * x`` pixels further down."""
+    return _fixed((1, 0, 0, amount, 1, 0))
+
+
+@lru_cache(maxsize=4096)
+def translate_x_map(pixels: float, height: int, width: int) -> Coefficients:
+    """The image moves ``pixels`` to the right; fractions go to the nearest pixel."""
+    return _ONE, 0, math.floor(0.5 - pixels) * _ONE, 0, _ONE, 0
+
+
+@lru_cache(maxsize=4096)
+def translate_y_map(pixels: float, height: int, width: int) -> Coefficients:
+    """The image moves ``pixels`` down; fractions go to the nearest pixel."""
+    return _ONE, 0, 0, 0, _ONE, math.floor(0.5 - pixels) * _ONE
+
+
+@lru_cache(maxsize=4096)
+def rotate_map(degrees: float, height: int, width: int) -> Coefficients:
+    """The image turns counter-clockwise about its centre."""
+    if degrees % 360 == 0:
+        return _ONE, 0, 0, 0, _ONE, 0
+    angle = -math.radians(degrees)
+    cos, sin = round(math.cos(angle), 15), round(math.sin(angle), 15)
+    middle_x, middle_y = width / 2, height / 2
+    right = cos * -middle_x + sin * -middle_y + middle_x
+    down = -sin * -middle_x + cos * -middle_y + middle_y
+    return _fixed((cos, sin, right, -sin, cos, down))
