@@ -1,0 +1,58 @@
+"""How far a mean over images, or the smallest of several means, can be trusted.
+
+Both intervals are 95 % intervals over images: how much the number would move with other test
+images. They say nothing about other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nearsight.data import draws
+
+NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
+RESAMPLES = 1000
+
+
+def normal_interval(
+    values: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean, low, high and standard deviation (n - 1) over the first axis, that of the images.
+
+    >>> [round(x.item(), 4) for x in normal_interval(torch.tensor([1.0, 2.0, 3.0]).double())]
+    [2.0, 0.8684, 3.1316, 1.0]
+    """
+    if len(values) < 2:
+        raise ValueError(f"expected at least 2 images for an interval, got {len(values)}")
+    mean, sd = values.mean(0), values.std(0)
+    half = NORMAL_QUANTILE * sd / len(values) ** 0.5
+    return mean, mean - half, mean + half, sd
+
+
+def resample_counts(num_images: int, num_resamples: int = RESAMPLES, seed: int = 0) -> Tensor:
+    """How often each image is drawn in each bootstrap resample, float64 [resample, image]."""
+    resamples = torch.arange(num_resamples)
+    drawn = draws.integers("bootstrap", seed, resamples, num=num_images, high=num_images)
+    cells = (drawn + resamples[:, None] * num_images).flatten()
+    counts = torch.bincount(cells, minlength=num_resamples * num_images)
+    return counts.reshape(num_resamples, num_images).double()
+
+
+def bootstrap_interval(
+    values: Float[Tensor, "image head"],
+    counts: Float[Tensor, "resample image"],
+    extreme: Callable[[Tensor], Tensor],
+) -> tuple[float, float, float]:
+    """The extreme (smallest or largest) head mean, with its 2.5 % and 97.5 % bootstrap percentiles.
+
+    The images are resampled, the head means taken anew and their extreme with them: it may be
+    another head's each time, which an interval of the winning head alone would hide.
+    """
+    means = counts @ values / len(values)  # [resample, head]
+    extremes = extreme(means)
+    low, high = torch.quantile(extremes, torch.tensor([0.025, 0.975], dtype=extremes.dtype))
+    return float(extreme(values.mean(0))), float(low), float(high)
