@@ -134,6 +134,7 @@ def run_folder(tmp_path, monkeypatch):
     data = {"name": "shapes", "hash": f"{0:016d}", "num_classes": 7, "image_size": [12, 20]}
     data |= {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}
     record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 0, "data": data}
+    record["model"] = {"name": "mu_vit", "num_classes": 7}
     (tmp_path / "run.json").write_text(json.dumps(record | {"status": "finished"}))
     save_file(sharp_model().state_dict(), tmp_path / "weights.safetensors")
     monkeypatch.setattr("nearsight.data.catalog.load_dataset", lambda *_: dataset())
