@@ -104,7 +104,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another train is at work in {folder}; wait for it or stop it") from None
+            raise ValueError(
+                f"another train is at work in {folder}; wait for it or stop it"
+            ) from None
         yield
 
 
@@ -186,7 +188,9 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
         raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
     protocol = protocol_from(record["protocol"])
     data = record["data"]
-    model, size = model_for(protocol.model, data["num_classes"], tuple(data["image_size"]))
+    model, size = model_for(
+        protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
+    )
     load_weights(model, folder / WEIGHTS)
     transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
     return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

@@ -1,8 +1,8 @@
 """The eight protocols of the paper, with each data set's values.
 
 Question: which part of the Modern protocol makes early attention local?
-Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x`` takes one
-part away, ``baseline+x`` adds one. On Tiny-ImageNet ColorJitter stands for AutoAugment.
+Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing.
+``modern-x`` takes one part away, ``baseline+x`` adds one. On Tiny-ImageNet ColorJitter stands for AutoAugment.
 What the paper does not say is listed in ASSUMED, with the value we took.
 """
 

@@ -39,6 +39,7 @@ class ModelSettings:
     image_size: PositiveInt | None = None  # pixels of the model's input
     patch_size: PositiveInt | None = None
     num_registers: NonNegativeInt = 0
+    num_classes: PositiveInt | None = None  # outputs of the head; at least the classes of the data
     weights: str | None = None  # a safetensors file to start from
 
 
@@ -91,7 +92,7 @@ class RandomErasing:
 
 @_part
 class CutMix:
-    """Paste a rectangle of a partner (Yun et al. 2019); the ratio is drawn from Beta(alpha, alpha)."""
+    """Paste a rectangle of a partner (Yun et al. 2019); the ratio is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
     alpha: PositiveFloat = 1.0
@@ -108,7 +109,7 @@ class Mixup:
 
 @_part
 class CutOut:
-    """A square of ``size`` pixels (cut at the edge) is set to the mean colour (DeVries & Taylor 2017)."""
+    """A square of ``size`` pixels (cut at the edge) becomes the mean colour (DeVries & Taylor 2017)."""
 
     probability: Probability = 1.0
     size: PositiveInt = 16

@@ -1,0 +1,113 @@
+"""Batches of an epoch: order, augmentation in chunks, mixing, targets.
+
+The order is a function of (seed, epoch), what mixing draws of (seed, epoch, step) over the *global* batch, and
+augmentation of (seed, epoch, sample, repeat). A process that needs a partner held elsewhere augments it
+again. Hence the number of processes, the chunk and resuming change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from nearsight.data.augment import augment_images, normalized
+from nearsight.data.draws import permutation
+from nearsight.data.mix import Mix, draw_mix, mix_images, mixed_targets
+from nearsight.data.transform import InputTransform
+from nearsight.protocol.schema import Protocol
+from nearsight.train.distributed import World
+
+CHUNK = 1024  # samples augmented at once
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The training samples: stored images, all labels, and which of them belong to the split."""
+
+    images: np.ndarray  # uint8 [n, 3, h, w], memory-mapped
+    labels: Int64[Tensor, " n"]
+    indices: Int64[Tensor, " m"]
+    num_classes: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One process's share of a global batch."""
+
+    images: Float[Tensor, "n 3 h w"]
+    targets: Float[Tensor, "n cls"]
+    labels: Int64[Tensor, " n"]
+    global_size: int
+    mixed: bool
+
+
+def num_steps(num_samples: int, batch_size: int) -> int:
+    return -(-num_samples // batch_size)
+
+
+def epoch_order(
+    indices: Tensor, repeats: int, seed: int, epoch: int
+) -> tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]:
+    """Sample and repeat at every position of an epoch; as long with repeats as without."""
+    order = indices[permutation("order", seed, epoch, length=len(indices))]
+    positions = torch.arange(len(indices))
+    return order[positions // repeats], positions % repeats
+
+
+def epoch_batches(
+    samples: Samples,
+    transform: InputTransform,
+    *,
+    protocol: Protocol,
+    seed: int,
+    epoch: int,
+    first_step: int,
+    world: World,
+) -> Iterator[Batch]:
+    """This process's batches of an epoch, from ``first_step`` on."""
+    order, repeats = epoch_order(samples.indices, protocol.repeats, seed, epoch)
+    size, (height, width) = protocol.batch_size, samples.images.shape[2:]
+    steps_per_chunk = max(1, CHUNK // size)
+    total = num_steps(len(order), size)
+    for chunk in range(first_step, total, steps_per_chunk):
+        shares: list[tuple[Tensor, Tensor | None, Mix | None, int]] = []
+        for step in range(chunk, min(chunk + steps_per_chunk, total)):
+            positions = torch.arange(step * size, min((step + 1) * size, len(order)))
+            mix = draw_mix(
+                protocol, seed=seed, epoch=epoch, step=step, batch_size=len(positions),
+                height=height, width=width,
+            )  # fmt: skip
+            own = world.share(len(positions))
+            partners = None if mix is None else positions[mix.partners[own]]
+            shares.append((positions[own], partners, mix, len(positions)))
+        needed = torch.cat([part for share in shares for part in share[:2] if part is not None])
+        needed = needed.unique()
+        stored = torch.from_numpy(samples.images[order[needed].numpy()]).to(world.device)
+        augmented = augment_images(
+            stored, order[needed].to(world.device), repeats[needed].to(world.device),
+            protocol=protocol, seed=seed, epoch=epoch, mean_colour=transform.mean,
+        )  # fmt: skip
+        for positions, partners, mix, global_size in shares:
+            images = _inputs(augmented, needed, positions, transform)
+            labels = samples.labels[order[positions]].to(world.device)
+            partner_labels = labels
+            if mix is not None and partners is not None:
+                images = mix_images(images, _inputs(augmented, needed, partners, transform), mix)
+                partner_labels = samples.labels[order[partners]].to(world.device)
+            targets = mixed_targets(
+                labels, partner_labels, mix, samples.num_classes, protocol.label_smoothing
+            )
+            images = transform.resized(images)
+            yield Batch(images, targets, labels, global_size, mix is not None)
+
+
+def _inputs(
+    augmented: Tensor, needed: Tensor, positions: Tensor, transform: InputTransform
+) -> Tensor:
+    rows = torch.searchsorted(needed, positions).to(augmented.device)
+    return normalized(augmented[rows], transform.mean, transform.std, transform.dtype)

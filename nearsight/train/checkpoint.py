@@ -1,0 +1,89 @@
+"""Checkpoints without pickle that survive a kill at any moment.
+
+checkpoint/step-00000313/tensors.safetensors   weights, optimizer state, best weights
+checkpoint/step-00000313/state.json            counters, the log so far, and sha256 of both
+
+A checkpoint is written beside the others, synced file by file, and renamed into place; the newest two are
+kept. On load both hashes are checked; a damaged one is named and the one before it used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from nearsight.run import SCHEMA_VERSION, read_json, sync_folder, write_bytes, write_json
+
+KEPT = 2
+TENSORS, STATE = "tensors.safetensors", "state.json"
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _canonical(state: dict[str, Any]) -> bytes:
+    return json.dumps(state, sort_keys=True).encode()
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The complete checkpoints, oldest first."""
+    return sorted(folder.glob("step-*"))
+
+
+def save_checkpoint(
+    folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]
+) -> Path:
+    """Write a checkpoint whole or not at all, then drop all but the newest two."""
+    folder.mkdir(exist_ok=True)
+    temporary = folder / f".tmp-{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        content = safetensors.torch.save(tensors)
+        write_bytes(temporary / TENSORS, content)
+        hashes = {"tensors": _hash(content), "state": _hash(_canonical(state))}
+        versioned = {"schema_version": SCHEMA_VERSION, "sha256": hashes, "state": state}
+        write_json(temporary / STATE, versioned)
+        final = folder / f"step-{step:08d}"
+        shutil.rmtree(final, ignore_errors=True)
+        temporary.rename(final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync_folder(folder)
+    for old in checkpoints(folder)[:-KEPT]:
+        shutil.rmtree(old)
+    return final
+
+
+def load_checkpoint(
+    folder: Path, say: Callable[[str], None]
+) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Tensors and state of the newest sound checkpoint; None when there is none."""
+    for leftover in folder.glob(".tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    for path in reversed(checkpoints(folder)):
+        try:
+            return _verified(path)
+        except (ValueError, OSError, KeyError, SafetensorError) as error:
+            say(f"checkpoint {path} is damaged ({error}), using the one before it")
+    return None
+
+
+def _verified(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    content = read_json(path / STATE)
+    tensors = (path / TENSORS).read_bytes()
+    if _hash(tensors) != content["sha256"]["tensors"]:
+        raise ValueError(f"{TENSORS} does not match its checksum")
+    if _hash(_canonical(content["state"])) != content["sha256"]["state"]:
+        raise ValueError(f"{STATE} does not match its checksum")
+    return safetensors.torch.load(tensors), content["state"]

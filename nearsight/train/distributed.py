@@ -1,0 +1,117 @@
+"""The processes of a run: one, or as many as torchrun started.
+
+Samples are dealt out so that every process sees its share of the *global* batch; losses are divided by the
+global batch, so that uneven shares weigh by samples (DDP's mean of means would not).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+Parallel = Literal["ddp", "fsdp"]
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among its peers."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def share(self, num: int) -> slice:
+        """This process's part of ``num`` samples; the parts are disjoint, ordered and complete."""
+        return slice(self.rank * num // self.size, (self.rank + 1) * num // self.size)
+
+    def total(self, values: list[float]) -> list[float]:
+        """The sums over all processes in float64, the same on each of them."""
+        if self.size == 1:
+            return values
+        sums = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(sums)
+        return sums.tolist()
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+
+def find_device(name: str) -> torch.device:
+    """``auto`` is CUDA where there is one; ValueError when the device is unknown or absent."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"expected a device like cpu, cuda, cuda:1 or mps, got {name!r}") from None
+    present = {"cpu": True, "mps": torch.backends.mps.is_available()}
+    present["cuda"] = (device.index or 0) < torch.cuda.device_count()
+    if not present.get(device.type, False):
+        raise ValueError(f"device {name} is not available on this machine; --device cpu always is")
+    return device
+
+
+@contextmanager
+def joined(device_name: str) -> Iterator[World]:
+    """Join the processes torchrun started, or stay alone."""
+    device = find_device(device_name)
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World(device)
+        return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(device, dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()
+
+
+def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:
+    """What to call instead of the model; its weights stay those of ``model``."""
+    if world.size > 1 and parallel == "fsdp":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh(world.device.type, (world.size,))
+        for block in getattr(model, "blocks", []):
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    called = torch.compile(model) if compiled else model
+    if world.size > 1 and parallel == "ddp":
+        return nn.parallel.DistributedDataParallel(called)
+    return called
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A detached copy on the CPU; the parts of a sharded tensor are put together (collective)."""
+    from torch.distributed.tensor import DTensor
+
+    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return full.detach().to("cpu", copy=True).contiguous()
+
+
+def copy_into(target: Tensor, source: Tensor) -> None:
+    """Overwrite a tensor, sharded or not, with a whole one."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    with torch.no_grad():
+        if isinstance(target, DTensor):
+            here = source.to(target.device)
+            target.copy_(distribute_tensor(here, target.device_mesh, target.placements))
+        else:
+            target.copy_(source)

@@ -1,0 +1,94 @@
+"""What a run needs before its first step: data, split, model, optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearsight.data.catalog import load_dataset
+from nearsight.data.dataset import ImageSet
+from nearsight.data.split import stratified_split
+from nearsight.data.transform import InputTransform
+from nearsight.models.registry import model_for
+from nearsight.models.weights import load_weights
+from nearsight.protocol.schema import Protocol
+from nearsight.train.batches import Samples
+from nearsight.train.distributed import Parallel, World, parallelised
+from nearsight.train.optim import MovingAverage, adamw
+from nearsight.train.record import new_record
+from nearsight.train.state import TrainingState
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The parts of a run, ready to train."""
+
+    train: Samples
+    validation: Tensor  # indices into the same images
+    test: ImageSet
+    transform: InputTransform
+    called: nn.Module  # the model, perhaps compiled or spread over processes
+    state: TrainingState
+    record: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def prepare(
+    protocol: Protocol,
+    seed: int,
+    world: World,
+    data_root: Path | None,
+    compiled: bool,
+    parallel: Parallel,
+) -> Prepared:
+    """Load, split and build; process 0 decodes the data first."""
+    if not world.is_main:
+        world.wait()
+    dataset = load_dataset(protocol.data, data_root)
+    if world.is_main:
+        world.wait()
+    settings = protocol.data
+    train, validation = stratified_split(
+        dataset.train.labels, settings.validation_fraction, settings.split_seed
+    )
+    num_classes = protocol.model.num_classes or len(dataset.classes)
+    if num_classes < len(dataset.classes):
+        raise ValueError(
+            f"{dataset.name} has {len(dataset.classes)} classes, "
+            f"more than the {num_classes} of the head"
+        )
+    height, width = dataset.train.images.shape[2:]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, image_size = model_for(protocol.model, num_classes, (height, width))
+    notes = list(dataset.notes)
+    if protocol.model.weights:
+        notes += load_weights(model, Path(protocol.model.weights))
+    record = new_record(
+        protocol, seed, dataset, (len(train), len(validation)), model, image_size, world
+    )
+    record["model"]["num_classes"] = num_classes
+    dtype = torch.float64 if protocol.precision == "float64" else torch.float32
+    model = model.to(world.device, dtype).train()
+    called = parallelised(model, world, parallel, compiled)
+    state = TrainingState(
+        model=model,
+        optimizer=adamw(model, protocol.optimizer),
+        average=MovingAverage(model, protocol.ema_decay) if protocol.ema_decay else None,
+        scaler=torch.amp.GradScaler(world.device.type, enabled=protocol.precision == "fp16"),
+    )
+    labels = torch.from_numpy(dataset.train.labels.astype("int64"))
+    return Prepared(
+        train=Samples(dataset.train.images, labels, torch.from_numpy(train), num_classes),
+        validation=torch.from_numpy(validation),
+        test=dataset.test,
+        transform=InputTransform(dataset.mean, dataset.std, image_size, dtype),
+        called=called,
+        state=state,
+        record=record,
+        notes=tuple(notes),
+    )

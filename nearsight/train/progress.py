@@ -1,0 +1,78 @@
+"""What a person sees while a run trains: a bar in a terminal, a line per epoch elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+REFRESH_SECONDS = 0.2
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss or m:ss.
+
+    >>> clock(3725)
+    '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Reporter:
+    """Prints to stderr, so that stdout holds only the path of what was written."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.bar: Progress | None = None
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def start(self, header: str, num_epochs: int, num_steps: int, first: int) -> None:
+        """``first``: steps done before, of ``num_epochs * num_steps``."""
+        self.note(header)
+        self.num_epochs, self.num_steps, self.done = num_epochs, num_steps, first
+        self.began, self.began_at, self.drawn = time.monotonic(), first, 0.0
+        self.validation = ""
+        if self.console.is_terminal and not self.console.quiet:
+            self.bar = Progress(
+                BarColumn(bar_width=18), TextColumn("{task.description}"), console=self.console
+            )
+            self.task = self.bar.add_task("", total=num_epochs * num_steps, completed=first)
+            self.bar.start()
+
+    def step(self, epoch: int, loss: float, batch_size: int) -> None:
+        """One more step is done; ``loss`` is the mean over its global batch."""
+        self.done += 1
+        now = time.monotonic()
+        if self.bar is None or now - self.drawn < REFRESH_SECONDS:
+            return
+        self.drawn = now
+        per_second = (self.done - self.began_at) / (now - self.began)
+        left = (self.num_epochs * self.num_steps - self.done) / per_second
+        text = (
+            f"epoch {epoch}/{self.num_epochs}  {per_second * batch_size:.0f} img/s  "
+            f"{clock(left)} left  loss {loss:.3f}{self.validation}"
+        )
+        self.bar.update(self.task, completed=self.done, description=text)
+
+    def epoch(self, line: dict[str, Any], seconds: float, images_per_second: float) -> None:
+        self.validation = f"  val {line['validation_accuracy']:.1%}"
+        if self.bar is not None:
+            return
+        left = (self.num_epochs - line["epoch"]) * seconds
+        star = " best" if line["best"] else ""
+        self.note(
+            f"epoch {line['epoch']:3d}/{self.num_epochs}  loss {line['train_loss']:.4f}  "
+            f"val {line['validation_accuracy']:.2%}  {images_per_second:.0f} img/s  "
+            f"at most {clock(left)} left{star}"
+        )
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None

@@ -1,0 +1,98 @@
+"""run.json of a new run, and whether a folder's run is this one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+import nearsight
+from nearsight.data.dataset import Dataset
+from nearsight.protocol.presets import assumed_values
+from nearsight.protocol.schema import Protocol
+from nearsight.run import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
+from nearsight.train.distributed import World
+
+
+def new_record(
+    protocol: Protocol,
+    seed: int,
+    dataset: Dataset,
+    split_sizes: tuple[int, int],
+    model: nn.Module,
+    image_size: tuple[int, int],
+    world: World,
+) -> dict[str, Any]:
+    """Protocol, seed, data, model and provenance of a run that starts now."""
+    grid = getattr(model, "grid", None)
+    patch_grid = getattr(getattr(model, "patch_embed", None), "grid_size", None)
+    weights = protocol.model.weights
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "nearsight": nearsight.__version__,
+        "protocol": _listed(asdict(protocol)),
+        "assumed": sorted(assumed_values(protocol)),
+        "seed": seed,
+        "data": {
+            "name": dataset.name,
+            "hash": dataset.hash,
+            "origin": dataset.origin,
+            "num_train": split_sizes[0],
+            "num_validation": split_sizes[1],
+            "num_test": len(dataset.test.labels),
+            "num_classes": len(dataset.classes),
+            "classes": list(dataset.classes),
+            "image_size": list(dataset.train.images.shape[2:]),
+            "mean": list(dataset.mean),
+            "std": list(dataset.std),
+        },
+        "model": {
+            "name": protocol.model.name,
+            "num_parameters": sum(p.numel() for p in model.parameters()),
+            "grid": [grid.rows, grid.cols] if grid else list(patch_grid) if patch_grid else None,
+            "num_prefix": getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0)),
+            "image_size": list(image_size),
+            "weights_hash": file_hash(Path(weights)) if weights else None,
+        },
+        "provenance": provenance(str(world.device), world.size),
+        "status": "running",
+        "result": None,
+    }
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, as JSON will give them back."""
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, Any] | None:
+    """run.json of this very run if the folder holds it; ValueError if it holds another one."""
+    if not (folder / RECORD).exists():
+        return None
+    record = read_record(folder)
+    wanted = _listed(asdict(protocol))
+    changed = [key for key, value in wanted.items() if record["protocol"].get(key) != value]
+    if record["seed"] != seed:
+        changed.append("seed")
+    if changed:
+        there = f"{record['protocol']['name']}, seed {record['seed']}"
+        raise ValueError(
+            f"{folder} holds another run ({there}; it differs in {', '.join(changed)}); "
+            f"nothing was changed, choose another --out"
+        )
+    return record
+
+
+def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """ValueError if the data or the starting weights are not those the run began with."""
+    pairs = {
+        "data": (old["data"]["hash"], new["data"]["hash"]),
+        "starting weights": (old["model"]["weights_hash"], new["model"]["weights_hash"]),
+    }
+    for what, (before, now) in pairs.items():
+        if before != now:
+            raise ValueError(f"the {what} of {folder} had hash {before}, now it is {now}")

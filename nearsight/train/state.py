@@ -1,0 +1,88 @@
+"""Everything a run must remember to go on: weights, optimizer, best weights, counters, the log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearsight.train.distributed import copy_into, whole
+from nearsight.train.optim import MovingAverage
+
+
+@dataclass
+class Counters:
+    """Where the run is. ``epoch`` (from 1) is under way, ``step`` of its steps are done."""
+
+    epoch: int = 1
+    step: int = 0
+    total_steps: int = 0
+    images_seen: int = 0
+    loss_sum: float = 0.0  # of the epoch under way
+    num_correct: float = 0.0  # among its unmixed samples
+    num_unmixed: float = 0.0
+    epoch_seconds: float = 0.0
+    best_epoch: int = 0
+    best_accuracy: float = -1.0
+    log: list[dict[str, Any]] = field(default_factory=list)
+    timing: list[dict[str, Any]] = field(default_factory=list)
+
+    def begin_epoch(self) -> None:
+        self.epoch, self.step = self.epoch + 1, 0
+        self.loss_sum = self.num_correct = self.num_unmixed = self.epoch_seconds = 0.0
+
+
+@dataclass
+class TrainingState:
+    """The tensors of a run and its counters; saved and restored whole."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: MovingAverage | None
+    scaler: torch.amp.GradScaler
+    counters: Counters = field(default_factory=Counters)
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name, whole and on the CPU (collective when the model is sharded)."""
+        found = {f"model.{name}": whole(t) for name, t in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state[parameter].items():
+                found[f"optimizer.{key}.{name}"] = whole(value)
+        if self.average is not None:
+            found |= {f"average.{name}": whole(t) for name, t in self.average.weights.items()}
+        return found | {f"best.{name}": t for name, t in self.best.items()}
+
+    def facts(self) -> dict[str, Any]:
+        return {"counters": asdict(self.counters), "scaler": self.scaler.state_dict()}
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        for name, target in self.model.state_dict().items():
+            copy_into(target, tensors[f"model.{name}"])
+        for name, parameter in self.model.named_parameters():
+            self.optimizer.state[parameter] = {
+                "step": tensors[f"optimizer.step.{name}"].to(parameter.device),
+                **{
+                    key: _like(parameter, tensors[f"optimizer.{key}.{name}"])
+                    for key in ("exp_avg", "exp_avg_sq")
+                },
+            }
+        if self.average is not None:
+            for name, target in self.average.weights.items():
+                copy_into(target, tensors[f"average.{name}"])
+        prefix = "best."
+        self.best = {k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)}
+        self.scaler.load_state_dict(facts["scaler"])
+        self.counters = Counters(**facts["counters"])
+
+    def keep_as_best(self) -> None:
+        """Remember the model's present weights as the best so far (collective when sharded)."""
+        self.best = {name: whole(t) for name, t in self.model.state_dict().items()}
+
+
+def _like(parameter: Tensor, value: Tensor) -> Tensor:
+    target = torch.empty_like(parameter.detach())
+    copy_into(target, value)
+    return target

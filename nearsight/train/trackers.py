@@ -1,0 +1,86 @@
+"""Optional trackers: the lines of train.jsonl sent to TensorBoard, Weights & Biases or MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+
+
+class Tracker(Protocol):
+    def log(self, epoch: int, values: dict[str, float]) -> None: ...
+    def close(self) -> None: ...
+
+
+class _TensorBoard:
+    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def log(self, epoch: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, epoch)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class _Wandb:
+    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
+        import wandb
+
+        self.run = wandb.init(
+            project="nearsight", dir=str(folder), name=folder.name, config=_settings(record)
+        )
+
+    def log(self, epoch: int, values: dict[str, float]) -> None:
+        self.run.log(values, step=epoch)
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class _Mlflow:
+    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
+        import mlflow
+
+        self.mlflow = mlflow
+        mlflow.set_experiment("nearsight")
+        mlflow.start_run(run_name=folder.name)
+        mlflow.log_dict(_settings(record), "protocol.json")
+
+    def log(self, epoch: int, values: dict[str, float]) -> None:
+        self.mlflow.log_metrics(values, step=epoch)
+
+    def close(self) -> None:
+        self.mlflow.end_run()
+
+
+_OPENERS: dict[str, Callable[[Path, dict[str, Any]], Tracker]] = {
+    "tensorboard": _TensorBoard,
+    "wandb": _Wandb,
+    "mlflow": _Mlflow,
+}
+
+
+def _settings(record: dict[str, Any]) -> dict[str, Any]:
+    return {"seed": record["seed"], **record["protocol"]}
+
+
+def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
+    """A tracker by name; ValueError when it is unknown or its extra is not installed."""
+    if name not in _OPENERS:
+        raise ValueError(f"expected a tracker of {', '.join(TRACKERS)}, got {name!r}")
+    try:
+        return _OPENERS[name](folder, record)
+    except ImportError:
+        raise ValueError(f"{name} is not installed: pip install 'nearsight[{name}]'") from None
+
+
+def tracked_values(line: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a line of train.jsonl that are worth a curve."""
+    names = ("lr", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
+    return {name: float(line[name]) for name in names if line[name] is not None}
