@@ -72,7 +72,7 @@ def augment_images(
         drawn.append(draw_colorjitter(protocol.colorjitter, key))
     for codes, arguments in drawn:
         for step in range(len(codes)):
-            apply_operations(images, codes[step], arguments[step])
+            images = apply_operations(images, codes[step], arguments[step])
     if protocol.random_erasing:
         randomly_erased(images, protocol.random_erasing, key)
     if protocol.cutout:

@@ -63,8 +63,9 @@ def sharpness(images: Tensor, factors: Tensor) -> Tensor:
     rows = values[:, :, :-2] + values[:, :, 1:-1] + values[:, :, 2:]
     total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
     inner = images[:, :, 1:-1, 1:-1]
-    total = total.add_(inner.short(), alpha=4)
-    smooth = total.mul_(2).add_(13).div_(26, rounding_mode="floor")  # total / 13, rounded
+    smooth = (
+        total.add_(inner, alpha=4).float().add_(6.5).mul_(1 / 13).floor_()
+    )  # total / 13, rounded
     result = images.clone()
     result[:, :, 1:-1, 1:-1] = _blended(smooth, inner, factors[:, None, None, None])
     return result
@@ -125,19 +126,22 @@ def equalize(images: Tensor, _: Tensor) -> Tensor:
 
 def hue(images: Tensor, turns: Tensor) -> Tensor:
     """Turn the colour circle by a fraction of a full turn."""
-    red, green, blue = (images.float() / 255).unbind(1)  # each [n, h, w]
-    value = torch.maximum(torch.maximum(red, green), blue)
-    chroma = value - torch.minimum(torch.minimum(red, green), blue)
-    divisor = torch.where(chroma == 0, 1.0, chroma)
-    sixth = torch.where(
-        value == red,
-        (green - blue) / divisor,
-        torch.where(value == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor),
-    )
-    sixth = sixth + 6 * turns.float()[:, None, None]
-    channels = []
-    for offset in (5, 3, 1):
-        place = (sixth + offset) % 6
-        share = torch.minimum(place, 4 - place).clamp_(0, 1)
-        channels.append(value - chroma * share)
-    return (torch.stack(channels, 1) * 255.999).clamp_(0, 255).to(torch.uint8)
+    values = images.float()
+    highest = values.amax(1)  # [n, h, w]
+    chroma = highest - values.amin(1)
+    gaps = highest[:, None] - values  # [n, 3, h, w], whole numbers; 0 for the strongest channel
+    not_red, not_green = gaps[:, 0].clamp(max=1), gaps[:, 1].clamp(max=1)
+    red, green, blue = gaps.div_(chroma.clamp(min=1)[:, None]).unbind(1)
+    # The place on the circle in sixths: red at 0, green at 2, blue at 4.
+    if_green, if_blue = 2 + red - blue, 4 + green - red
+    if_red = blue - green
+    not_red_place = if_green + not_green * (if_blue - if_green)
+    place = if_red + not_red * (not_red_place - if_red)
+    place += 6 * turns.float()[:, None, None]
+    turned = torch.empty_like(values)
+    for channel, offset in enumerate((5, 3, 1)):
+        sixth = place + offset
+        sixth -= (sixth / 6).floor_().mul_(6)
+        share = sixth.sub_(2).abs_().neg_().add_(2).clamp_(0, 1)
+        turned[:, channel] = highest - share.mul_(chroma)
+    return turned.mul_(255.999 / 255).clamp_(0, 255).to(torch.uint8)

@@ -53,18 +53,21 @@ def operated(name: str, images: Tensor, arguments: Tensor) -> Tensor:
 
 
 def apply_operations(images: Tensor, codes: Tensor, arguments: Tensor) -> Tensor:
-    """Every image through its own operation.
+    """Every image through its own operation; new images.
 
     Args:
-        images: uint8 [n, 3, h, w], changed in place.
+        images: uint8 [n, 3, h, w].
         codes: int64 [n] on the CPU; NOTHING leaves an image as it is.
         arguments: float64 [n] on the CPU, in the operation's own unit.
     """
-    for drawn in codes.unique().tolist():
-        if drawn == NOTHING:
-            continue
-        members = (codes == drawn).nonzero()[:, 0]
-        places = members.to(images.device)
-        chosen = images.index_select(0, places)
-        images.index_copy_(0, places, operated(NAMES[drawn], chosen, arguments[members]))
-    return images
+    order = codes.argsort(stable=True)  # images of the same operation side by side
+    grouped = images.index_select(0, order.to(images.device))
+    drawn, counts = codes.unique(return_counts=True)
+    start = 0
+    for operation, count in zip(drawn.tolist(), counts.tolist()):
+        group = slice(start, start + count)
+        start += count
+        if operation != NOTHING:
+            name = NAMES[operation]
+            grouped[group] = operated(name, grouped[group], arguments[order[group]])
+    return grouped.index_select(0, order.argsort().to(images.device))
