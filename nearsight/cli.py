@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 app = typer.Typer(
     help="How local is a Vision Transformer's attention, what makes it local, is local better?",
-    epilog="The road: nearsight train -> measure -> report. Each command has --help with an example.",
+    epilog="The road: train -> measure -> report. Every command has --help with an example.",
     add_completion=False,
     no_args_is_help=False,
     rich_markup_mode=None,
@@ -27,9 +27,7 @@ app.add_typer(data_app, name="data")
 
 DataRoot = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of the data sets; else $NEARSIGHT_DATA, else ~/.cache/nearsight/data."
-    ),
+    typer.Option(help="Folder of data sets; else $NEARSIGHT_DATA or ~/.cache/nearsight/data."),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
@@ -91,7 +89,7 @@ def train(
     precision: Annotated[str | None, typer.Option(help="float32, bf16, fp16 or float64.")] = None,
     compile_: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,
     parallel: Annotated[
-        str, typer.Option(help="Under torchrun: ddp, or fsdp to shard the weights.")
+        Literal["ddp", "fsdp"], typer.Option(help="Under torchrun; fsdp shards the weights.")
     ] = "ddp",
     track: Annotated[
         list[str] | None, typer.Option(help="tensorboard, wandb or mlflow; may be repeated.")
@@ -103,14 +101,15 @@ def train(
     from nearsight.data.catalog import dataset_name
     from nearsight.protocol.overrides import override, read_protocol
 
-    choice = read_protocol(protocol, dataset_name(data or "cifar100"))
-    changes = [*(set_ or [])]
-    named = {"data.name": data and dataset_name(data), "model.name": model}
-    named |= {"model.weights": weights and str(weights.resolve()), "precision": precision}
-    changes += [f"{key}={value}" for key, value in named.items() if value is not None]
-    choice = override(choice, changes)
-    if parallel not in ("ddp", "fsdp"):
-        raise ValueError(f"expected --parallel ddp or fsdp, got {parallel!r}")
+    named: dict[str, str | None] = {
+        "data.name": dataset_name(data) if data else None,
+        "model.name": model,
+        "model.weights": str(weights.resolve()) if weights else None,
+        "precision": precision,
+    }
+    changes = [f"{key}={value}" for key, value in named.items() if value is not None]
+    choice = read_protocol(protocol, named["data.name"] or "cifar100")
+    choice = override(choice, [*changes, *(set_ or [])])
     import torch
 
     from nearsight.train.loop import train_run
@@ -144,9 +143,7 @@ def measure(
     print(path)
 
 
-@app.command(
-    "report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0 --out r.html"
-)
+@app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Measured run folders.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),

@@ -82,4 +82,7 @@ def model_for(
     model = create_model(
         settings.name, num_classes, size, settings.patch_size, settings.num_registers
     )
-    return model, size or tuple(model.pretrained_cfg["input_size"][1:])
+    if size is None:
+        facts: Any = model.pretrained_cfg
+        size = tuple(facts["input_size"][1:])
+    return model, size

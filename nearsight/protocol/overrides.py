@@ -104,7 +104,8 @@ def protocol_yaml(protocol: Protocol) -> str:
     """The protocol as YAML, a line per setting, our assumptions marked."""
     assumed = assumed_values(protocol)
     settings = {key: _plain(value) for key, value in asdict(protocol).items()}
-    lines, parents = [], []
+    lines: list[str] = []
+    parents: list[str] = []
     for line in yaml.safe_dump(settings, sort_keys=False).splitlines():
         depth = (len(line) - len(line.lstrip())) // 2
         parents = [*parents[:depth], line.strip().split(":")[0]]

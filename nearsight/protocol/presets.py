@@ -1,9 +1,9 @@
 """The eight protocols of the paper, with each data set's values.
 
-Question: which part of the Modern protocol makes early attention local?
-Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing.
-``modern-x`` takes one part away, ``baseline+x`` adds one. On Tiny-ImageNet ColorJitter stands for AutoAugment.
-What the paper does not say is listed in ASSUMED, with the value we took.
+Question: which part of the Modern protocol makes early attention local? Baseline is random crop
+and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x`` takes one part away,
+``baseline+x`` adds one. On Tiny-ImageNet ColorJitter stands for AutoAugment. What the paper does
+not say is listed in ASSUMED, with the value we took.
 """
 
 from __future__ import annotations
@@ -96,13 +96,11 @@ def assumed_values(protocol: Protocol) -> dict[str, Any]:
     """Path and value of every setting in use that is our assumption and was not overridden."""
     if protocol.name.replace("colorjitter", "autoaugment") not in PRESETS:
         return {}
-    paths = ASSUMED
-    if protocol.data.name not in _SCHEDULES:
-        paths = (*ASSUMED_SCHEDULE, *ASSUMED)
+    ours_too = () if protocol.data.name in _SCHEDULES else ASSUMED_SCHEDULE
     ours = asdict(preset(protocol.name, protocol.data.name))
     used = asdict(protocol)
     return {
         path: value_at(used, path)
-        for path in paths
+        for path in (*ours_too, *ASSUMED)
         if value_at(used, path) and value_at(used, path) == value_at(ours, path)
     }

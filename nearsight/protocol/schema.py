@@ -6,21 +6,26 @@ A part that is ``None`` is switched off.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import pydantic.dataclasses
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
-from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    dataclass = partial(
+        pydantic.dataclasses.dataclass,
+        config=ConfigDict(extra="forbid", allow_inf_nan=False),
+    )
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Amount = Annotated[float, Field(ge=0)]
 
-_part = pydantic_dataclass(
-    frozen=True, kw_only=True, config=ConfigDict(extra="forbid", allow_inf_nan=False)
-)
 
-
-@_part
+@dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Which images, and how the official training set is split into train and validation."""
 
@@ -31,7 +36,7 @@ class DataSettings:
     skip_corrupt: bool = False
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """Which model; None lets the data set and the model decide."""
 
@@ -43,7 +48,7 @@ class ModelSettings:
     weights: str | None = None  # a safetensors file to start from
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class Optimizer:
     """AdamW."""
 
@@ -54,14 +59,14 @@ class Optimizer:
     clip_norm: PositiveFloat | None = None
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class AutoAugment:
     """The learned policy of Cubuk et al. 2019 for CIFAR-10: 25 sub-policies of two operations."""
 
     policy: Literal["cifar10"] = "cifar10"
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class RandAugment:
     """``num_ops`` operations of equal ``magnitude`` (Cubuk et al. 2020), of 0..10."""
 
@@ -70,7 +75,7 @@ class RandAugment:
     magnitude_std: Amount = 0.5
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class ColorJitter:
     """Factors drawn from 1 - x .. 1 + x; hue from -x .. x of the colour circle; random order."""
 
@@ -80,7 +85,7 @@ class ColorJitter:
     hue: Annotated[float, Field(ge=0, le=0.5)] = 0.1
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class RandomErasing:
     """A rectangle of random pixels (Zhong et al. 2020)."""
 
@@ -90,7 +95,7 @@ class RandomErasing:
     min_aspect: PositiveFloat = 0.3  # and at most its inverse
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class CutMix:
     """Paste a rectangle of a partner (Yun et al. 2019); the ratio is from Beta(alpha, alpha)."""
 
@@ -99,23 +104,23 @@ class CutMix:
     mix_labels: bool = True
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class Mixup:
-    """Blend with a partner (Zhang et al. 2018); the ratio is drawn from Beta(alpha, alpha)."""
+    """Blend with a partner (Zhang et al. 2018); the ratio is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
     alpha: PositiveFloat = 0.8
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class CutOut:
-    """A square of ``size`` pixels (cut at the edge) becomes the mean colour (DeVries & Taylor 2017)."""
+    """A square of ``size`` pixels (cut at the edge) of mean colour (DeVries & Taylor 2017)."""
 
     probability: Probability = 1.0
     size: PositiveInt = 16
 
 
-@_part
+@dataclass(frozen=True, kw_only=True)
 class Protocol:
     """A training protocol. Presets are in presets.py; values there marked assumed are ours."""
 

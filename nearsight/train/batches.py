@@ -1,8 +1,9 @@
 """Batches of an epoch: order, augmentation in chunks, mixing, targets.
 
-The order is a function of (seed, epoch), what mixing draws of (seed, epoch, step) over the *global* batch, and
-augmentation of (seed, epoch, sample, repeat). A process that needs a partner held elsewhere augments it
-again. Hence the number of processes, the chunk and resuming change nothing.
+The order is a function of (seed, epoch), what mixing draws of (seed, epoch, step) over the
+*global* batch, and augmentation of (seed, epoch, sample, repeat). A process that needs a partner
+held elsewhere augments it again. Hence the number of processes, the chunk and resuming change
+nothing.
 """
 
 from __future__ import annotations

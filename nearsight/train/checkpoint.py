@@ -3,8 +3,8 @@
 checkpoint/step-00000313/tensors.safetensors   weights, optimizer state, best weights
 checkpoint/step-00000313/state.json            counters, the log so far, and sha256 of both
 
-A checkpoint is written beside the others, synced file by file, and renamed into place; the newest two are
-kept. On load both hashes are checked; a damaged one is named and the one before it used.
+A checkpoint is written beside the others, synced file by file, and renamed into place; the newest
+two are kept. On load both hashes are checked; a damaged one is named and the one before it used.
 """
 
 from __future__ import annotations

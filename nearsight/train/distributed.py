@@ -1,7 +1,8 @@
 """The processes of a run: one, or as many as torchrun started.
 
-Samples are dealt out so that every process sees its share of the *global* batch; losses are divided by the
-global batch, so that uneven shares weigh by samples (DDP's mean of means would not).
+Samples are dealt out so that every process sees its share of the *global* batch; losses are
+divided by the global batch, so that uneven shares weigh by samples (DDP's mean of means would
+not).
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: b
         for block in getattr(model, "blocks", []):
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-    called = torch.compile(model) if compiled else model
+    called: nn.Module = torch.compile(model) if compiled else model  # type: ignore[assignment]
     if world.size > 1 and parallel == "ddp":
         return nn.parallel.DistributedDataParallel(called)
     return called

@@ -1,47 +1,36 @@
-"""Training, readable in one place: ``train_run`` opens the folder, ``Training`` goes through the epochs.
+"""Training, readable in one place.
 
-AdamW, warm-up and cosine, early stopping and best checkpoint on validation accuracy, the test set once at the
-end. A run that is started again continues; in eager float32 on a CPU it ends with the same bytes.
+AdamW, warm-up and cosine, early stopping and best checkpoint on validation accuracy, the test set
+once at the end. A run that is started again continues; in eager float32 on a CPU it ends with the
+same bytes.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import time
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
+from nearsight.models.registry import full_name
 from nearsight.protocol.overrides import fitted_warmup
 from nearsight.protocol.schema import Protocol
-from nearsight.run import (
-    CHECKPOINT,
-    LOG,
-    RECORD,
-    SCHEMA_VERSION,
-    TIMING,
-    WEIGHTS,
-    locked,
-    write_bytes,
-    write_json,
-)  # fmt: skip
+from nearsight.run import SCHEMA_VERSION, locked
 from nearsight.train.batches import Batch, epoch_batches, num_steps
-from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
 from nearsight.train.distributed import Parallel, World, copy_into, joined
 from nearsight.train.interruption import Interrupted, StopRequest, stop_signals
+from nearsight.train.journal import Journal
 from nearsight.train.loss import soft_cross_entropy
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared, prepare
 from nearsight.train.progress import Reporter
-from nearsight.train.record import check_same_inputs, existing_record
+from nearsight.train.record import check_same_inputs, existing_record, headline
 from nearsight.train.state import Counters
-from nearsight.train.trackers import Tracker, open_tracker, tracked_values
+from nearsight.train.trackers import open_tracker
 from nearsight.train.validation import accuracy_and_loss
 
 CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within an epoch
@@ -62,7 +51,8 @@ def train_run(
 ) -> Path:
     """Train a run into the folder ``out`` and return it; started again, it continues."""
     out = Path(out)
-    protocol, note = fitted_warmup(protocol)
+    model = replace(protocol.model, name=full_name(protocol.model.name))
+    protocol, note = fitted_warmup(replace(protocol, model=model))
     with ExitStack() as stack:
         world = stack.enter_context(joined(device))
         if reporter is None or not world.is_main:
@@ -80,20 +70,17 @@ def train_run(
         if old:
             check_same_inputs(out, old, parts.record)
             parts.record["provenance"] = old["provenance"]
-        opened = []
+        journal = Journal(out, world)
+        stack.callback(journal.close)
+        stack.callback(reporter.close)
+        journal.write_record(parts.record)
         if world.is_main:
-            write_json(out / RECORD, parts.record)
-            opened = [open_tracker(name, out, parts.record) for name in trackers]
+            journal.trackers = [open_tracker(name, out, parts.record) for name in trackers]
         way = {"compiled": compiled, "parallel": parallel}
-        training = Training(protocol, out, seed, world, parts, reporter, opened, way)
-        try:
-            training.restore()
-            with stop_signals() as request:
-                training.to_the_end(request)
-        finally:
-            reporter.close()
-            for tracker in opened:
-                tracker.close()
+        training = Training(protocol, seed, world, parts, journal, reporter, way)
+        training.restore()
+        with stop_signals() as request:
+            training.to_the_end(request)
     return out
 
 
@@ -102,12 +89,11 @@ class Training:
     """A run under way."""
 
     protocol: Protocol
-    out: Path
     seed: int
     world: World
     parts: Prepared
+    journal: Journal
     reporter: Reporter
-    trackers: list[Tracker]
     way: dict[str, Any]  # how the model is called; decides whether resuming is exact
 
     def __post_init__(self) -> None:
@@ -121,25 +107,12 @@ class Training:
         return self.state.counters
 
     def to_the_end(self, request: StopRequest) -> None:
-        self.reporter.start(
-            self.header(), self.protocol.epochs, self.steps_per_epoch, self.at.total_steps
-        )
+        header = headline(self.parts.record, self.parts.notes)
+        first = self.at.total_steps
+        self.reporter.start(header, self.protocol.epochs, self.steps_per_epoch, first)
         while not self.finished():
             self.one_epoch(request)
         self.finish()
-
-    def header(self) -> str:
-        data, model = self.parts.record["data"], self.parts.record["model"]
-        world = self.world
-        threads = f"{torch.get_num_threads()} threads" if world.device.type == "cpu" else ""
-        where = ", ".join(filter(None, [str(world.device), threads, f"{world.size} processes"]))
-        notes = "".join(f"\n{note}" for note in self.parts.notes)
-        return (
-            f"{self.protocol.name}, seed {self.seed}: {model['name']} "
-            f"({model['num_parameters'] / 1e6:.2f} M parameters) on {data['name']} "
-            f"({data['num_train']} train, {data['num_validation']} validation, {data['origin']}), "
-            f"{where}{notes}"
-        )
 
     def finished(self) -> bool:
         patience = self.protocol.patience
@@ -164,15 +137,20 @@ class Training:
                 self.save()
                 began = saved = time.monotonic()
             if stop:
-                raise Interrupted(request.signum, self.out)
+                raise Interrupted(request.signum, self.journal.out)
         line = self.epoch_line()
         self.at.epoch_seconds += time.monotonic() - began
-        self.log(line)
+        timing = self.journal.add_epoch(line, self.at.epoch_seconds, len(self.parts.train.indices))
+        if line["best"]:
+            self.journal.write_weights(self.state)
+        self.reporter.epoch(line, timing["seconds"], timing["images_per_second"])
+        self.at.log.append(line)
+        self.at.timing.append(timing)
         self.at.begin_epoch()
         self.save()
         (stop,) = self.world.total([float(request.signum)])
         if stop and not self.finished():
-            raise Interrupted(request.signum, self.out)
+            raise Interrupted(request.signum, self.journal.out)
 
     def one_step(self, batch: Batch) -> None:
         """Forward, backward, update, count."""
@@ -187,7 +165,7 @@ class Training:
         if not math.isfinite(loss_sum):
             raise ValueError(
                 f"the loss became {loss_sum} in epoch {self.at.epoch} at learning rate {rate:.3g}; "
-                f"{self.out} keeps the last good state"
+                f"{self.journal.out} keeps the last good state"
             )
         # DDP and FSDP average over processes: undo that, then divide by the global batch
         self.update(losses.sum() * (self.world.size / batch.global_size))
@@ -205,7 +183,7 @@ class Training:
         peak = self.protocol.optimizer.lr
         return learning_rate(self.at.total_steps, self.num_steps, warmup, peak)
 
-    def casting(self) -> Any:
+    def casting(self) -> AbstractContextManager[Any]:
         if self.autocast is None:
             return nullcontext()
         return torch.autocast(self.world.device.type, self.autocast)
@@ -214,7 +192,7 @@ class Training:
         """One step of the optimizer down the gradient of ``loss``."""
         state, clip = self.state, self.protocol.optimizer.clip_norm
         state.optimizer.zero_grad(set_to_none=True)
-        state.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        state.scaler.scale(loss).backward()
         if clip is not None:
             state.scaler.unscale_(state.optimizer)
             torch.nn.utils.clip_grad_norm_(state.model.parameters(), clip)
@@ -224,7 +202,7 @@ class Training:
             state.average.update(state.model, self.at.total_steps)
 
     def epoch_line(self) -> dict[str, Any]:
-        """The line of train.jsonl for the epoch just trained; keeps the weights if they are best."""
+        """The line of train.jsonl for the epoch just trained; keeps the weights if best."""
         train, at = self.parts.train, self.at
         with self.averaged():
             accuracy, loss = accuracy_and_loss(
@@ -234,7 +212,7 @@ class Training:
             if not math.isfinite(loss):
                 raise ValueError(
                     f"the validation loss became {loss} in epoch {at.epoch} at learning rate "
-                    f"{self.rate():.3g}; {self.out} keeps the last good state"
+                    f"{self.rate():.3g}; {self.journal.out} keeps the last good state"
                 )
             best = accuracy > at.best_accuracy
             if best:
@@ -252,34 +230,13 @@ class Training:
             "best": best,
         }
 
-    def averaged(self) -> Any:
+    def averaged(self) -> AbstractContextManager[Any]:
         """The moving average in the model's place, if the protocol has one."""
         average = self.state.average
         return nullcontext() if average is None else average.swapped_in(self.state.model)
 
-    def log(self, line: dict[str, Any]) -> None:
-        seconds = self.at.epoch_seconds
-        speed = len(self.parts.train.indices) / seconds
-        timing = {"epoch": line["epoch"], "seconds": seconds, "images_per_second": speed}
-        self.at.log.append(line)
-        self.at.timing.append(timing)
-        self.reporter.epoch(line, seconds, speed)
-        if self.world.is_main:
-            _append(self.out / LOG, line)
-            _append(self.out / TIMING, timing)
-            if line["best"]:
-                self.write_weights()
-        for tracker in self.trackers:
-            tracker.log(line["epoch"], tracked_values(line))
-
-    def write_weights(self) -> None:
-        write_bytes(self.out / WEIGHTS, safetensors.torch.save(self.state.best))
-
     def save(self) -> None:
-        tensors = self.state.tensors()
-        if self.world.is_main:
-            state = {**self.state.facts(), "conditions": self.conditions()}
-            save_checkpoint(self.out / CHECKPOINT, self.at.total_steps, tensors, state)
+        self.journal.save(self.state, self.conditions())
 
     def conditions(self) -> dict[str, Any]:
         """What must not change for a resumed run to end with the same bytes."""
@@ -292,24 +249,17 @@ class Training:
         }
 
     def restore(self) -> None:
-        """Go back to the newest sound checkpoint, or to the start; cut the logs to it."""
-        found = load_checkpoint(self.out / CHECKPOINT, self.reporter.note)
-        if found is not None:
-            tensors, facts = found
-            self.state.restore(tensors, facts)
-            self.reporter.note(f"continues at epoch {self.at.epoch}, step {self.at.step}")
-            now = self.conditions()
-            changed = [key for key, value in facts["conditions"].items() if now.get(key) != value]
-            exact = now["device"] == "cpu" and not now["compiled"] and self.autocast is None
-            if changed or not exact:
-                why = f"{', '.join(changed)} changed" if changed else "only eager float32 on CPU is"
-                self.reporter.note(f"not bit-exact: {why}")
-        if self.world.is_main:
-            for name, lines in ((LOG, self.at.log), (TIMING, self.at.timing)):
-                write_bytes(self.out / name, b"".join(map(_line, lines)))
-            if self.state.best:
-                self.write_weights()
-        self.world.wait()
+        """Go back to the newest sound checkpoint, or to the start."""
+        before = self.journal.go_back(self.state, self.reporter.note)
+        if before is None:
+            return
+        self.reporter.note(f"continues at epoch {self.at.epoch}, step {self.at.step}")
+        now = self.conditions()
+        changed = [key for key, value in before.items() if now.get(key) != value]
+        exact = now["device"] == "cpu" and not now["compiled"] and self.autocast is None
+        if changed or not exact:
+            why = f"{', '.join(changed)} changed" if changed else "only eager float32 on CPU is"
+            self.reporter.note(f"not bit-exact: {why}")
 
     def finish(self) -> None:
         """Test the best weights once and close the record."""
@@ -334,16 +284,4 @@ class Training:
             "num_test": len(labels),
             "seconds": sum(line["seconds"] for line in self.at.timing),
         }
-        if self.world.is_main:
-            write_json(self.out / RECORD, self.parts.record)
-
-
-def _line(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content) + "\n").encode()
-
-
-def _append(path: Path, content: dict[str, Any]) -> None:
-    with path.open("ab") as file:
-        file.write(_line(content))
-        file.flush()
-        os.fsync(file.fileno())
+        self.journal.write_record(self.parts.record)

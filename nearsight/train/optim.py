@@ -1,7 +1,7 @@
 """AdamW with linear warm-up and cosine decay, and the optional moving average of the weights.
 
-Weight decay acts on every parameter, as in ``torch.optim.AdamW(model.parameters())``; the paper does not
-say otherwise.
+Weight decay acts on every parameter, as in ``torch.optim.AdamW(model.parameters())``; the paper
+does not say otherwise.
 """
 
 from __future__ import annotations

@@ -69,9 +69,15 @@ def prepare(
     if protocol.model.weights:
         notes += load_weights(model, Path(protocol.model.weights))
     record = new_record(
-        protocol, seed, dataset, (len(train), len(validation)), model, image_size, world
+        protocol,
+        seed,
+        dataset,
+        (len(train), len(validation)),
+        model,
+        num_classes,
+        image_size,
+        world,
     )
-    record["model"]["num_classes"] = num_classes
     dtype = torch.float64 if protocol.precision == "float64" else torch.float32
     model = model.to(world.device, dtype).train()
     called = parallelised(model, world, parallel, compiled)

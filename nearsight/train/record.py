@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def new_record(
     dataset: Dataset,
     split_sizes: tuple[int, int],
     model: nn.Module,
+    num_classes: int,
     image_size: tuple[int, int],
     world: World,
 ) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def new_record(
         },
         "model": {
             "name": protocol.model.name,
+            "num_classes": num_classes,
             "num_parameters": sum(p.numel() for p in model.parameters()),
             "grid": [grid.rows, grid.cols] if grid else list(patch_grid) if patch_grid else None,
             "num_prefix": getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0)),
@@ -67,6 +70,21 @@ def _listed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _listed(inner) for key, inner in value.items()}
     return list(value) if isinstance(value, tuple) else value
+
+
+def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
+    """One line: what runs where; then a line per note."""
+    data, model = record["data"], record["model"]
+    used = record["provenance"]["hardware"]
+    return "\n".join(
+        [
+            f"{record['protocol']['name']}, seed {record['seed']}: {model['name']} "
+            f"({model['num_parameters'] / 1e6:.2f} M parameters) on {data['name']} "
+            f"({data['num_train']} train, {data['num_validation']} validation, {data['origin']}), "
+            f"{used['device']}, {used['threads']} thread(s), {used['processes']} process(es)",
+            *notes,
+        ]
+    )
 
 
 def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, Any] | None:

@@ -1,0 +1,85 @@
+"""What a run leaves on disk while it trains: logs, best weights, checkpoints, trackers.
+
+Only process 0 writes. The checkpoint holds the logs too: going back to it rewrites them, so that a
+half-written line or a line of a lost epoch is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+
+from nearsight.run import CHECKPOINT, LOG, RECORD, TIMING, WEIGHTS, write_bytes, write_json
+from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
+from nearsight.train.distributed import World
+from nearsight.train.state import TrainingState
+from nearsight.train.trackers import Tracker, tracked_values
+
+
+@dataclass
+class Journal:
+    """The files of a run under way."""
+
+    out: Path
+    world: World
+    trackers: list[Tracker] = field(default_factory=list)
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        if self.world.is_main:
+            write_json(self.out / RECORD, record)
+
+    def add_epoch(self, line: dict[str, Any], seconds: float, num_images: int) -> dict[str, Any]:
+        """Append an epoch to both logs; returns its line of timing.jsonl."""
+        speed = num_images / seconds
+        timing = {"epoch": line["epoch"], "seconds": seconds, "images_per_second": speed}
+        if self.world.is_main:
+            _append(self.out / LOG, line)
+            _append(self.out / TIMING, timing)
+        for tracker in self.trackers:
+            tracker.log(line["epoch"], tracked_values(line))
+        return timing
+
+    def write_weights(self, state: TrainingState) -> None:
+        if self.world.is_main:
+            write_bytes(self.out / WEIGHTS, safetensors.torch.save(state.best))
+
+    def save(self, state: TrainingState, conditions: dict[str, Any]) -> None:
+        """Write a checkpoint (collective: every process calls it)."""
+        tensors = state.tensors()
+        if self.world.is_main:
+            facts = {**state.facts(), "conditions": conditions}
+            save_checkpoint(self.out / CHECKPOINT, state.counters.total_steps, tensors, facts)
+
+    def go_back(self, state: TrainingState, say: Callable[[str], None]) -> dict[str, Any] | None:
+        """Restore the newest sound checkpoint and cut the logs to it; the conditions it had."""
+        found = load_checkpoint(self.out / CHECKPOINT, say)
+        if found is not None:
+            state.restore(*found)
+        if self.world.is_main:
+            for name, lines in ((LOG, state.counters.log), (TIMING, state.counters.timing)):
+                write_bytes(self.out / name, b"".join(map(_line, lines)))
+        if state.best:
+            self.write_weights(state)
+        self.world.wait()
+        return found[1]["conditions"] if found is not None else None
+
+    def close(self) -> None:
+        for tracker in self.trackers:
+            tracker.close()
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content) + "\n").encode()
+
+
+def _append(path: Path, content: dict[str, Any]) -> None:
+    with path.open("ab") as file:
+        file.write(_line(content))
+        file.flush()
+        os.fsync(file.fileno())
