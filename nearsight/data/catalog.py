@@ -13,6 +13,7 @@ from nearsight.data.cifar import LAYOUTS, cifar
 from nearsight.data.dataset import Dataset
 from nearsight.data.files import origin_of
 from nearsight.data.sources import SOURCES
+from nearsight.data.tiny_imagenet import tiny_imagenet
 
 if TYPE_CHECKING:
     from nearsight.protocol.schema import DataSettings
@@ -64,12 +65,14 @@ def _decoding(settings: DataSettings, root: Path) -> Decoding:
         from nearsight.data.shapes import shapes
 
         return shapes()
-    folder = found_folder(name, root)
+    return described(name, found_folder(name, root), settings.skip_corrupt)
+
+
+def described(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
+    """How to decode an unpacked official data set; ValueError if it is not structured as one."""
     if name in LAYOUTS:
         return cifar(name, folder)
-    from nearsight.data.tiny_imagenet import tiny_imagenet
-
-    return tiny_imagenet(folder, settings.skip_corrupt)
+    return tiny_imagenet(folder, skip_corrupt)
 
 
 def found_folder(name: str, root: Path) -> Path:
