@@ -24,6 +24,8 @@ from nearsight.data.policy import (
 )
 from nearsight.protocol.schema import Protocol
 
+_PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large images bounded
+
 
 def draw_crops(padding: int, flip: bool, key: SampleKey) -> tuple[Tensor, Tensor, Tensor]:
     """How far the window moves down and right (-padding..padding), and whether it is mirrored."""
@@ -57,11 +59,19 @@ def augment_images(
         raise ValueError(
             f"expected uint8 images [n, 3, h, w], got {images.dtype} {list(images.shape)}"
         )
-    if len(images) == 0:
-        return images.clone()
-    height, width = images.shape[-2:]
-    key = (seed, epoch, samples.cpu(), repeats.cpu())
+    block = max(1, _PIXELS_AT_ONCE // (images.shape[2] * images.shape[3]))
+    augmented = torch.empty(images.shape, dtype=torch.uint8, device=images.device)
+    for start in range(0, len(images), block):
+        part = slice(start, start + block)
+        key = (seed, epoch, samples[part].cpu(), repeats[part].cpu())
+        augmented[part] = _augmented_block(images[part], protocol, key, mean_colour)
+    return augmented
 
+
+def _augmented_block(
+    images: Tensor, protocol: Protocol, key: SampleKey, mean_colour: tuple[float, float, float]
+) -> Tensor:
+    height, width = images.shape[-2:]
     images = cropped(images, *draw_crops(protocol.crop_padding, protocol.flip, key))
     drawn = []
     if protocol.autoaugment:

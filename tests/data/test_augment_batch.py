@@ -4,6 +4,7 @@ import pytest
 import torch
 from data import reference_augment as slow
 
+from nearsight.data import augment
 from nearsight.data.augment import augment_images, normalized
 from nearsight.protocol.schema import (
     AutoAugment,
@@ -45,6 +46,11 @@ def together(batch):
 def test_chunk_size_changes_no_bit(batch, together, size):
     chunks = [augmented(*chunk) for chunk in zip(*(part.split(size) for part in batch))]
     assert torch.equal(torch.cat(chunks), together)
+
+
+def test_large_images_go_through_in_blocks_without_a_trace(batch, together, monkeypatch):
+    monkeypatch.setattr(augment, "_PIXELS_AT_ONCE", 10 * slow.HEIGHT * slow.WIDTH)
+    assert torch.equal(augmented(*batch), together)
 
 
 def test_order_and_neighbours_change_no_bit(batch, together):
