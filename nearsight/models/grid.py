@@ -37,11 +37,17 @@ class Grid:
 
     @classmethod
     def of_image(cls, height: int, width: int, patch_size: int) -> Grid:
-        """The grid of an image cut into square patches; the patch must divide both sides."""
+        """The grid of an image cut into square patches; the patch must divide both sides.
+
+        >>> str(Grid.of_image(24, 40, patch_size=4))
+        '6x10'
+        """
+        if patch_size < 1:
+            raise ValueError(f"expected a patch size of at least 1 pixel, got {patch_size}")
         if height % patch_size or width % patch_size:
             raise ValueError(
                 f"expected an image size divisible by the patch size {patch_size}, "
-                f"got {height}x{width}"
+                f"got {height}x{width}; give another patch_size or image_size"
             )
         return cls(height // patch_size, width // patch_size)
 
@@ -78,7 +84,10 @@ class Grid:
         return float(self.distances(unit).mean())
 
     def box_distance(self, unit: Unit = "diagonal") -> float:
-        """Mean distance of attention spread evenly over the 3x3 box around a patch (cut at the edge)."""
+        """Mean distance of even attention to the 3x3 box around a patch: the null line '3x3 box'.
+
+        At the edge of the grid the box is cut off.
+        """
         near = self.distances("patches") < 1.5
         distances = self.distances(unit)
         return float(((distances * near).sum(-1) / near.sum(-1)).mean())

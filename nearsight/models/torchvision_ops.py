@@ -1,8 +1,9 @@
 """The one place that makes torchvision importable next to a CPU build of torch.
 
 PyPI's torchvision is built for CUDA; next to CPU torch its ``_C`` library does not load and
-``import torchvision`` (hence timm and torchmetrics) dies with "operator torchvision::nms does not exist".
-Declaring the two operators it registers fakes for is enough; where the library loads, nothing is done.
+``import torchvision`` (hence timm and torchmetrics) dies with "operator torchvision::nms does not
+exist". Declaring the two operators it registers fakes for is enough; where the library loads,
+nothing is done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The compact Vision Transformer of the protocol paper.
 
-Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, final LayerNorm, linear head on
-[CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers, 8 heads".
-Weight names are timm's, so that the two load each other's weights.
+Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, final LayerNorm, linear
+head on [CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers,
+8 heads". Weight names are timm's, so that the two load each other's weights.
 We differ in one option: any number of register tokens (Darcet et al. 2024).
 """
 
@@ -50,6 +50,8 @@ class PatchEmbed(nn.Module):
 
 
 class Mlp(nn.Module):
+    """Two linear maps with a GELU between them, on every token by itself."""
+
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
         self.fc1 = nn.Linear(width, hidden)
@@ -60,6 +62,8 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
+    """Attention, then the MLP; each normalises its input and adds to the stream."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(size.width, eps=NORM_EPS)
@@ -84,6 +88,8 @@ class VisionTransformer(nn.Module):
         num_registers: int = 0,
     ) -> None:
         super().__init__()
+        if num_registers < 0:
+            raise ValueError(f"expected at least 0 register tokens, got {num_registers}")
         self.grid = Grid.of_image(*image_size, patch_size)
         self.image_size = image_size
         self.num_prefix = 1 + num_registers

@@ -1,13 +1,135 @@
-"""Weights from safetensors files."""
+"""Pretrained weights from a safetensors file into a model, for fine-tuning.
+
+Names and shapes must agree, with two exceptions, each of them said: a classifier head for another
+number of classes (the model's own fresh head stays), and positional embeddings of another grid
+(resampled bicubically, as timm does). Pickles are refused unread: loading one can run any code.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
+
+from nearsight.models.grid import Grid
+from nearsight.models.torchvision_ops import declare_missing_ops
+
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
+POSITIONS = "pos_embed"
+NUM_NAMED = 5  # weights an error names before it says "and n more"
 
 
 def load_weights(model: nn.Module, path: Path) -> list[str]:
-    model.load_state_dict(load_file(path))
-    return []
+    """Load ``path`` into ``model`` and say in sentences what was changed; an error changes nothing."""
+    given = _read(path)
+    wanted = model.state_dict()
+    changes = _keep_head(given, wanted, _head_names(model, wanted))
+    changes += _resample_positions(given, wanted, model)
+    _check_names(given, wanted, path)
+    _check_shapes(given, wanted, path)
+    model.load_state_dict(given)
+    return changes
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    if path.suffix.lower() in PICKLES:
+        raise ValueError(
+            f"expected a safetensors file, got {path}: a pickle can run code when it is loaded; "
+            "convert it to safetensors first"
+        )
+    if not path.is_file():
+        raise ValueError(f"expected a safetensors file, but there is no file {path}")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(
+            f"expected a safetensors file, but {path} is none or is cut off ({error}); get it again"
+        ) from error
+
+
+def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
+    """Weights of the classifier: ``head`` in ours; timm says where, and some models have two."""
+    modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
+    prefixes = (modules,) if isinstance(modules, str) else tuple(modules)
+    return [name for name in wanted if name.startswith(tuple(f"{x}." for x in prefixes))]
+
+
+def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[str]) -> list[str]:
+    """Put the model's own head in place of one with another number of classes, or of none."""
+    if names and not any(name in given for name in names):
+        found = "no classifier head"
+    else:
+        other = [x for x in names if x in given and len(given[x]) != len(wanted[x])]
+        if not other:
+            return []
+        found = f"a classifier head for {len(given[other[0]])} classes"
+    given.update({name: wanted[name] for name in names})
+    num_classes = len(wanted[names[-1]])
+    return [f"The file has {found}; {', '.join(names)} start afresh for {num_classes} classes."]
+
+
+def _resample_positions(
+    given: dict[str, Tensor], wanted: dict[str, Tensor], model: nn.Module
+) -> list[str]:
+    """Bring positional embeddings [1, token, width] to the model's grid."""
+    old, new = given.get(POSITIONS), wanted.get(POSITIONS)
+    if old is None or new is None or old.shape == new.shape:
+        return []
+    grid = _grid(model)
+    if grid is None or old.ndim != 3 or old.shape[-1] != new.shape[-1]:
+        return []  # left to the check of shapes
+    num_prefix = new.shape[1] - grid.num_patches
+    side = math.isqrt(max(0, old.shape[1] - num_prefix))
+    if side < 1 or side * side != old.shape[1] - num_prefix:
+        raise ValueError(
+            f"expected positional embeddings of a square grid and {num_prefix} prefix tokens, got "
+            f"{old.shape[1]} tokens; create the model with the image size of the weights"
+        )
+    declare_missing_ops()
+    from timm.layers import resample_abs_pos_embed
+
+    given[POSITIONS] = resample_abs_pos_embed(
+        old, [grid.rows, grid.cols], [side, side], num_prefix_tokens=num_prefix
+    )
+    return [f"{POSITIONS} was resampled bicubically from {Grid(side, side)} to {grid} patches."]
+
+
+def _grid(model: nn.Module) -> Grid | None:
+    """The model's patch grid, ours or timm's; None where it has none."""
+    if isinstance(getattr(model, "grid", None), Grid):
+        return model.grid  # type: ignore[return-value]
+    size = getattr(getattr(model, "patch_embed", None), "grid_size", None)
+    return Grid(*size) if size else None
+
+
+def _check_names(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    missing, unexpected = wanted.keys() - given.keys(), given.keys() - wanted.keys()
+    if missing or unexpected:
+        raise ValueError(
+            f"expected the weights of this model in {path}, missing: {_listed(missing)}; "
+            f"unexpected: {_listed(unexpected)}; choose the model that the file was made with"
+        )
+
+
+def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    wrong = [
+        f"{name} {list(given[name].shape)} instead of {list(wanted[name].shape)}"
+        for name in wanted
+        if given[name].shape != wanted[name].shape
+    ]
+    if wrong:
+        raise ValueError(
+            f"expected weights of this model's shapes in {path}, got {_listed(wrong)}; "
+            "choose the model that the file was made with"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    more = [f"and {len(ordered) - NUM_NAMED} more"] if len(ordered) > NUM_NAMED else []
+    return ", ".join(ordered[:NUM_NAMED] + more) or "none"
