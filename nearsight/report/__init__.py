@@ -1,0 +1,1 @@
+"""Tables, figures and the page, made from the files of runs alone."""

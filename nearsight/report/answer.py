@@ -1,0 +1,77 @@
+"""The question of a report and its answer in one sentence, with the numbers."""
+
+from __future__ import annotations
+
+from nearsight.report.conditions import Condition, Family, flat_settings, paired_difference
+from nearsight.report.evidence import Estimate
+from nearsight.report.tables import interval_text
+
+NO_CLAIM = "one seed: no claim"
+
+
+def question(families: list[Family]) -> str:
+    """What the runs given can speak to."""
+    pairs = [cutmix_pair(family) for family in families]
+    if all(pairs):
+        return "Does CutMix make attention local?"
+    labels = list(dict.fromkeys(c.label for family in families for c in family.conditions))
+    if len(labels) > 2:
+        return f"How local is attention under {len(labels)} protocols?"
+    return f"How local is attention with {' and with '.join(labels)}?"
+
+
+def cutmix_pair(family: Family) -> tuple[Condition, Condition] | None:
+    """(with, without) if the family is two conditions that differ by CutMix alone."""
+    if len(family.conditions) != 2:
+        return None
+    settings = [flat_settings(condition.runs[0].protocol) for condition in family.conditions]
+    paths = {path for each in settings for path in each}
+    differing = {path for path in paths if settings[0].get(path) != settings[1].get(path)}
+    if any(path != "name" and path.split(".")[0] != "cutmix" for path in differing):
+        return None
+    mixed = [condition for condition in family.conditions if condition.has_cutmix]
+    plain = [condition for condition in family.conditions if not condition.has_cutmix]
+    return (mixed[0], plain[0]) if mixed and plain else None
+
+
+def answer(family: Family) -> str:
+    """The most local head of each condition, against the null lines; a claim only with seeds."""
+    null = family.null
+    lines = f"uniform attention is {null['uniform_mad']:.3f}, a 3x3 box {null['box_mad']:.3f}"
+    pair = cutmix_pair(family)
+    if pair:
+        first, second = pair
+        text = (
+            f"With CutMix ({first.label}) the most local head has MAD {_number(first)}, "
+            f"without ({second.label}) {_number(second)}"
+        )
+    elif len(family.conditions) == 1:
+        first = second = family.conditions[0]
+        text = f"With {first.label} the most local head has MAD {_number(first)}"
+    else:
+        ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
+        first, second = ranked[0], ranked[-1]
+        between = f" (of {len(ranked)} conditions, all below)" if len(ranked) > 2 else ""
+        text = (
+            f"With {first.label} the most local head has MAD {_number(first)}, "
+            f"with {second.label} {_number(second)}{between}"
+        )
+    if min(first.num_seeds, second.num_seeds) == 1:
+        return f"{text}; {lines}; {NO_CLAIM}."
+    difference = None if first is second else paired_difference(first, second, "min_mad")
+    if difference is None:
+        return f"{text}; {lines}."
+    return f"{text}; the difference, paired by seed, is {_difference(difference)}; {lines}."
+
+
+def _number(condition: Condition) -> str:
+    x = condition.estimate("min_mad")
+    if x.over == "images":
+        return f"{x.value:.3f} ({interval_text(x)} over {x.n:,} images, 1 seed)"
+    return f"{x.value:.3f} ± {x.high - x.value:.3f} (n = {x.n} seeds)"
+
+
+def _difference(x: Estimate) -> str:
+    bounds = f"{x.low:+.3f} to {x.high:+.3f}"
+    zero = "excludes 0" if x.low > 0 or x.high < 0 else "includes 0"
+    return f"{x.value:+.3f} ({bounds}, n = {x.n}, {zero})".replace("-", "−")

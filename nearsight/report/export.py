@@ -1,0 +1,103 @@
+"""Tables as CSV, JSON and LaTeX."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import nearsight
+from nearsight.report.conditions import Family
+from nearsight.report.tables import COLUMNS, number_text, stands_out
+
+MEDIA = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "latex": "application/x-tex",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "pdf": "application/pdf",
+}
+SUFFIX = {"latex": "tex"}
+LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Numbers in full precision; quoted where a text needs it."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def json_text(families: list[Family]) -> str:
+    """Every run's run.json and measure.json, by condition."""
+    conditions = [
+        {
+            "condition": condition.label,
+            "family": family.name,
+            "estimates": {c.scalar: vars(condition.estimate(c.scalar)) for c in COLUMNS},
+            "runs": [{"run": run.record, "measure": run.measure} for run in condition.runs],
+        }
+        for family in families
+        for condition in family.conditions
+    ]
+    content = {"schema_version": 1, "nearsight": nearsight.__version__, "conditions": conditions}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def latex_escaped(text: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    >>> latex_escaped("nano_vit & 50 %")
+    'nano\\_vit \\& 50 \\%'
+    """
+    return "".join(LATEX_SPECIAL.get(sign, sign) for sign in text)
+
+
+def latex_table(families: list[Family]) -> str:
+    """The table of conditions for a paper (needs the booktabs package)."""
+    headings = ["condition", "$n$", *(latex_escaped(column.heading) for column in COLUMNS)]
+    lines = [
+        r"% \usepackage{booktabs}; brackets: 95 % interval over n seeds, or over images for n = 1",
+        rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+        r"\toprule",
+        " & ".join(headings) + r" \\",
+    ]
+    for family in families:
+        lines += [
+            r"\midrule",
+            rf"\multicolumn{{{len(headings)}}}{{l}}{{\emph{{{latex_escaped(family.name)}}}}} \\",
+        ]
+        for condition in family.conditions:
+            cells = [latex_escaped(condition.label), str(condition.num_seeds)]
+            for column in COLUMNS:
+                x = condition.estimate(column.scalar)
+                value = latex_escaped(number_text(x.value, column.percent))
+                if stands_out(family, condition, column):
+                    value = rf"\textbf{{{value}}}"
+                scale, digits = (100, 1) if column.percent else (1, 3)
+                bounds = f"{scale * x.low:.{digits}f}, {scale * x.high:.{digits}f}"
+                cells.append(f"{value} [{bounds}]")
+            lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def data_link(content: str | bytes, file_format: str, name: str) -> str:
+    """A link that holds the file it downloads."""
+    raw = content.encode() if isinstance(content, str) else content
+    encoded = base64.b64encode(raw).decode()
+    file_name = f"{name}.{SUFFIX.get(file_format, file_format)}"
+    label = {"latex": "LaTeX"}.get(file_format, file_format.upper())
+    return (
+        f'<a download="{file_name}" href="data:{MEDIA[file_format]};base64,{encoded}">{label}</a>'
+    )

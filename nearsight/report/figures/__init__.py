@@ -1,0 +1,1 @@
+"""One file per figure; drawing.py turns what they describe into SVG, PNG and PDF."""

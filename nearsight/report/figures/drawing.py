@@ -1,0 +1,249 @@
+"""A figure as small panels that share axes, and its way to SVG, PNG and PDF.
+
+The page shows every panel as an SVG of its own, 8 cm wide, so that panels stand side by side on a
+desk and below each other on a phone; a download is one file with all panels, title and subtitle.
+Text stays text. Ink colours become CSS variables in the page, which the dark theme lightens;
+colours that carry values (heatmaps) stay as they are. matplotlib is imported when the first figure
+is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nearsight.report.conditions import Condition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TEXT, MUTED, RULE = "#1a1a1a", "#666666", "#d8d8d8"
+PANEL_SIZE = (3.4, 2.6)  # inches; 3.4 are 8.6 cm
+DARK = {
+    TEXT: "#ececec",
+    MUTED: "#a9a9a9",
+    RULE: "#3c3c3c",
+    "#d55e00": "#ff9750",
+    "#0072b2": "#58aef0",
+    "#009e73": "#35cfa0",
+    "#cc79a7": "#e9a9cd",
+    "#e69f00": "#ffc04a",
+    "#56b4e9": "#a4dbfb",
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    draw: Callable[[Axes], None]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, its words, and the numbers behind it."""
+
+    key: str  # names files and SVG ids
+    title: str
+    subtitle: str
+    reading: str
+    alt: str
+    panels: tuple[Panel, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    legend: tuple[Condition, ...] = ()
+    inks: tuple[str, ...] = ()  # besides the conditions' colours
+    panel_size: tuple[float, float] = PANEL_SIZE
+    per_row: int = 2
+    colours: tuple[str, ...] = field(default=(), kw_only=True)  # the conditions'
+
+
+def settings(key: str) -> Any:
+    """matplotlib's settings; the salt makes ids the same on every machine."""
+    return {
+        "svg.fonttype": "none",
+        "svg.hashsalt": key,
+        "pdf.fonttype": 42,
+        "font.family": ["DejaVu Sans"],
+        "font.size": 8,
+        "axes.titlesize": 8.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelsize": 8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": TEXT,
+        "axes.titlecolor": TEXT,
+        "text.color": TEXT,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": TEXT,
+        "ytick.labelcolor": TEXT,
+        "lines.linewidth": 1.4,
+        "lines.markersize": 4.5,
+        "axes.linewidth": 0.8,
+        "legend.frameon": False,
+        "legend.fontsize": 7.5,
+    }
+
+
+def layer_colours(num_layers: int) -> list[str]:
+    """Viridis, the first layer darkest; the palest end is left out, it vanishes on white."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    steps = [0.9 * layer / max(1, num_layers - 1) for layer in range(num_layers)]
+    return [to_hex(colormaps["viridis"](step)) for step in steps]
+
+
+def lightened(colour: str) -> str:
+    """The colour's place in the dark theme."""
+    if colour in DARK:
+        return DARK[colour]
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(part + 0.45 * (255 - part)):02x}" for part in parts)
+
+
+def panel_svgs(drawing: Drawing) -> list[str]:
+    """Every panel as SVG to stand in a page: own ids, ink as CSS variables, no background."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    inks = {TEXT, MUTED, RULE, *drawing.inks, *drawing.colours}
+    found = []
+    for number, panel in enumerate(drawing.panels, 1):
+        key = f"{drawing.key}-{number}"
+        with rc_context(settings(key)):
+            figure = Figure(figsize=drawing.panel_size, layout="constrained")
+            axes = figure.add_subplot()
+            panel.draw(axes)
+            axes.set_title(panel.title)
+            svg = _saved(figure, "svg").decode()
+        svg = svg[svg.index("<svg") :]
+        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{key}-", svg)
+        for ink in inks:
+            svg = svg.replace(ink, f"var(--ink-{ink[1:]}, {ink})")
+        found.append(svg)
+    return found
+
+
+def whole_figure(drawing: Drawing, file_format: str) -> bytes:
+    """All panels with title, subtitle and legend as one svg, png or pdf file."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    per_row = min(drawing.per_row, len(drawing.panels))
+    num_rows = math.ceil(len(drawing.panels) / per_row)
+    width, height = drawing.panel_size
+    with rc_context(settings(drawing.key)):
+        figure = Figure(figsize=(width * per_row, height * num_rows + 0.7), layout="constrained")
+        for number, panel in enumerate(drawing.panels, 1):
+            axes = figure.add_subplot(num_rows, per_row, number)
+            panel.draw(axes)
+            axes.set_title(panel.title)
+        figure.suptitle(
+            f"{drawing.title}\n", x=0.01, ha="left", fontsize=10, fontweight="bold", color=TEXT
+        )
+        per_line = int(width * per_row * 17)
+        figure.text(
+            0.01, 1 - 0.34 / figure.get_figheight(), _wrapped(drawing.subtitle, per_line),
+            fontsize=7.5, color=MUTED, va="center",
+        )  # fmt: skip
+        if drawing.legend:
+            figure.legend(
+                handles=[line_handle(condition) for condition in drawing.legend],
+                loc="outside lower left",
+                ncols=min(len(drawing.legend), 2 * per_row),
+            )
+        return _saved(figure, file_format)
+
+
+def _wrapped(text: str, per_line: int) -> str:
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, per_line))
+
+
+def _saved(figure: Figure, file_format: str) -> bytes:
+    """The file's bytes, without dates."""
+    nothing = {
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+        "png": {"Software": None},
+    }
+    buffer = io.BytesIO()
+    on_paper = file_format != "svg"
+    figure.savefig(
+        buffer, format=file_format, dpi=200, transparent=not on_paper,
+        metadata=nothing[file_format],
+    )  # fmt: skip
+    return buffer.getvalue()
+
+
+def line_handle(condition: Condition) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [], [], color=condition.colour, marker=condition.marker, linestyle=condition.line,
+        label=condition.label,
+    )  # fmt: skip
+
+
+def labels_fit(conditions: Sequence[Condition]) -> bool:
+    """Whether lines can be named at their ends: few of them, with short names."""
+    return len(conditions) <= 3 and all(len(c.label) <= 18 for c in conditions)
+
+
+def end_labels(
+    axes: Axes,
+    ends: Sequence[tuple[float, Condition]],
+    nulls: Sequence[tuple[float, str]] = (),
+    gap: float = 0.085,
+) -> None:
+    """Name lines to the right of the axes, pushed apart by at least a share of their height.
+
+    Where lines meet their names move, so each name of a condition carries its mark.
+    """
+    bottom, top = axes.get_ylim()
+    heights = [y for y, _ in (*ends, *nulls)]
+    places = spread([(y - bottom) / (top - bottom) for y in heights], gap)
+    words: dict[str, Any] = {"transform": axes.transAxes, "va": "center", "fontsize": 7.5}
+    for place, (_, condition) in zip(places, ends):
+        axes.plot(
+            [1.045], [place], transform=axes.transAxes, clip_on=False, markersize=4,
+            marker=condition.marker, color=condition.colour,
+        )  # fmt: skip
+        axes.text(1.085, place, condition.label, **words)
+    for place, (_, text) in zip(places[len(ends) :], nulls):
+        axes.text(1.02, place, text, color=MUTED, **words)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Heights moved as little as needed to be ``gap`` apart, within 0..1 where there is room.
+
+    >>> spread([0.5, 0.5, 0.1], 0.2)
+    [0.4, 0.6, 0.1]
+    """
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    blocks: list[list[float]] = []  # [centre, members]
+    for index in order:
+        blocks.append([heights[index], 1])
+        while len(blocks) > 1:
+            (below, m), (above, n) = blocks[-2], blocks[-1]
+            if above - below >= gap * (m + n) / 2 - 1e-12:
+                break
+            blocks[-2:] = [[(below * m + above * n) / (m + n), m + n]]
+    places = [0.0] * len(heights)
+    members = iter(order)
+    for centre, count in blocks:
+        for step in range(int(count)):
+            places[next(members)] = round(centre + gap * (step - (count - 1) / 2), 6)
+    return places

@@ -1,0 +1,198 @@
+"""The tables, lists and paragraphs of the page as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from nearsight.report.conditions import Condition, Family
+from nearsight.report.evidence import METRICS
+from nearsight.report.provenance import run_entry, settings_table
+from nearsight.report.tables import (
+    COLUMNS,
+    METRIC_NAMES,
+    interval_text,
+    layer_rows,
+    number_text,
+    stands_out,
+)
+
+SWATCH = (
+    '<svg width="30" height="12" viewBox="0 0 30 12" aria-hidden="true">'
+    '<path d="M0 6H30" stroke="{ink}" stroke-width="2"{dash}/>{shape}</svg>'
+)
+NULLS = (
+    "<li>On {rows}x{cols} patches uniform attention has MAD {uniform_mad:.3f}, entropy "
+    "{uniform_entropy:.2f} and self-mass {uniform_self_mass:.3f}; an even 3x3 box has MAD "
+    "{box_mad:.3f}, entropy {box_entropy:.2f} and self-mass {box_self_mass:.3f}.</li>"
+)
+CIRCLE = '<circle cx="15" cy="6" r="4" fill="{ink}"/>'
+TRIANGLE = '<path d="M15 1.5 19.5 10H10.5Z" fill="{ink}"/>'
+
+
+def swatch(condition: Condition) -> str:
+    """Colour, line and shape of a condition, as in the figures."""
+    ink = f"var(--ink-{condition.colour[1:]}, {condition.colour})"
+    shape = (CIRCLE if condition.has_cutmix else TRIANGLE).format(ink=ink)
+    dash = "" if condition.has_cutmix else ' stroke-dasharray="6 3"'
+    return SWATCH.format(ink=ink, dash=dash, shape=shape)
+
+
+def legend_list(conditions: Sequence[Condition]) -> str:
+    """The key of a figure whose lines are too many to be named at their ends."""
+    if not conditions:
+        return ""
+    items = "".join(f"<li>{swatch(c)}{escape(c.label)}</li>" for c in conditions)
+    return f'<ul class="legend">{items}</ul>'
+
+
+def summary_table(families: list[Family]) -> str:
+    """Conditions with accuracy, MAD, entropy and self-mass; null lines below each family."""
+    head = "".join(f"<th>{column.heading}</th>" for column in COLUMNS)
+    body = []
+    for family in families:
+        if len(families) > 1:
+            body.append(
+                f'<tr class="family"><th colspan="{len(COLUMNS) + 1}">{escape(family.name)}'
+                "</th></tr>"
+            )
+        body += [_condition_row(family, condition) for condition in family.conditions]
+        for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
+            mad, entropy = family.null[f"{key}_mad"], family.null[f"{key}_entropy"]
+            values = ("", mad, mad, entropy, family.null[f"{key}_self_mass"])
+            cells = "".join(
+                f'<td data-label="{column.heading}">{number_text(value)}</td>'
+                if isinstance(value, float)
+                else "<td></td>"
+                for column, value in zip(COLUMNS, values)
+            )
+            body.append(f'<tr class="null"><th scope="row">{name}</th>{cells}</tr>')
+    return (
+        f'<table class="summary"><thead><tr><th>condition</th>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table>"
+    )
+
+
+def _condition_row(family: Family, condition: Condition) -> str:
+    cells = []
+    for column in COLUMNS:
+        x = condition.estimate(column.scalar)
+        text = number_text(x.value, column.percent)
+        if stands_out(family, condition, column):
+            text = f"<b>{text}</b>"
+        cells.append(
+            f'<td data-label="{column.heading}"><span>{text}</span>'
+            f'<span class="interval">{interval_text(x, column.percent)}</span>'
+            f'<span class="interval">n = {x.n:,} {x.over}</span></td>'
+        )
+    return (
+        f'<tr><th scope="row">{swatch(condition)}{escape(condition.label)}</th>'
+        f"{''.join(cells)}</tr>"
+    )
+
+
+def interval_note(families: list[Family]) -> str:
+    """What the intervals of the table are."""
+    counts = {condition.num_seeds for family in families for condition in family.conditions}
+    text = []
+    if max(counts) > 1:
+        text.append("With several seeds: mean and 95 % t-interval over seeds.")
+    if 1 in counts:
+        text.append(
+            "With one seed: 95 % interval over test images, which says nothing about other seeds "
+            "(min MAD: bootstrap with the minimum recomputed; accuracy: Wilson)."
+        )
+    return " ".join(text)
+
+
+def head_details(families: list[Family]) -> str:
+    """Per condition a folded table of its layers, per run a folded table of its heads."""
+    parts = []
+    for family in families:
+        for condition in family.conditions:
+            name = escape(f"{condition.label}, {family.name}")
+            parts.append(
+                f"<details><summary>{name}: every layer</summary>{_layer_table(condition)}"
+                "</details>"
+            )
+            for run in condition.runs:
+                rows = [
+                    (
+                        f"{layer + 1}.{head + 1}",
+                        *(
+                            f"{heads.mean[layer][head]:.3f} <small>{heads.low[layer][head]:.3f} to "
+                            f"{heads.high[layer][head]:.3f}</small>"
+                            for heads in (run.heads[metric] for metric in METRICS)
+                        ),
+                    )
+                    for layer, of_layer in enumerate(run.heads["mad"].mean)
+                    for head in range(len(of_layer))
+                ]
+                table = _numbers(("layer.head", *METRIC_NAMES.values()), rows)
+                parts.append(
+                    f"<details><summary>{name}, seed {run.seed}: every head</summary>"
+                    f'<p class="note">Small: 95 % over {run.measure["num_images"]:,} images.</p>'
+                    f"{table}</details>"
+                )
+    return "\n".join(parts)
+
+
+def _layer_table(condition: Condition) -> str:
+    _, rows = layer_rows(condition)
+    texts = [
+        (
+            str(row[0]),
+            *(
+                f"{row[i]:.3f} <small>{row[i + 1]:.3f} to {row[i + 2]:.3f}</small>"
+                for i in range(1, len(row), 3)
+            ),
+        )
+        for row in rows
+    ]
+    over = condition.layer_estimate("mad", 0)
+    headings = ("layer", "min MAD", *(f"mean {name}" for name in METRIC_NAMES.values()))
+    return (
+        f'<p class="note">Small: 95 % over {over.n:,} {over.over}.</p>{_numbers(headings, texts)}'
+    )
+
+
+def _numbers(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{heading}</th>" for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>'
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="numbers"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def provenance_section(families: list[Family]) -> str:
+    """Settings against Baseline, then every run, folded when there are many."""
+    parts = []
+    for family in families:
+        title = f"<h3>{escape(family.name)}</h3>" if len(families) > 1 else ""
+        runs = "".join(run_entry(c, run) for c in family.conditions for run in c.runs)
+        count = sum(condition.num_seeds for condition in family.conditions)
+        parts.append(
+            f"{title}<p>Settings in which a condition differs from the Baseline preset of this "
+            "data set (bold), and values the paper does not give (assumed).</p>"
+            f"{settings_table(family)}"
+            f"<details><summary>{count} run{'s' * (count > 1)}: seed, data, code, hardware, time, "
+            f"command</summary>{runs}</details>"
+        )
+    return "".join(parts)
+
+
+def reading_section(families: list[Family]) -> str:
+    """MAD, entropy and self-mass in words, with the null values of every grid in the report."""
+    grids = {family.first.grid: family.null for family in families}
+    lines = "".join(
+        NULLS.format(rows=rows, cols=cols, **null) for (rows, cols), null in grids.items()
+    )
+    template = Template((files("nearsight.report") / "templates" / "reading.html").read_text())
+    convention = families[0].first.measure["convention"]["text"]
+    return template.substitute(nulls=lines, convention=escape(convention))

@@ -1,0 +1,197 @@
+"""The report: one self-contained HTML page, and on request its figures and tables as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import nearsight
+from nearsight.report.answer import answer, question
+from nearsight.report.conditions import Family, read_families
+from nearsight.report.export import (
+    MEDIA,
+    SUFFIX,
+    csv_text,
+    data_link,
+    json_text,
+    latex_table,
+)
+from nearsight.report.figures.curves import learning_curves
+from nearsight.report.figures.drawing import (
+    MUTED,
+    RULE,
+    TEXT,
+    Drawing,
+    lightened,
+    panel_svgs,
+    whole_figure,
+)
+from nearsight.report.figures.heatmaps import head_heatmaps
+from nearsight.report.figures.plane import mad_entropy_plane
+from nearsight.report.figures.profiles import mad_profiles
+from nearsight.report.markup import (
+    head_details,
+    interval_note,
+    legend_list,
+    provenance_section,
+    reading_section,
+    summary_table,
+)
+from nearsight.report.tables import BOLD_NOTE, head_rows, summary_rows
+from nearsight.run import write_bytes
+
+FIGURE_FORMATS = ("svg", "png", "pdf")
+TEXT_FORMATS = ("csv", "json", "latex")
+
+
+def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -> Path:
+    """Write the report of measured run folders to ``out`` and return that path.
+
+    ``formats`` (svg, png, pdf, csv, json, latex) also go into the folder ``<out stem>-files``; png
+    and pdf are then offered in the page too. Figures are made from measure.json alone.
+    """
+    out = Path(out)
+    wrong = [name for name in formats if name not in MEDIA]
+    if wrong:
+        raise ValueError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
+    families = read_families(runs)
+    by_family = [family_drawings(family, families) for family in families]
+    drawings = [drawing for group in by_family for drawing in group]
+    tables = report_tables(families)
+    extra = {
+        (drawing.key, name): whole_figure(drawing, name)
+        for drawing in drawings
+        for name in FIGURE_FORMATS
+        if name == "svg" or name in formats
+    }
+    page = report_page(families, by_family, tables, extra)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if formats:
+            _write_files(out.with_name(f"{out.stem}-files"), formats, drawings, tables, extra)
+        write_bytes(out, page.encode())
+    except OSError as error:
+        raise ValueError(f"cannot write the report to {out}: {error.strerror}") from error
+    return out
+
+
+def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
+    """The figures of a family; their keys are told apart when there are several families."""
+    number = "" if len(families) == 1 else f"-{families.index(family) + 1}"
+    subtitle = (
+        f"{family.name} · {family.images_text} · {family.seeds_text} · "
+        "patches only, rows renormalised, distance in grid diagonals"
+    )
+    drawings = [
+        mad_profiles(family, f"mad-profiles{number}", subtitle),
+        mad_entropy_plane(family, f"mad-entropy-plane{number}", subtitle),
+        head_heatmaps(family, f"head-heatmaps{number}", subtitle),
+    ]
+    if all(run.log for condition in family.conditions for run in condition.runs):
+        validation = f"{family.first.record['data']['num_validation']:,} validation images"
+        words = f"{family.name} · {validation} · {family.seeds_text}"
+        drawings.append(learning_curves(family, f"learning-curves{number}", words))
+    return drawings
+
+
+def report_tables(families: list[Family]) -> dict[tuple[str, str], str]:
+    """(name, format) -> text of every table that can be downloaded."""
+    return {
+        ("conditions", "csv"): csv_text(*summary_rows(families)),
+        ("heads", "csv"): csv_text(*head_rows(families)),
+        ("report", "json"): json_text(families),
+        ("conditions", "latex"): latex_table(families),
+    }
+
+
+def report_page(
+    families: list[Family],
+    by_family: list[list[Drawing]],
+    tables: dict[tuple[str, str], str],
+    extra: dict[tuple[str, str], bytes],
+) -> str:
+    """The HTML of the report."""
+    folder = files("nearsight.report") / "templates"
+    colours = {condition.colour for family in families for condition in family.conditions}
+    layers = {ink for drawings in by_family for drawing in drawings for ink in drawing.inks}
+    inks = sorted({TEXT, MUTED, RULE} | colours | layers)
+    dark = "; ".join(f"--ink-{ink[1:]}: {lightened(ink)}" for ink in inks)
+    style = Template((folder / "style.css").read_text()).substitute(dark_inks=f"{dark};")
+    seeds = sorted({run.seed for f in families for c in f.conditions for run in c.runs})
+    scope = f"{'; '.join(family.name for family in families)} · "
+    scope += f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    links = [
+        data_link(text, kind, name).replace("</a>", f" ({name})</a>")
+        for (name, kind), text in tables.items()
+    ]
+    answers = [
+        f'<p class="answer">{_family_name(family, families)}{escape(answer(family))}</p>'
+        for family in families
+    ]
+    sections = [
+        f"<section><h2>Figures{_family_title(family, families)}</h2>"
+        + "".join(figure_html(drawing, extra) for drawing in drawings)
+        + "</section>"
+        for family, drawings in zip(families, by_family)
+    ]
+    return Template((folder / "page.html").read_text()).substitute(
+        title=escape(question(families)),
+        style=style,
+        version=nearsight.__version__,
+        scope=escape(scope),
+        question=escape(question(families)),
+        answers="\n".join(answers),
+        summary=summary_table(families),
+        interval_note=escape(interval_note(families)),
+        bold_note=escape(BOLD_NOTE),
+        downloads=" · ".join(links),
+        figures="\n".join(sections),
+        details=head_details(families),
+        provenance=provenance_section(families),
+        reading=reading_section(families),
+    )
+
+
+def _family_name(family: Family, families: list[Family]) -> str:
+    return "" if len(families) == 1 else f"<b>{escape(family.name)}.</b> "
+
+
+def _family_title(family: Family, families: list[Family]) -> str:
+    return "" if len(families) == 1 else f": {escape(family.name)}"
+
+
+def figure_html(drawing: Drawing, extra: dict[tuple[str, str], bytes]) -> str:
+    """A figure with its words and downloads."""
+    links = [
+        data_link(extra[drawing.key, kind], kind, drawing.key)
+        for kind in FIGURE_FORMATS
+        if (drawing.key, kind) in extra
+    ]
+    links.append(data_link(csv_text(drawing.columns, drawing.rows), "csv", drawing.key))
+    return (
+        f'<figure id="{drawing.key}"><h3>{escape(drawing.title)}</h3>'
+        f'<p class="subtitle">{escape(drawing.subtitle)}</p>{legend_list(drawing.legend)}'
+        f'<div class="panels" role="img" aria-label="{escape(drawing.alt)}">'
+        f"{''.join(panel_svgs(drawing))}</div>"
+        f'<figcaption><p class="reading">{escape(drawing.reading)}</p>'
+        f'<p class="downloads">Download: {" · ".join(links)}</p></figcaption></figure>'
+    )
+
+
+def _write_files(
+    folder: Path,
+    formats: Sequence[str],
+    drawings: list[Drawing],
+    tables: dict[tuple[str, str], str],
+    extra: dict[tuple[str, str], bytes],
+) -> None:
+    folder.mkdir(exist_ok=True)
+    contents = {key: text.encode() for key, text in tables.items()} | extra
+    for drawing in drawings:
+        contents[drawing.key, "csv"] = csv_text(drawing.columns, drawing.rows).encode()
+    for (name, kind), content in contents.items():
+        if kind in formats:
+            write_bytes(folder / f"{name}.{SUFFIX.get(kind, kind)}", content)

@@ -1,0 +1,100 @@
+"""What was run: settings against Baseline, and where every run came from, as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+from nearsight.protocol.presets import preset
+from nearsight.report.conditions import Condition, Family, flat_settings
+from nearsight.report.evidence import Evidence
+
+WHERE = ("data.name", "model.name", "name")  # told elsewhere
+
+
+def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
+    """(setting, Baseline's value, each condition's, assumed) where one differs or is assumed."""
+    baseline = _settings(asdict(preset("baseline", family.first.record["data"]["name"])))
+    found = [_settings(condition.runs[0].protocol) for condition in family.conditions]
+    assumed = {path for c in family.conditions for path in c.runs[0].record.get("assumed", [])}
+    rows = []
+    for path in sorted({path for each in (baseline, *found) for path in each}):
+        values = [each.get(path, "off") for each in found]
+        base = baseline.get(path, "off")
+        if path in WHERE or (path not in assumed and all(value == base for value in values)):
+            continue
+        rows.append((path, base, values, path in assumed))
+    return rows
+
+
+def _settings(protocol: dict[str, Any]) -> dict[str, str]:
+    """Dotted path to text; a part that is switched off shows as the absence of its settings."""
+    flat = flat_settings(protocol)
+    return {path: _text(value) for path, value in flat.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(part) for part in value)
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def settings_table(family: Family) -> str:
+    """Protocol diff: only what differs from Baseline or was assumed."""
+    head = "".join(f"<th>{escape(c.label)}</th>" for c in family.conditions)
+    body = []
+    for path, base, values, assumed in settings_rows(family):
+        mark = ' <span class="assumed">assumed</span>' if assumed else ""
+        cells = "".join(
+            f"<td>{f'<b>{escape(value)}</b>' if value != base else escape(value)}</td>"
+            for value in values
+        )
+        body.append(
+            f'<tr><th scope="row"><code>{escape(path)}</code>{mark}</th>'
+            f"<td>{escape(base)}</td>{cells}</tr>"
+        )
+    return (
+        '<div class="scroll"><table class="plain"><thead><tr><th>setting</th>'
+        f"<th>Baseline preset</th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def run_entry(condition: Condition, run: Evidence) -> str:
+    """One run: seed, data, code, hardware, time, and the command that repeats it."""
+    record, result = run.record, run.record["result"]
+    source, data = record.get("provenance", {}), record["data"]
+    hardware = source.get("hardware", {})
+    versions = ", ".join(f"{name} {number}" for name, number in source.get("versions", {}).items())
+    stopped = ", stopped early" if result.get("stopped_early") else ""
+    facts = {
+        "epochs": f"{result['num_epochs']}{stopped}; weights of epoch {result['best_epoch']}; "
+        f"{result['images_seen']:,} images seen",
+        "time": f"training {_duration(result['seconds'])}, measuring "
+        f"{_duration(run.measure['seconds'])}; started {source.get('started', 'unknown')}",
+        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {data['num_train']:,} "
+        f"train, {data['num_validation']:,} validation, {data['num_test']:,} test",
+        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+        "code": f"commit {source.get('commit') or 'unknown'}; {versions}",
+        "hardware": ", ".join(f"{name} {value}" for name, value in hardware.items()),
+    }
+    items = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items())
+    command = escape(source.get("command", "unknown"))
+    return (
+        f"<h4>{escape(condition.label)}, seed {run.seed} "
+        f"<small>{escape(str(run.path))}</small></h4>"
+        f"<dl>{items}<dt>again</dt><dd><code>{command}</code></dd></dl>"
+    )
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(59.6), _duration(4000)
+    ('60 s', '1 h 07 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

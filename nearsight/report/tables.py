@@ -1,0 +1,131 @@
+"""The tables of a report as plain rows; export.py and page.py write them down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearsight.report.conditions import Condition, Family, paired_difference
+from nearsight.report.evidence import METRICS, Estimate
+
+Row = tuple[str | int | float, ...]
+
+METRIC_NAMES = {"mad": "MAD", "entropy": "entropy", "self_mass": "self-mass"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of the table of conditions; ``sign`` is +1 where the largest is put in bold."""
+
+    scalar: str
+    heading: str
+    sign: int
+    percent: bool = False
+
+
+COLUMNS = (
+    Column("accuracy", "test accuracy", +1, percent=True),
+    Column("min_mad", "min MAD", -1),
+    Column("layer1_mad", "layer-1 mean MAD", -1),
+    Column("entropy", "mean entropy", -1),
+    Column("self_mass", "mean self-mass", +1),
+)
+BOLD_NOTE = (
+    "Bold: the highest accuracy and the most local value (lowest MAD and entropy, highest "
+    "self-mass), only where the 95 % interval of its difference from every other condition, paired by seed, "
+    "excludes 0; no correction for several comparisons."
+)
+
+
+def stands_out(family: Family, condition: Condition, column: Column) -> bool:
+    """Whether the condition beats every other one by a paired interval that excludes 0."""
+    others = [other for other in family.conditions if other is not condition]
+    differences = [paired_difference(condition, other, column.scalar) for other in others]
+    return bool(others) and all(
+        d is not None and (d.low > 0 if column.sign > 0 else d.high < 0) for d in differences
+    )
+
+
+def number_text(value: float, percent: bool = False) -> str:
+    """Three decimals, or per cent with one.
+
+    >>> number_text(0.41785), number_text(0.6338, percent=True)
+    ('0.418', '63.4 %')
+    """
+    return f"{100 * value:.1f} %" if percent else f"{value:.3f}"
+
+
+def interval_text(estimate: Estimate, percent: bool = False) -> str:
+    """The interval, with one more digit where its ends would look alike.
+
+    >>> interval_text(Estimate(0.02, 0.0198, 0.0202, 5000, "images"))
+    '0.0198 to 0.0202'
+    """
+    scale, digits = (100, 1) if percent else (1, 3)
+    low, high = scale * estimate.low, scale * estimate.high
+    if f"{low:.{digits}f}" == f"{high:.{digits}f}":
+        digits += 1
+    return f"{low:.{digits}f} to {high:.{digits}f}{' %' * percent}"
+
+
+def summary_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
+    """The table of conditions for CSV: one row per condition."""
+    header = ["condition", "model", "data", "grid", "seeds"]
+    for column in COLUMNS:
+        header += [f"{column.scalar}{end}" for end in ("", "_low", "_high", "_n", "_over")]
+    rows: list[Row] = []
+    for family in families:
+        record, (height, width) = family.first.record, family.first.grid
+        for condition in family.conditions:
+            row: list[str | int | float] = [
+                condition.label,
+                record["model"]["name"],
+                record["data"]["name"],
+                f"{height}x{width}",
+                " ".join(str(run.seed) for run in condition.runs),
+            ]
+            for column in COLUMNS:
+                x = condition.estimate(column.scalar)
+                row += [x.value, x.low, x.high, x.n, x.over]
+            rows.append(tuple(row))
+    return tuple(header), rows
+
+
+def layer_rows(condition: Condition) -> tuple[tuple[str, ...], list[Row]]:
+    """Per layer: the smallest head's MAD and the layer's means, with intervals."""
+    header = ["layer", "min_mad", "min_mad_low", "min_mad_high"]
+    for metric in METRICS:
+        header += [f"{metric}{end}" for end in ("", "_low", "_high")]
+    rows: list[Row] = []
+    for layer in range(len(condition.runs[0].layers["mad"])):
+        smallest = condition.sorted_heads("mad", layer)[0]
+        row: list[str | int | float] = [layer + 1, smallest.value, smallest.low, smallest.high]
+        for metric in METRICS:
+            x = condition.layer_estimate(metric, layer)
+            row += [x.value, x.low, x.high]
+        rows.append(tuple(row))
+    return tuple(header), rows
+
+
+def head_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
+    """Every head of every run, as in measure.json."""
+    header = ["condition", "model", "data", "seed", "layer", "head"]
+    for metric in METRICS:
+        header += [f"{metric}{end}" for end in ("", "_low", "_high")]
+    rows: list[Row] = []
+    for family in families:
+        for condition in family.conditions:
+            for run in condition.runs:
+                names = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
+                for layer, heads in enumerate(run.heads["mad"].mean):
+                    for head in range(len(heads)):
+                        numbers = [
+                            part[layer][head]
+                            for metric in METRICS
+                            for part in (
+                                run.heads[metric].mean,
+                                run.heads[metric].low,
+                                run.heads[metric].high,
+                            )
+                        ]
+                        rows.append((*names, run.seed, layer + 1, head + 1, *numbers))
+    return tuple(header), rows
