@@ -102,4 +102,4 @@ def _middle(image: Image.Image, size: int) -> Image.Image:
     short = min(width, height)
     left, top = (width - short) // 2, (height - short) // 2
     box = (left, top, left + short, top + short)
-    return image.resize((size, size), Image.Resampling.BICUBIC, box=box)
+    return image.crop(box).resize((size, size), Image.Resampling.BICUBIC)

@@ -10,7 +10,8 @@ from jaxtyping import Int64
 
 from nearsight.data.draws import permutation
 
-Indices = Int64[np.ndarray, " n"]
+Kept = Int64[np.ndarray, " kept"]
+Held = Int64[np.ndarray, " held"]
 
 
 def held_out(number: int, fraction: float) -> int:
@@ -24,7 +25,7 @@ def held_out(number: int, fraction: float) -> int:
 
 def stratified_split(
     labels: Int64[np.ndarray, " n"], fraction: float, seed: int
-) -> tuple[Indices, Indices]:
+) -> tuple[Kept, Held]:
     """Sorted indices of train and validation; ``fraction`` of every class goes to validation.
 
     A function of labels, fraction and seed alone: the order within a class is a hash.
