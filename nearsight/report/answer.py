@@ -14,10 +14,11 @@ def question(families: list[Family]) -> str:
     pairs = [cutmix_pair(family) for family in families]
     if all(pairs):
         return "Does CutMix make attention local?"
-    labels = list(dict.fromkeys(c.label for family in families for c in family.conditions))
-    if len(labels) > 2:
-        return f"How local is attention under {len(labels)} protocols?"
-    return f"How local is attention with {' and with '.join(labels)}?"
+    runs = [run for family in families for c in family.conditions for run in c.runs]
+    names = list(dict.fromkeys(run.protocol["name"] for run in runs))
+    if len(names) > 2:
+        return f"How local is attention under {len(names)} protocols?"
+    return f"How local is attention with {' and with '.join(names)}?"
 
 
 def cutmix_pair(family: Family) -> tuple[Condition, Condition] | None:
@@ -48,20 +49,32 @@ def answer(family: Family) -> str:
     elif len(family.conditions) == 1:
         first = second = family.conditions[0]
         text = f"With {first.label} the most local head has MAD {_number(first)}"
-    else:
-        ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
-        first, second = ranked[0], ranked[-1]
-        between = f" (of {len(ranked)} conditions, all below)" if len(ranked) > 2 else ""
+    elif len(family.conditions) == 2:
+        first, second = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
         text = (
             f"With {first.label} the most local head has MAD {_number(first)}, "
-            f"with {second.label} {_number(second)}{between}"
+            f"with {second.label} {_number(second)}"
         )
+    else:
+        return _extremes(family, lines)
     if min(first.num_seeds, second.num_seeds) == 1:
         return f"{text}; {lines}; {NO_CLAIM}."
     difference = None if first is second else paired_difference(first, second, "min_mad")
     if difference is None:
         return f"{text}; {lines}."
     return f"{text}; the difference, paired by seed, is {_difference(difference)}; {lines}."
+
+
+def _extremes(family: Family, lines: str) -> str:
+    """Many conditions: the two ends; no difference, they were picked for being the ends."""
+    ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
+    first, last = ranked[0], ranked[-1]
+    text = (
+        f"Of {len(ranked)} conditions {first.label} has the most local head, MAD {_number(first)}, "
+        f"and {last.label} the least local one, {_number(last)}; {lines}"
+    )
+    single = any(condition.num_seeds == 1 for condition in ranked)
+    return f"{text}; {NO_CLAIM}." if single else f"{text}."
 
 
 def _number(condition: Condition) -> str:

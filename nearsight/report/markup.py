@@ -8,7 +8,7 @@ from importlib.resources import files
 from string import Template
 
 from nearsight.report.conditions import Condition, Family
-from nearsight.report.evidence import METRICS
+from nearsight.report.evidence import METRICS, Evidence
 from nearsight.report.provenance import run_entry, settings_table
 from nearsight.report.tables import (
     COLUMNS,
@@ -108,35 +108,38 @@ def interval_note(families: list[Family]) -> str:
 
 
 def head_details(families: list[Family]) -> str:
-    """Per condition a folded table of its layers, per run a folded table of its heads."""
+    """Folded per condition: its layers, and in it, folded per run, all heads."""
     parts = []
     for family in families:
         for condition in family.conditions:
-            name = escape(f"{condition.label}, {family.name}")
-            parts.append(
-                f"<details><summary>{name}: every layer</summary>{_layer_table(condition)}"
-                "</details>"
+            heads = "".join(
+                f"<details><summary>seed {run.seed}: every head</summary>{_head_table(run)}</details>"
+                for run in condition.runs
             )
-            for run in condition.runs:
-                rows = [
-                    (
-                        f"{layer + 1}.{head + 1}",
-                        *(
-                            f"{heads.mean[layer][head]:.3f} <small>{heads.low[layer][head]:.3f} to "
-                            f"{heads.high[layer][head]:.3f}</small>"
-                            for heads in (run.heads[metric] for metric in METRICS)
-                        ),
-                    )
-                    for layer, of_layer in enumerate(run.heads["mad"].mean)
-                    for head in range(len(of_layer))
-                ]
-                table = _numbers(("layer.head", *METRIC_NAMES.values()), rows)
-                parts.append(
-                    f"<details><summary>{name}, seed {run.seed}: every head</summary>"
-                    f'<p class="note">Small: 95 % over {run.measure["num_images"]:,} images.</p>'
-                    f"{table}</details>"
-                )
+            parts.append(
+                f"<details><summary>{escape(condition.label)}, {escape(family.name)}</summary>"
+                f"{_layer_table(condition)}{heads}</details>"
+            )
     return "\n".join(parts)
+
+
+def _head_table(run: Evidence) -> str:
+    rows = [
+        (
+            f"{layer + 1}.{head + 1}",
+            *(
+                f"{heads.mean[layer][head]:.3f} <small>{heads.low[layer][head]:.3f} to "
+                f"{heads.high[layer][head]:.3f}</small>"
+                for heads in (run.heads[metric] for metric in METRICS)
+            ),
+        )
+        for layer, of_layer in enumerate(run.heads["mad"].mean)
+        for head in range(len(of_layer))
+    ]
+    return (
+        f'<p class="note">Small: 95 % over {run.measure["num_images"]:,} images.</p>'
+        f"{_numbers(('layer.head', *METRIC_NAMES.values()), rows)}"
+    )
 
 
 def _layer_table(condition: Condition) -> str:

@@ -31,8 +31,8 @@ COLUMNS = (
 )
 BOLD_NOTE = (
     "Bold: the highest accuracy and the most local value (lowest MAD and entropy, highest "
-    "self-mass), only where the 95 % interval of its difference from every other condition, paired by seed, "
-    "excludes 0; no correction for several comparisons."
+    "self-mass), only where the 95 % interval of its difference from every other condition, "
+    "paired by seed, excludes 0; no correction for several comparisons."
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -142,20 +143,23 @@ def whole_figure(drawing: Drawing, file_format: str) -> bytes:
 
     per_row = min(drawing.per_row, len(drawing.panels))
     num_rows = math.ceil(len(drawing.panels) / per_row)
-    width, height = drawing.panel_size
+    width, height = drawing.panel_size[0] * per_row, drawing.panel_size[1] * num_rows
+    title = textwrap.wrap(drawing.title, int(width * 12))
+    subtitle = textwrap.wrap(drawing.subtitle, int(width * 16))
+    space = 0.2 * len(title) + 0.14 * len(subtitle) + 0.12 + 0.2 * bool(drawing.legend)  # inches
     with rc_context(settings(drawing.key)):
-        figure = Figure(figsize=(width * per_row, height * num_rows + 0.7), layout="constrained")
+        figure = Figure(figsize=(width, height + space), layout="constrained")
+        figure.get_layout_engine().set(rect=(0, 0, 1, height / (height + space)))  # type: ignore
         for number, panel in enumerate(drawing.panels, 1):
             axes = figure.add_subplot(num_rows, per_row, number)
             panel.draw(axes)
             axes.set_title(panel.title)
-        figure.suptitle(
-            f"{drawing.title}\n", x=0.01, ha="left", fontsize=10, fontweight="bold", color=TEXT
-        )
-        per_line = int(width * per_row * 17)
+        inch = 1 / (height + space)
+        words: dict[str, Any] = {"x": 0.01, "va": "top", "in_layout": False}
+        figure.text(y=1 - 0.05 * inch, s="\n".join(title), fontsize=10, fontweight="bold", **words)
         figure.text(
-            0.01, 1 - 0.34 / figure.get_figheight(), _wrapped(drawing.subtitle, per_line),
-            fontsize=7.5, color=MUTED, va="center",
+            y=1 - (0.08 + 0.2 * len(title)) * inch, s="\n".join(subtitle), fontsize=7.5,
+            color=MUTED, **words,
         )  # fmt: skip
         if drawing.legend:
             figure.legend(
@@ -164,12 +168,6 @@ def whole_figure(drawing: Drawing, file_format: str) -> bytes:
                 ncols=min(len(drawing.legend), 2 * per_row),
             )
         return _saved(figure, file_format)
-
-
-def _wrapped(text: str, per_line: int) -> str:
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, per_line))
 
 
 def _saved(figure: Figure, file_format: str) -> bytes:

@@ -47,7 +47,7 @@ def draw_heatmap(axes: Axes, condition: Condition, metric: str) -> None:
     if num_heads <= MOST_LABELLED:
         for row, layer in enumerate(values):
             for col, value in enumerate(layer):
-                colour = ON_DARK if value < 0.6 * top else ON_PALE
+                colour = ON_DARK if value < 0.45 * top else ON_PALE
                 axes.text(
                     col + 0.5, row + 0.5, f"{value:.2f}", color=colour, fontsize=6.5,
                     ha="center", va="center",
