@@ -10,9 +10,11 @@ Draws are made on the CPU whatever the device of the images (they are few), so a
 from __future__ import annotations
 
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from nearsight.data import draws
+from nearsight.data.colour import Images
 from nearsight.data.erase import cut_out, randomly_erased
 from nearsight.data.geometry import cropped
 from nearsight.data.operations import apply_operations
@@ -27,7 +29,9 @@ from nearsight.protocol.schema import Protocol
 _PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large images bounded
 
 
-def draw_crops(padding: int, flip: bool, key: SampleKey) -> tuple[Tensor, Tensor, Tensor]:
+def draw_crops(
+    padding: int, flip: bool, key: SampleKey
+) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"], Bool[Tensor, " n"]]:
     """How far the window moves down and right (-padding..padding), and whether it is mirrored."""
     numbers = draws.uniform("crop", *key, num=3)
     down, right = ((numbers[:, :2] * (2 * padding + 1)).long() - padding).unbind(1)
@@ -36,20 +40,20 @@ def draw_crops(padding: int, flip: bool, key: SampleKey) -> tuple[Tensor, Tensor
 
 def augment_images(
     images: Tensor,
-    samples: Tensor,
-    repeats: Tensor,
+    samples: Int64[Tensor, " n"],
+    repeats: Int64[Tensor, " n"],
     *,
     protocol: Protocol,
     seed: int,
     epoch: int,
     mean_colour: tuple[float, float, float],
-) -> Tensor:
+) -> Images:
     """The images as the protocol wants to see them in training.
 
     Args:
         images: uint8 [n, 3, h, w]; left as they are.
-        samples: int64 [n], the number of every image within the training set.
-        repeats: int64 [n], which repetition of the sample within the epoch this is.
+        samples: the number of every image within the training set.
+        repeats: which repetition of the sample within the epoch this is.
         mean_colour: mean of the data set per channel, 0..1; CutOut fills with it.
 
     Returns:
@@ -69,8 +73,8 @@ def augment_images(
 
 
 def _augmented_block(
-    images: Tensor, protocol: Protocol, key: SampleKey, mean_colour: tuple[float, float, float]
-) -> Tensor:
+    images: Images, protocol: Protocol, key: SampleKey, mean_colour: tuple[float, float, float]
+) -> Images:
     height, width = images.shape[-2:]
     images = cropped(images, *draw_crops(protocol.crop_padding, protocol.flip, key))
     drawn = []
@@ -91,12 +95,12 @@ def _augmented_block(
 
 
 def normalized(
-    images: Tensor,
+    images: Images,
     mean: tuple[float, float, float],
     std: tuple[float, float, float],
     dtype: torch.dtype = torch.float32,
-) -> Tensor:
-    """uint8 [n, 3, h, w] to floats ``(value / 255 - mean) / std`` per channel.
+) -> Float[Tensor, "n 3 h w"]:
+    """Bytes to floats ``(value / 255 - mean) / std`` per channel.
 
     >>> pixels = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
     >>> normalized(pixels, (0.5, 0.1, 0.0), (0.5, 1.0, 0.25)).flatten()

@@ -8,18 +8,22 @@ entries per image or per channel; only saturation, sharpness and hue look at pix
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float, Int32, UInt8
 from torch import Tensor
 
+Images = UInt8[Tensor, "n 3 h w"]
+Amounts = Float[Tensor, " n"]  # one per image
 
-def through_tables(images: Tensor, tables: Tensor) -> Tensor:
-    """Look every value up in its image's table, uint8 [n, 1 or 3, 256]."""
+
+def through_tables(images: Images, tables: UInt8[Tensor, "n tables 256"]) -> Images:
+    """Look every value up in the table of its image (1 per image) or channel (3)."""
     num, channels = images.shape[:2]
     values = images.flatten(2).long()  # [n, 3, pixel]
     return tables.expand(num, channels, 256).gather(2, values).view_as(images)
 
 
-def luminance(images: Tensor) -> Tensor:
-    """Rec. 601 grey in 16.16 fixed point, int32 [n, 1, h, w]."""
+def luminance(images: Images) -> Int32[Tensor, "n 1 h w"]:
+    """Rec. 601 grey, rounded to whole numbers."""
     red, green, blue = images.int().split(1, dim=1)
     return (red.mul_(19595) + green.mul_(38470) + blue.mul_(7471)).add_(1 << 15) >> 16
 
@@ -35,14 +39,14 @@ def _values(images: Tensor) -> Tensor:
     return torch.arange(256, device=images.device)
 
 
-def brightness(images: Tensor, factors: Tensor) -> Tensor:
+def brightness(images: Images, factors: Amounts) -> Images:
     """Blend with black: 0 is black, 1 the image."""
     values = _values(images)
     tables = _blended(torch.zeros_like(values), values, factors[:, None, None])
     return through_tables(images, tables)
 
 
-def contrast(images: Tensor, factors: Tensor) -> Tensor:
+def contrast(images: Images, factors: Amounts) -> Images:
     """Blend with the mean grey of the image: 0 is flat grey, 1 the image."""
     grey = luminance(images).flatten(1)  # [n, pixel]
     mean = (grey.sum(1).double() / grey.shape[1] + 0.5).floor()
@@ -50,12 +54,12 @@ def contrast(images: Tensor, factors: Tensor) -> Tensor:
     return through_tables(images, tables)
 
 
-def saturation(images: Tensor, factors: Tensor) -> Tensor:
+def saturation(images: Images, factors: Amounts) -> Images:
     """Blend with the grey image: 0 is grey, 1 the image. AutoAugment calls it Color."""
     return _blended(luminance(images), images, factors[:, None, None, None])
 
 
-def sharpness(images: Tensor, factors: Tensor) -> Tensor:
+def sharpness(images: Images, factors: Amounts) -> Images:
     """Blend with the smoothed image (centre weight 5, its 8 neighbours 1); edge pixels stay."""
     if min(images.shape[-2:]) < 3:
         return images
@@ -71,25 +75,25 @@ def sharpness(images: Tensor, factors: Tensor) -> Tensor:
     return result
 
 
-def invert(images: Tensor, _: Tensor) -> Tensor:
+def invert(images: Images, _: Amounts) -> Images:
     """255 minus the value."""
     return 255 - images
 
 
-def posterize(images: Tensor, bits: Tensor) -> Tensor:
+def posterize(images: Images, bits: Amounts) -> Images:
     """Keep the highest ``bits`` bits of every value."""
     masks = 256 - 2 ** (8 - bits.long())
     return images & masks.to(torch.uint8)[:, None, None, None]
 
 
-def solarize(images: Tensor, thresholds: Tensor) -> Tensor:
+def solarize(images: Images, thresholds: Amounts) -> Images:
     """Invert the values at or above the threshold."""
     values = _values(images)
     tables = torch.where(values < thresholds[:, None], values, 255 - values).to(torch.uint8)
     return through_tables(images, tables[:, None])
 
 
-def solarize_add(images: Tensor, amounts: Tensor) -> Tensor:
+def solarize_add(images: Images, amounts: Amounts) -> Images:
     """Add a whole number to the values under 128."""
     values = _values(images)
     raised = (values + amounts[:, None].long()).clamp(max=255)
@@ -98,7 +102,7 @@ def solarize_add(images: Tensor, amounts: Tensor) -> Tensor:
     )
 
 
-def autocontrast(images: Tensor, _: Tensor) -> Tensor:
+def autocontrast(images: Images, _: Amounts) -> Images:
     """Stretch every channel to 0..255; a channel of one value stays."""
     values = _values(images)
     low, high = images.flatten(2).aminmax(dim=2, keepdim=True)  # [n, 3, 1]
@@ -109,7 +113,7 @@ def autocontrast(images: Tensor, _: Tensor) -> Tensor:
     return through_tables(images, torch.where(flat, values, stretched).to(torch.uint8))
 
 
-def equalize(images: Tensor, _: Tensor) -> Tensor:
+def equalize(images: Images, _: Amounts) -> Images:
     """Flatten the histogram of every channel (Pillow's rule)."""
     values = images.flatten(2).long()  # [n, 3, pixel]
     num, channels, num_pixels = values.shape
@@ -124,7 +128,7 @@ def equalize(images: Tensor, _: Tensor) -> Tensor:
     return tables.gather(2, values).view_as(images)
 
 
-def hue(images: Tensor, turns: Tensor) -> Tensor:
+def hue(images: Images, turns: Amounts) -> Images:
     """Turn the colour circle by a fraction of a full turn."""
     values = images.float()
     highest = values.amax(1)  # [n, h, w]

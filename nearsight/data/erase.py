@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from nearsight.data import draws
+from nearsight.data.colour import Images
 from nearsight.data.policy import SampleKey
 from nearsight.protocol.schema import CutOut, RandomErasing
 
@@ -48,15 +50,17 @@ def cutout_box(vertical: float, horizontal: float, size: int, height: int, width
     return max(0, top), max(0, left), min(height, top + size), min(width, left + size)
 
 
-def _inside(boxes: list[Box], height: int, width: int, device: torch.device) -> Tensor:
-    """Which pixels lie in the box of their image, bool [n, 1, h, w]."""
+def _inside(
+    boxes: list[Box], height: int, width: int, device: torch.device
+) -> Bool[Tensor, "n 1 h w"]:
+    """Which pixels lie in the box of their image."""
     top, left, bottom, right = torch.tensor(boxes, device=device).T[:, :, None]
     y, x = torch.arange(height, device=device), torch.arange(width, device=device)
     rows, cols = (y >= top) & (y < bottom), (x >= left) & (x < right)
     return (rows[:, :, None] & cols[:, None, :])[:, None]
 
 
-def randomly_erased(images: Tensor, settings: RandomErasing, key: SampleKey) -> Tensor:
+def randomly_erased(images: Images, settings: RandomErasing, key: SampleKey) -> Images:
     """Random bytes in one rectangle, with the given probability; changes the images."""
     height, width = images.shape[-2:]
     seed, epoch, samples, repeats = key
@@ -75,8 +79,8 @@ def randomly_erased(images: Tensor, settings: RandomErasing, key: SampleKey) -> 
 
 
 def cut_out(
-    images: Tensor, settings: CutOut, key: SampleKey, mean_colour: tuple[float, float, float]
-) -> Tensor:
+    images: Images, settings: CutOut, key: SampleKey, mean_colour: tuple[float, float, float]
+) -> Images:
     """The mean colour in one square, with the given probability; changes the images."""
     height, width = images.shape[-2:]
     numbers = draws.uniform("cutout", *key, num=3).tolist()

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Int32, Int64, UInt8
 from torch import Tensor
 
 Coefficients = tuple[int, int, int, int, int, int]
@@ -22,13 +23,10 @@ Coefficients = tuple[int, int, int, int, int, int]
 _ONE = 1 << 16
 
 
-def sampled(images: Tensor, coefficients: Tensor) -> Tensor:
-    """The input pixel of every output pixel.
-
-    Args:
-        images: uint8 [n, 3, h, w].
-        coefficients: int32 [n, 6], a0..a5 of every image, on the device of the images.
-    """
+def sampled(
+    images: UInt8[Tensor, "n 3 h w"], coefficients: Int32[Tensor, "n 6"]
+) -> UInt8[Tensor, "n 3 h w"]:
+    """The input pixel of every output pixel; a0..a5 of every image on the device of the images."""
     num, channels, height, width = images.shape
     x = torch.arange(width, dtype=torch.int32, device=images.device)
     y = torch.arange(height, dtype=torch.int32, device=images.device)
@@ -42,8 +40,13 @@ def sampled(images: Tensor, coefficients: Tensor) -> Tensor:
     return framed.gather(2, index).view_as(images)
 
 
-def cropped(images: Tensor, down: Tensor, right: Tensor, flip: Tensor) -> Tensor:
-    """Windows of the image's size, moved ``down`` and ``right`` (int64 [n]), mirrored if ``flip``.
+def cropped(
+    images: UInt8[Tensor, "n 3 h w"],
+    down: Int64[Tensor, " n"],
+    right: Int64[Tensor, " n"],
+    flip: Bool[Tensor, " n"],
+) -> UInt8[Tensor, "n 3 h w"]:
+    """Windows of the image's size, moved ``down`` and ``right``, mirrored if ``flip``.
 
     Output pixel (y, x) shows input pixel (y + down, x + right); a flip mirrors the output.
     """
@@ -74,13 +77,13 @@ def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficie
 @lru_cache(maxsize=4096)
 def shear_x_map(amount: float, height: int, width: int) -> Coefficients:
     """Row y is taken from ``amount * y`` pixels further right."""
-    return _fixed((1, amount, 0, 0, 1, 0))
+    return _fixed((1.0, amount, 0.0, 0.0, 1.0, 0.0))
 
 
 @lru_cache(maxsize=4096)
 def shear_y_map(amount: float, height: int, width: int) -> Coefficients:
     """Column x is taken from ``amount * x`` pixels further down."""
-    return _fixed((1, 0, 0, amount, 1, 0))
+    return _fixed((1.0, 0.0, 0.0, amount, 1.0, 0.0))
 
 
 @lru_cache(maxsize=4096)

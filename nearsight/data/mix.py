@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch.nn.functional as F
+from jaxtyping import Float, Int64
 from scipy.special import betaincinv
 from torch import Tensor
 
@@ -30,7 +31,7 @@ class Mix:
     """What was drawn for one global batch."""
 
     kind: Literal["cutmix", "mixup"]
-    partners: Tensor  # int64 [global batch]: position of every sample's partner in the global batch
+    partners: Int64[Tensor, " global"]  # position of every sample's partner in the global batch
     weight: float  # share of the sample itself in its image; for cutmix 1 - pasted area
     box: Box | None
     mix_labels: bool
@@ -95,8 +96,10 @@ def draw_mix(
     return Mix("cutmix", partners, weight, box, settings.mix_labels)
 
 
-def mix_images(images: Tensor, partner_images: Tensor, mix: Mix) -> Tensor:
-    """Images [n, 3, h, w] with their partners pasted or blended in; new images."""
+def mix_images(
+    images: Float[Tensor, "n 3 h w"], partner_images: Float[Tensor, "n 3 h w"], mix: Mix
+) -> Float[Tensor, "n 3 h w"]:
+    """Images with their partners pasted or blended in; new images."""
     if mix.box is None:
         return images * mix.weight + partner_images * (1 - mix.weight)
     top, left, bottom, right = mix.box
@@ -106,11 +109,15 @@ def mix_images(images: Tensor, partner_images: Tensor, mix: Mix) -> Tensor:
 
 
 def mixed_targets(
-    labels: Tensor, partner_labels: Tensor, mix: Mix | None, num_classes: int, smoothing: float
-) -> Tensor:
-    """Class probabilities to learn, float32 [n, num_classes]; rows sum to 1.
+    labels: Int64[Tensor, " n"],
+    partner_labels: Int64[Tensor, " n"],
+    mix: Mix | None,
+    num_classes: int,
+    smoothing: float,
+) -> Float[Tensor, "n num_classes"]:
+    """Class probabilities to learn, float32; rows sum to 1.
 
-    Labels [n] are one-hot, mixed by the weight (unless ``mix`` leaves labels alone), then smoothed:
+    Labels are one-hot, mixed by the weight (unless ``mix`` leaves labels alone), then smoothed:
     a share ``smoothing`` is spread evenly over all classes.
 
     >>> import torch

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from nearsight.data import colour, geometry
+from nearsight.data.colour import Amounts, Images
 
 _MAPS = {
     "shear_x": geometry.shear_x_map,
@@ -20,7 +22,7 @@ _MAPS = {
     "translate_y": geometry.translate_y_map,
     "rotate": geometry.rotate_map,
 }
-_COLOURS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+_COLOURS: dict[str, Callable[[Images, Amounts], Images]] = {
     "brightness": colour.brightness,
     "contrast": colour.contrast,
     "saturation": colour.saturation,
@@ -42,8 +44,8 @@ def code(name: str) -> int:
     return NAMES.index(name)
 
 
-def operated(name: str, images: Tensor, arguments: Tensor) -> Tensor:
-    """One operation on all images, uint8 [n, 3, h, w], each with its own argument, float64 [n]."""
+def operated(name: str, images: Images, arguments: Amounts) -> Images:
+    """One operation on all images, each with its own argument."""
     if name in _COLOURS:
         return _COLOURS[name](images, arguments.to(images.device))
     height, width = images.shape[-2:]
@@ -52,13 +54,13 @@ def operated(name: str, images: Tensor, arguments: Tensor) -> Tensor:
     return geometry.sampled(images, coefficients.to(images.device))
 
 
-def apply_operations(images: Tensor, codes: Tensor, arguments: Tensor) -> Tensor:
+def apply_operations(images: Images, codes: Int64[Tensor, " n"], arguments: Amounts) -> Images:
     """Every image through its own operation; new images.
 
     Args:
-        images: uint8 [n, 3, h, w].
-        codes: int64 [n] on the CPU; NOTHING leaves an image as it is.
-        arguments: float64 [n] on the CPU, in the operation's own unit.
+        images: on any device.
+        codes: on the CPU; NOTHING leaves an image as it is.
+        arguments: on the CPU, in the operation's own unit.
     """
     order = codes.argsort(stable=True)  # images of the same operation side by side
     grouped = images.index_select(0, order.to(images.device))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from nearsight.data import draws
@@ -63,7 +64,8 @@ RANDAUGMENT_NAMES = (
     "translate_y",
 )
 # What the draws of a batch of samples hang on: seed, epoch, samples [n], repeats [n], on the CPU.
-SampleKey = tuple[int, int, Tensor, Tensor]
+SampleKey = tuple[int, int, Int64[Tensor, " n"], Int64[Tensor, " n"]]
+Drawn = tuple[Int64[Tensor, "step n"], Float64[Tensor, "step n"]]  # codes and arguments
 
 JITTER_NAMES = ("brightness", "contrast", "saturation", "hue")
 
@@ -78,15 +80,15 @@ def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, widt
         case "shear_x" | "shear_y":
             return sign * spaced(0.3)
         case "translate_x":
-            return sign * int(spaced(150.0 / 331.0 * width))
+            return sign * float(int(spaced(150.0 / 331.0 * width)))
         case "translate_y":
-            return sign * int(spaced(150.0 / 331.0 * height))
+            return sign * float(int(spaced(150.0 / 331.0 * height)))
         case "rotate":
             return sign * spaced(30.0)
         case "brightness" | "saturation" | "contrast" | "sharpness":
             return 1.0 + sign * spaced(0.9)
         case "posterize":
-            return 8 - round(magnitude / (9 / 4))
+            return 8.0 - round(magnitude / (9 / 4))
         case "solarize":
             return float(torch.linspace(255.0, 0.0, 10)[magnitude])
         case _:
@@ -94,8 +96,10 @@ def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, widt
 
 
 @lru_cache
-def _autoaugment_tables(height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes and probabilities [sub-policy, step], arguments [sub-policy, step, sign]."""
+def _autoaugment_tables(
+    height: int, width: int
+) -> tuple[Int64[Tensor, "25 2"], Float64[Tensor, "25 2"], Float64[Tensor, "25 2 sign"]]:
+    """Codes, probabilities and arguments of every sub-policy and step."""
     codes = [[code(name) for name, _, _ in pair] for pair in CIFAR10_POLICY]
     probabilities = [[probability for _, probability, _ in pair] for pair in CIFAR10_POLICY]
     arguments = [
@@ -113,7 +117,7 @@ def _autoaugment_tables(height: int, width: int) -> tuple[Tensor, Tensor, Tensor
     )
 
 
-def draw_autoaugment(key: SampleKey, height: int, width: int) -> tuple[Tensor, Tensor]:
+def draw_autoaugment(key: SampleKey, height: int, width: int) -> Drawn:
     """One of the 25 sub-policies; each of its two operations by its own probability and sign."""
     codes, probabilities, arguments = _autoaugment_tables(height, width)
     numbers = draws.uniform("autoaugment", *key, num=5)
@@ -149,9 +153,7 @@ def randaugment_arguments(
             return torch.zeros_like(level)
 
 
-def draw_randaugment(
-    settings: RandAugment, key: SampleKey, height: int, width: int
-) -> tuple[Tensor, Tensor]:
+def draw_randaugment(settings: RandAugment, key: SampleKey, height: int, width: int) -> Drawn:
     """``num_ops`` operations with replacement, each carried out with probability 0.5 as in timm."""
     numbers = draws.uniform("randaugment", *key, num=4 * settings.num_ops)
     choice, coin, normal, side = numbers.T.reshape(settings.num_ops, 4, -1).unbind(1)
@@ -169,7 +171,7 @@ def draw_randaugment(
     return torch.where(coin < 0.5, codes, NOTHING), arguments
 
 
-def draw_colorjitter(settings: ColorJitter, key: SampleKey) -> tuple[Tensor, Tensor]:
+def draw_colorjitter(settings: ColorJitter, key: SampleKey) -> Drawn:
     """Brightness, contrast, saturation and hue in a random order; an amount of 0 leaves one out."""
     numbers = draws.uniform("colorjitter", *key, num=8)
     order = numbers[:, :4].argsort(dim=1, stable=True).T  # [step, n]
