@@ -14,7 +14,7 @@ from nearsight.protocol.schema import (
     RandomErasing,
 )
 
-NUM = 211
+NUM = 101
 COLOUR = (0.2, 0.4, 0.8)
 EVERYTHING = slow.protocol(
     autoaugment=AutoAugment(),
@@ -42,7 +42,7 @@ def together(batch):
     return augmented(*batch)
 
 
-@pytest.mark.parametrize("size", [1, 7, 64, 210])
+@pytest.mark.parametrize("size", [1, 7, 64, 100])
 def test_chunk_size_changes_no_bit(batch, together, size):
     chunks = [augmented(*chunk) for chunk in zip(*(part.split(size) for part in batch))]
     assert torch.equal(torch.cat(chunks), together)
@@ -54,7 +54,7 @@ def test_large_images_go_through_in_blocks_without_a_trace(batch, together, monk
 
 
 def test_order_and_neighbours_change_no_bit(batch, together):
-    chosen = torch.randperm(NUM, generator=torch.Generator().manual_seed(0))[:101]
+    chosen = torch.randperm(NUM, generator=torch.Generator().manual_seed(0))[:53]
     assert torch.equal(augmented(*(part[chosen] for part in batch)), together[chosen])
 
 

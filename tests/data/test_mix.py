@@ -7,6 +7,7 @@ import torch
 from data import reference_augment as slow
 from scipy.stats import beta, kstest
 
+from nearsight.data import draws
 from nearsight.data.mix import (
     Mix,
     beta_ratio,
@@ -18,7 +19,7 @@ from nearsight.data.mix import (
 from nearsight.protocol.schema import CutMix, Mixup
 
 BATCH, HEIGHT, WIDTH, CLASSES = 13, 31, 37, 5
-NUM_STEPS = 1500
+NUM_STEPS = 1000
 
 
 def drawn(step=0, *, seed=1, epoch=2, batch_size=BATCH, **parts):
@@ -37,7 +38,7 @@ def test_cutmix_labels_are_the_share_of_pixels_of_each_class():
     """Every image is filled with its label; the target must be the histogram of the mixed image."""
     labels = torch.arange(BATCH) * 2 % CLASSES
     images = labels[:, None, None, None].float().expand(BATCH, 3, HEIGHT, WIDTH)
-    for step in range(31):
+    for step in range(19):
         mix = drawn(step, cutmix=CutMix(probability=1))
         mixed = mix_images(images, images[mix.partners], mix)
         targets = mixed_targets(labels, labels[mix.partners], mix, CLASSES, 0.0)
@@ -173,9 +174,14 @@ def test_protocol_without_mixing_draws_nothing():
 
 @pytest.mark.parametrize("alpha", [0.2, 0.8, 1.0, 2.5])
 def test_ratio_is_beta_distributed(alpha):
-    mixup = Mixup(probability=1, alpha=alpha)
-    ratios = [drawn(step, mixup=mixup).weight for step in range(NUM_STEPS)]
+    numbers = draws.uniform("numbers", 0, num=5000).tolist()
+    ratios = [beta_ratio(alpha, number) for number in numbers]
     assert kstest(ratios, beta(alpha, alpha).cdf).pvalue > 0.001
+
+
+def test_weight_of_mixup_is_the_ratio():
+    weights = [drawn(step, mixup=Mixup(probability=1, alpha=0.8)).weight for step in range(500)]
+    assert kstest(weights, beta(0.8, 0.8).cdf).pvalue > 0.001
 
 
 def test_ratio_of_alpha_one_is_the_uniform_number_itself():
