@@ -8,7 +8,7 @@ object.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int32
@@ -19,21 +19,32 @@ TURN = 64  # steps of a whole turn
 SINE_BITS = 12
 
 # round(4096 sin(k / 64 turns)) for k = 0..16
-_QUARTER = (0, 401, 799, 1189, 1567, 1931, 2276, 2598, 2896, 3166, 3406, 3612, 3784, 3920, 4017)
-_QUARTER += (4076, 4096)
-SINE = np.array(
-    [
-        *_QUARTER,
-        *_QUARTER[15:0:-1],
-        *(-value for value in _QUARTER),
-        *(-value for value in _QUARTER[15:0:-1]),
-    ],
-    np.int32,
+_RISING = (
+    0,
+    401,
+    799,
+    1189,
+    1567,
+    1931,
+    2276,
+    2598,
+    2896,
+    3166,
+    3406,
+    3612,
+    3784,
+    3920,
+    4017,
+    4076,
 )
+_HALF = np.array([*_RISING, 4096, *_RISING[:0:-1]], np.int32)
+SINE = np.concatenate([_HALF, -_HALF])
 
 Points = Int32[np.ndarray, "n 64 64"]
-Numbers = Int32[np.ndarray, " n"]
 Inside = Bool[np.ndarray, "n 64 64"]
+Pixels = Int32[np.ndarray, "n 32 32"]
+Numbers = Int32[np.ndarray, " n"]
+Sizes = Int32[np.ndarray, "n 1 1"]
 
 
 def turned(centre_x: Numbers, centre_y: Numbers, angle: Numbers) -> tuple[Points, Points]:
@@ -46,54 +57,66 @@ def turned(centre_x: Numbers, centre_y: Numbers, angle: Numbers) -> tuple[Points
     return (cosine * dx + sine * dy) >> SINE_BITS, (cosine * dy - sine * dx) >> SINE_BITS
 
 
-def _disc(u: Points, v: Points, r: Points) -> Inside:
-    return (u * u + v * v) * 5 <= r * r * 4
+def _disc(u: Points, v: Points, radius: Sizes) -> Inside:
+    return (u * u + v * v) * 5 <= radius * radius * 4
 
 
-def _ring(u: Points, v: Points, r: Points) -> Inside:
+def _ring(u: Points, v: Points, radius: Sizes) -> Inside:
     square = u * u + v * v
-    return (square <= r * r) & (square * 16 >= r * r * 5)
+    return (square <= radius * radius) & (square * 16 >= radius * radius * 5)
 
 
-def _triangle(u: Points, v: Points, r: Points) -> Inside:
-    return (2 * v >= -r) & (np.abs(u) * 1774 + v * 1024 <= r * 1024)  # 1774 / 1024 is about sqrt 3
-
-
-def _cross(u: Points, v: Points, r: Points) -> Inside:
+def _cross(u: Points, v: Points, radius: Sizes) -> Inside:
     u, v = np.abs(u), np.abs(v)
-    return (np.minimum(u, v) * 10 <= r * 3) & (np.maximum(u, v) <= r)
+    return (np.minimum(u, v) * 10 <= radius * 3) & (np.maximum(u, v) <= radius)
 
 
-def _bar(u: Points, v: Points, r: Points) -> Inside:
-    return (np.abs(u) <= r) & (np.abs(v) * 10 <= r * 4)
+def _bar(u: Points, v: Points, radius: Sizes) -> Inside:
+    return (np.abs(u) <= radius) & (np.abs(v) * 10 <= radius * 4)
 
 
-def _striped(u: Points, v: Points, period: Points) -> Inside:
+def _plain(u: Points, v: Points, period: Sizes) -> Inside:
+    return np.ones(u.shape, bool)
+
+
+def _striped(u: Points, v: Points, period: Sizes) -> Inside:
     return u % period * 2 < period
 
 
-def _checked(u: Points, v: Points, period: Points) -> Inside:
+def _checked(u: Points, v: Points, period: Sizes) -> Inside:
     return (u % period * 2 < period) ^ (v % period * 2 < period)
 
 
-Rule = Callable[[Points, Points, Points], Inside]
+def _dotted(u: Points, v: Points, period: Sizes) -> Inside:
+    u, v = u % period * 2 - period, v % period * 2 - period
+    return (u * u + v * v) * 5 <= period * period * 2
 
-OUTLINES: dict[str, Rule] = {
-    "disc": _disc,
-    "ring": _ring,
-    "triangle": _triangle,
-    "cross": _cross,
-    "bar": _bar,
+
+Rule = Callable[[Points, Points, Sizes], Inside]
+
+OUTLINES: dict[str, Rule] = {"disc": _disc, "ring": _ring, "cross": _cross}
+TEXTURES: dict[str, Rule] = {
+    "plain": _plain,
+    "striped": _striped,
+    "checked": _checked,
+    "dotted": _dotted,
 }
-TEXTURES: dict[str, Rule] = {"striped": _striped, "checked": _checked}
+FRAGMENTS: tuple[Rule, ...] = (_disc, _bar)  # of distractors
 
 
-def inside(rule: Rule, u: Points, v: Points, size: Numbers) -> Inside:
-    """Which points an outline holds, or where a texture shows its first colour."""
-    return rule(u, v, size[:, None, None])
+def chosen_inside(
+    rules: Sequence[Rule], choice: Numbers, u: Points, v: Points, size: Numbers
+) -> Inside:
+    """Which points the rule that every image chose holds, at its size."""
+    found = np.zeros(u.shape, bool)
+    for number, rule in enumerate(rules):
+        images = choice == number
+        found[images] = rule(u[images], v[images], size[images, None, None])
+    return found
 
 
-def coverage(points: Inside) -> Int32[np.ndarray, "n 32 32"]:
+def coverage(points: Inside) -> Pixels:
     """How many of its four points every pixel has inside: 0 to 4."""
-    pixels = points.reshape(len(points), SIDE, 2, SIDE, 2)
-    return pixels.sum(axis=(2, 4), dtype=np.int32)
+    count = points.view(np.uint8)
+    rows = count[:, 0::2] + count[:, 1::2]
+    return (rows[..., 0::2] + rows[..., 1::2]).astype(np.int32)
