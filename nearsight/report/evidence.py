@@ -14,6 +14,8 @@ from typing import Any
 from nearsight.run import LOG, MEASURE, read_json, read_lines, read_record
 
 NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
+PARTS = ("mean", "low", "high")
+METRICS = ("mad", "entropy", "self_mass")
 
 
 @dataclass(frozen=True)
@@ -44,28 +46,16 @@ class Evidence:
     record: dict[str, Any]
     measure: dict[str, Any]
     log: list[dict[str, Any]]
-    scalars: dict[str, Estimate]  # accuracy, min_mad, layer1_mad, mean_mad, entropy, self_mass
+    seed: int
+    grid: tuple[int, int]
+    family: tuple[Any, ...]  # data, model and geometry: runs that agree in it share figures
+    scalars: dict[str, Estimate]  # accuracy, min_mad, layer1_mad, entropy, self_mass
     heads: dict[str, Heads]  # mad, entropy, self_mass
     layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
 
     @property
-    def seed(self) -> int:
-        return int(self.record["seed"])
-
-    @property
     def protocol(self) -> dict[str, Any]:
         return self.record["protocol"]
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        rows, cols = self.measure["grid"]
-        return rows, cols
-
-    @property
-    def family(self) -> tuple[Any, ...]:
-        """Runs of one family can share a figure: same data, model and geometry."""
-        data, sizes = self.record["data"], tuple(self.measure["num_heads"])
-        return data["name"], data["hash"], self.record["model"]["name"], self.grid, sizes
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
@@ -95,7 +85,7 @@ def read_run(path: Path) -> Evidence:
     log = read_lines(path / LOG)
     try:
         return _evidence(path, record, measure, log)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(
             f"run.json, {LOG} or {MEASURE} in {path} is damaged ({what}); "
@@ -118,7 +108,6 @@ def _evidence(
         "accuracy": Estimate(accuracy, *wilson_interval(accuracy, num_test), num_test, "images"),
         "min_mad": estimate(summary["min_mad"]),
         "layer1_mad": estimate(summary["layer_mean_mad"][0]),
-        "mean_mad": estimate(summary["mean_mad"]),
         "entropy": estimate(summary["mean_entropy"]),
         "self_mass": estimate(summary["mean_self_mass"]),
     }
@@ -132,12 +121,34 @@ def _evidence(
     layers = {
         metric: [estimate(entry) for entry in summary[f"layer_mean_{metric}"]] for metric in METRICS
     }
-    for key in ("uniform_mad", "box_mad", "uniform_entropy", "box_entropy"):
-        float(measure["null"][key])
-    for line in log:
-        float(line["epoch"]), float(line["train_loss"]), float(line["validation_accuracy"])
-    return Evidence(path, record, measure, log, scalars, heads, layers)
+    lacking = [
+        key
+        for place, keys in _required(record, measure, log)
+        for key in keys
+        if place.get(key) is None
+    ]
+    if lacking:
+        raise KeyError(lacking[0])
+    rows, cols = (int(size) for size in measure["grid"])
+    data = record["data"]["name"], record["data"]["hash"]
+    family = (*data, record["model"]["name"], (rows, cols), tuple(measure["num_heads"]))
+    return Evidence(
+        path=path, record=record, measure=measure, log=log, seed=int(record["seed"]),
+        grid=(rows, cols), family=family, scalars=scalars, heads=heads, layers=layers,
+    )  # fmt: skip
 
 
-PARTS = ("mean", "low", "high")
-METRICS = ("mad", "entropy", "self_mass")
+def _required(
+    record: dict[str, Any], measure: dict[str, Any], log: list[dict[str, Any]]
+) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+    """What tables and figures take as given, beside what is read here."""
+    nulls = tuple(f"{name}_{metric}" for name in ("uniform", "box") for metric in METRICS)
+    line_keys = ("epoch", "train_loss", "validation_loss", "validation_accuracy")
+    return [
+        (measure["null"], nulls),
+        (measure, ("num_layers", "seconds", "convention")),
+        (record["result"], ("best_epoch", "num_epochs", "images_seen", "seconds")),
+        (record["data"], ("origin", "num_train", "num_validation", "num_test")),
+        (record["model"], ("num_parameters",)),
+        *((line, line_keys) for line in log),
+    ]

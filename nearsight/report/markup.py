@@ -113,7 +113,8 @@ def head_details(families: list[Family]) -> str:
     for family in families:
         for condition in family.conditions:
             heads = "".join(
-                f"<details><summary>seed {run.seed}: every head</summary>{_head_table(run)}</details>"
+                f"<details><summary>seed {run.seed}: every head</summary>"
+                f"{_head_table(run)}</details>"
                 for run in condition.runs
             )
             parts.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -58,6 +59,7 @@ def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -
     if wrong:
         raise ValueError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
     families = read_families(runs)
+    _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
     drawings = [drawing for group in by_family for drawing in group]
     tables = report_tables(families)
@@ -69,13 +71,24 @@ def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -
     }
     page = report_page(families, by_family, tables, extra)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         if formats:
             _write_files(out.with_name(f"{out.stem}-files"), formats, drawings, tables, extra)
         write_bytes(out, page.encode())
     except OSError as error:
         raise ValueError(f"cannot write the report to {out}: {error.strerror}") from error
     return out
+
+
+def _make_room(out: Path) -> None:
+    """Find out before the figures are drawn whether the page can be written."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write the report to {out}: {error.strerror}") from error
+    if out.is_dir():
+        raise ValueError(f"cannot write the report to {out}: it is a folder")
+    if not os.access(out.parent, os.W_OK):
+        raise ValueError(f"cannot write the report to {out}: its folder is not writable")
 
 
 def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:

@@ -90,8 +90,9 @@ def run_entry(condition: Condition, run: Evidence) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """
-    >>> _duration(59.6), _duration(4000)
+    """Seconds in words.
+
+    >>> _duration(59.6), _duration(4000.0)
     ('60 s', '1 h 07 min')
     """
     if seconds < 120:

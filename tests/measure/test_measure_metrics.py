@@ -129,8 +129,3 @@ def test_more_prefix_tokens_than_tokens_are_refused(num_prefix):
 def test_the_entropy_of_a_single_patch_is_refused():
     with pytest.raises(ValueError, match="at least 2 patches"):
         attention_entropy(torch.ones(1, 1, 1, 1))
-
-
-def test_an_unknown_unit_is_refused():
-    with pytest.raises(ValueError, match="'diagonal' or 'patches'"):
-        Grid(5, 7).distances("pixels")

@@ -1,0 +1,86 @@
+"""Small finished and measured run folders, as train and measure would leave them."""
+
+import json
+from dataclasses import asdict, replace
+
+import torch
+
+from nearsight.measure.profile import Profile
+from nearsight.measure.summary import measurement
+from nearsight.models.grid import Grid
+from nearsight.protocol.presets import assumed_values, preset
+
+NUM_IMAGES, NUM_EPOCHS, GRID = 11, 5, Grid(3, 5)
+
+
+def example_profile(seed, cutmix, depth, heads, grid):
+    """Metrics per image: with CutMix the first layer has heads close to 0, otherwise none."""
+    draw = torch.Generator().manual_seed(97 * seed + depth)
+    mad, entropy, mass = [], [], []
+    for layer in range(depth):
+        low = 0.02 if cutmix and layer == 0 else 0.3
+        centre = torch.linspace(low, 0.45, heads).double() + 0.005 * seed
+        noise = 0.01 * torch.randn(3, NUM_IMAGES, heads, generator=draw).double()
+        mad.append((centre + noise[0]).clamp(0))
+        entropy.append((centre / 0.5 + noise[1]).clamp(0, 1))
+        mass.append((0.5 - centre + noise[2]).clamp(0, 1))
+    return Profile(grid, 1, tuple(mad), tuple(entropy), tuple(mass))
+
+
+def write_run(
+    folder, name="baseline", seed=0, data="shapes", model="mu_vit", depth=5, heads=3,
+    grid=GRID, **changes,
+):  # fmt: skip
+    protocol = replace(preset(name, data), epochs=NUM_EPOCHS, **changes)
+    protocol = replace(protocol, model=replace(protocol.model, name=model))
+    cutmix = protocol.cutmix is not None
+    accuracy = (0.7 if cutmix else 0.6) + 0.01 * seed
+    record = {
+        "schema_version": 1,
+        "protocol": asdict(protocol),
+        "assumed": sorted(assumed_values(protocol)),
+        "seed": seed,
+        "data": {
+            "name": data, "hash": "00112233445566aa", "origin": "generated", "num_train": 800,
+            "num_validation": 200, "num_test": 1009,
+        },
+        "model": {"name": model, "num_parameters": 12345},
+        "provenance": {
+            "command": f"nearsight train {name} --seed {seed}", "commit": "abc1234",
+            "versions": {"python": "3.11.9", "torch": "2.9.0"},
+            "hardware": {"device": "cpu", "threads": 1}, "started": "2026-11-15T22:00:00Z",
+        },
+        "status": "finished",
+        "result": {
+            "best_epoch": 4, "num_epochs": NUM_EPOCHS, "images_seen": 4000, "stopped_early": False,
+            "validation_accuracy": accuracy, "test_accuracy": accuracy, "num_test": 1009,
+            "seconds": 61.5,
+        },
+    }  # fmt: skip
+    measured = measurement(example_profile(seed, cutmix, depth, heads, grid)) | {
+        "num_available": 1009,
+        "data": {"name": data, "hash": "00112233445566aa"},
+        "seconds": 2.5,
+    }
+    lines = [
+        {
+            "schema_version": 1, "epoch": epoch, "train_loss": 2.0 / epoch,
+            "validation_loss": 2.1 / epoch,
+            "validation_accuracy": accuracy - 0.1 * abs(epoch - 4),
+        }
+        for epoch in range(1, NUM_EPOCHS + 1)
+    ]  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "measure.json").write_text(json.dumps(measured))
+    (folder / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def write_pair(root, seeds=(0,)):
+    """Baseline with and without CutMix, once per seed."""
+    return [
+        write_run(root / f"{name}-{seed}", name, seed)
+        for name in ("baseline", "baseline+cutmix")
+        for seed in seeds
+    ]

@@ -1,0 +1,99 @@
+"""The page in a real browser: nothing fetched, no errors, no overflow, both themes readable."""
+
+import os
+import shutil
+import urllib.parse
+
+import pytest
+from report.example_runs import write_pair, write_run
+
+from nearsight.models.grid import Grid
+from nearsight.report.page import write_report
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+CONTRAST = """() => {
+  const luminance = (css) => {
+    const [r, g, b] = css.match(/[\\d.]+/g).map(Number).map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = luminance(getComputedStyle(document.body).backgroundColor);
+  const ratio = (css) => {
+    const ink = luminance(css);
+    return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+  };
+  const html = [...document.querySelectorAll('p, td, th, dt, dd, h1, h2, h3, a, summary, small')]
+    .map(e => ratio(getComputedStyle(e).color));
+  const svg = [...document.querySelectorAll('figure:not([id^=head]) .panels svg text')]
+    .map(e => ratio(getComputedStyle(e).fill));
+  return [Math.min(...html), Math.min(...svg), svg.length];
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no chromium found (set CHROMIUM to its path)")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    root = tmp_path_factory.mktemp("browser")
+    runs = [*write_pair(root, seeds=(0, 1)), write_run(root / "c", depth=2, grid=Grid(5, 7))]
+    return write_report(runs, root / "report.html")
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_opens_alone_and_fits(browser, report, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    requests, errors = [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(report.as_uri())
+    page.eval_on_selector_all("details", "all => all.forEach(each => each.open = true)")
+    assert [url for url in requests if not url.startswith("data:")] == [report.as_uri()]
+    assert errors == []
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    html, svg, count = page.evaluate(CONTRAST)
+    assert count > 50
+    assert html >= 4.5
+    assert svg >= 4.5
+    page.close()
+
+
+def test_figures_keep_their_text_size_on_a_phone(browser, report):
+    page = browser.new_page(viewport={"width": 375, "height": 800})
+    page.goto(report.as_uri())
+    heights = page.eval_on_selector_all(
+        "#mad-profiles-1 svg text", "all => all.map(each => each.getBoundingClientRect().height)"
+    )
+    assert heights
+    assert min(min(heights), 9) == 9
+    page.close()
+
+
+def test_a_download_in_the_browser_is_the_file_in_the_link(browser, report):
+    page = browser.new_page()
+    page.goto(report.as_uri())
+    with page.expect_download() as download:
+        page.click('a[download="conditions.csv"]')
+    text = download.value.path().read_text()
+    assert text.startswith("condition,model,data,grid,seeds,accuracy")
+    assert len(text.splitlines()) == 4
+    assert urllib.parse.urlparse(download.value.url).scheme == "data"
+    page.close()
+
+
+def test_the_page_prints_to_paper(browser, report):
+    page = browser.new_page()
+    page.goto(report.as_uri())
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.close()
