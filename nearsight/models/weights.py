@@ -24,7 +24,7 @@ NUM_NAMED = 5  # weights an error names before it says "and n more"
 
 
 def load_weights(model: nn.Module, path: Path) -> list[str]:
-    """Load ``path`` into ``model`` and say in sentences what was changed; an error changes nothing."""
+    """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing."""
     given = _read(path)
     wanted = model.state_dict()
     changes = _keep_head(given, wanted, _head_names(model, wanted))

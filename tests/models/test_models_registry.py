@@ -1,0 +1,84 @@
+"""create_model: our names, timm's names, and one clear sentence for what is neither."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from nearsight.models.grid import Grid
+from nearsight.models.registry import create_model, full_name, model_names
+
+
+def test_short_and_full_names_make_the_same_model():
+    assert model_names() == ["compact_vit", "nano_vit", "mu_vit"]
+    assert [full_name("compact"), full_name("mu_vit"), full_name("other")] == [
+        "compact_vit",
+        "mu_vit",
+        "other",
+    ]
+    torch.manual_seed(5)
+    short = create_model("mu", 7).state_dict()
+    torch.manual_seed(5)
+    full = create_model("mu_vit", 7).state_dict()
+    assert all(short[name].equal(full[name]) for name in full)
+
+
+def test_the_patch_defaults_to_an_eighth_of_the_image():
+    assert create_model("mu", 3, image_size=64).patch_embed.proj.kernel_size == (8, 8)
+    assert create_model("mu", 3, image_size=(24, 40), patch_size=8).grid == Grid(3, 5)
+
+
+def test_linear_maps_start_small_and_biases_at_zero():
+    torch.manual_seed(0)
+    model = create_model("compact", 100)
+    maps = [x for x in model.modules() if isinstance(x, nn.Linear | nn.Conv2d)]
+    assert len(maps) == 8 * 4 + 2
+    for linear in maps:
+        assert linear.weight.std().item() == pytest.approx(0.02, rel=0.05)
+        assert not linear.bias.any()
+    assert model.pos_embed.std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_any_name_of_timm_works_with_other_classes_and_image_sizes():
+    model = create_model("vit_tiny_patch16_224", 7, image_size=32, patch_size=4, num_registers=2)
+    assert model.patch_embed.grid_size == (8, 8)
+    assert model.num_prefix_tokens == 3
+    assert model.eval()(torch.randn(2, 3, 32, 32)).isfinite().all()
+    assert model.head.out_features == 7
+    whole = create_model("vit_tiny_patch16_224", 5)
+    assert whole.patch_embed.grid_size == (14, 14)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("compakt_vit", "compact_vit"), ("vit_tiny_patch16_225", "vit_tiny")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest_ones(name: str, nearest: str):
+    with pytest.raises(ValueError, match=f"got '{name}'; did you mean .*{nearest}"):
+        create_model(name, 3)
+
+
+def test_unknown_options_and_sizes_are_refused():
+    with pytest.raises(ValueError, match="mu takes no option drop_rate"):
+        create_model("mu", 3, drop_rate=0.1)
+    with pytest.raises(
+        ValueError, match=r"vit_tiny_patch16_224 does not take these options.*wings"
+    ):
+        create_model("vit_tiny_patch16_224", 3, wings=2)
+    with pytest.raises(ValueError, match="at least one class, got 0"):
+        create_model("mu", 0)
+    with pytest.raises(ValueError, match="divisible by the patch size 5, got 32x32"):
+        create_model("mu", 3, patch_size=5)
+
+
+def test_timm_and_torchvision_import_in_a_fresh_process():
+    script = (
+        "from nearsight.models.torchvision_ops import declare_missing_ops as declare\n"
+        "declare(); import torchvision, timm; declare()\n"
+        "from torchvision.transforms import v2; print(timm.is_model('vit_tiny_patch16_224'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr

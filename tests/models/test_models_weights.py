@@ -1,0 +1,129 @@
+"""load_weights: strict but for the head and the grid, both said; no pickle, nothing half done."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from timm.layers import resample_abs_pos_embed
+from torch import nn
+
+from nearsight.models.registry import create_model
+from nearsight.models.weights import load_weights
+
+
+def saved(model: nn.Module, path: Path, **changes: torch.Tensor | None) -> Path:
+    """The model's weights in a file, some replaced or (None) left out."""
+    weights = {**model.state_dict(), **{k.replace("__", "."): v for k, v in changes.items()}}
+    save_file({name: x.contiguous() for name, x in weights.items() if x is not None}, path)
+    return path
+
+
+def equal(one: nn.Module, two: nn.Module, but: tuple[str, ...] = ()) -> bool:
+    weights = two.state_dict()
+    return all(x.equal(weights[name]) for name, x in one.state_dict().items() if name not in but)
+
+
+def test_the_same_model_loads_every_weight_and_says_nothing(tmp_path: Path):
+    source, model = create_model("mu", 5, num_registers=2), create_model("mu", 5, num_registers=2)
+    assert not equal(source, model)
+    assert load_weights(model, saved(source, tmp_path / "a.safetensors")) == []
+    assert equal(source, model)
+
+
+@pytest.mark.parametrize("name", ["mu", "vit_tiny_patch16_224"])
+def test_a_head_for_other_classes_starts_afresh_and_is_named(name: str, tmp_path: Path):
+    options = {"image_size": 32, "patch_size": 8}
+    source, model = create_model(name, 11, **options), create_model(name, 7, **options)
+    fresh = model.head.weight.clone()
+    (change,) = load_weights(model, saved(source, tmp_path / "a.safetensors"))
+    assert change == (
+        "The file has a classifier head for 11 classes; "
+        "head.weight, head.bias start afresh for 7 classes."
+    )
+    assert model.head.weight.equal(fresh)
+    assert equal(source, model, but=("head.weight", "head.bias"))
+
+
+def test_a_backbone_without_a_head_is_taken_and_said(tmp_path: Path):
+    source, model = create_model("mu", 5), create_model("mu", 7)
+    path = saved(source, tmp_path / "a.safetensors", head__weight=None, head__bias=None)
+    assert load_weights(model, path)[0].startswith("The file has no classifier head; head.weight")
+
+
+@pytest.mark.parametrize("num_registers", [0, 3])
+def test_positions_of_another_grid_are_resampled_as_timm_does(num_registers: int, tmp_path: Path):
+    source = create_model("mu", 5, num_registers=num_registers)
+    model = create_model("mu", 5, image_size=(24, 40), patch_size=4, num_registers=num_registers)
+    changes = load_weights(model, saved(source, tmp_path / "a.safetensors"))
+    assert changes == ["pos_embed was resampled bicubically from 8x8 to 6x10 patches."]
+    expected = resample_abs_pos_embed(
+        source.pos_embed.data, [6, 10], num_prefix_tokens=1 + num_registers
+    )
+    assert model.pos_embed.data.equal(expected)
+    prefix = 1 + num_registers
+    assert model.pos_embed[:, :prefix].equal(source.pos_embed[:, :prefix])
+    assert equal(source, model, but=("pos_embed",))
+
+
+def test_half_precision_weights_arrive_in_the_models_precision(tmp_path: Path):
+    source, model = create_model("mu", 5).half(), create_model("mu", 5)
+    load_weights(model, saved(source, tmp_path / "a.safetensors"))
+    assert model.pos_embed.dtype == torch.float32
+    assert model.pos_embed.equal(source.pos_embed.float())
+
+
+def test_positions_of_no_square_grid_are_refused(tmp_path: Path):
+    path = saved(create_model("mu", 5, (24, 40), 4), tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match="square grid and 1 prefix tokens, got 61 tokens"):
+        load_weights(create_model("mu", 5), path)
+
+
+def test_missing_and_unexpected_names_are_listed_and_nothing_is_loaded(tmp_path: Path):
+    source, model = create_model("nano", 5), create_model("mu", 5)
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    path = saved(create_model("mu", 5), tmp_path / "a.safetensors", norm__bias=None)
+    with pytest.raises(ValueError, match=r"missing: norm.bias; unexpected: none"):
+        load_weights(model, path)
+    path = saved(source, tmp_path / "b.safetensors")
+    with pytest.raises(ValueError, match=r"unexpected: blocks.2.*, and 19 more;"):
+        load_weights(model, path)
+    assert all(before[name].equal(x) for name, x in model.state_dict().items())
+
+
+def test_other_shapes_are_listed(tmp_path: Path):
+    path = saved(create_model("mu", 5), tmp_path / "a.safetensors", norm__bias=torch.zeros(23))
+    with pytest.raises(ValueError, match=r"got norm.bias \[23\] instead of \[22\]; choose"):
+        load_weights(create_model("mu", 5), path)
+
+
+def test_a_cut_off_file_and_no_file_are_refused_in_one_sentence(tmp_path: Path):
+    path = saved(create_model("mu", 5), tmp_path / "a.safetensors")
+    path.write_bytes(path.read_bytes()[:-100])
+    for wrong, words in ((path, "is cut off"), (tmp_path / "none.safetensors", "there is no file")):
+        with pytest.raises(ValueError, match=words):
+            load_weights(create_model("mu", 5), wrong)
+    empty = tmp_path / "empty.safetensors"
+    empty.write_bytes(b"")
+    with pytest.raises(ValueError, match="expected a safetensors file"):
+        load_weights(create_model("mu", 5), empty)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (Path.touch, (Path(Bomb.path),))
+
+    path = ""
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".bin", ".PT", ".ckpt", ".safetensors"])
+def test_a_pickle_is_refused_and_never_executed(suffix: str, tmp_path: Path):
+    Bomb.path = str(tmp_path / "exploded")
+    path = tmp_path / f"weights{suffix}"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match="expected a safetensors file"):
+        load_weights(create_model("mu", 5), path)
+    assert not Path(Bomb.path).exists()
