@@ -79,14 +79,12 @@ def _archive_name(path: Path) -> str:
 
 
 def _folder_name(path: Path) -> tuple[str, Path]:
-    """Which data set a folder is by its structure; it may also be the folder above."""
+    """Which data set a folder is, or holds, by its structure; ValueError if it is damaged."""
     for name, source in SOURCES.items():
         for folder in (path, path / source.folder):
-            try:
+            if (folder / source.marker).is_file():
                 described(name, folder)
-            except (ValueError, OSError):
-                continue
-            return name, folder
+                return name, folder
     folders = ", ".join(source.folder for source in SOURCES.values())
     raise ValueError(
         f"{path} has the files of none of {folders}; an image folder needs no import, "

@@ -94,6 +94,8 @@ def _opened(folder: Path, name: str) -> Dataset | None:
         manifest = json.loads((folder / "manifest.json").read_text())
         if manifest["schema_version"] != SCHEMA_VERSION:
             return None
+        if manifest.pop("digest") != _digest(json.dumps(manifest)):
+            raise ValueError("manifest.json has changed")
         splits = {split: _mapped(folder, manifest, split) for split in ("train", "test")}
         return Dataset(
             name=name,
@@ -135,7 +137,7 @@ def _build(decoding: Decoding, cache: Path) -> None:
     try:
         manifest = _written(decoding, partial)
         with (partial / "manifest.json").open("w") as handle:
-            json.dump(manifest, handle, indent=1)
+            json.dump({**manifest, "digest": _digest(json.dumps(manifest))}, handle, indent=1)
         for path in partial.iterdir():
             sync(path)
         sync(partial)

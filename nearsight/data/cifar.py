@@ -51,10 +51,18 @@ LAYOUTS = {
 
 
 def cifar(name: str, folder: Path) -> Decoding:
-    """How to decode the CIFAR in ``folder``; ValueError if it lacks a file."""
+    """How to decode the CIFAR in ``folder``; ValueError if a file is missing or cut off."""
     layout = LAYOUTS[name]
     if missing := [file for file in layout.files if not (folder / file).is_file()]:
         raise ValueError(f"{folder} lacks {', '.join(missing)}, so it is no unpacked {name}")
+    record = layout.num_label_bytes + NUM_PIXELS
+    for file in (*layout.train, *layout.test):
+        size = (folder / file).stat().st_size
+        if size == 0 or size % record:
+            raise ValueError(
+                f"{folder / file} has {size} bytes, expected a multiple of {record}: it is cut off "
+                f"or no CIFAR file; remove {folder} and fetch it again"
+            )
     classes = tuple((folder / layout.names).read_text().split())
     if not classes:
         raise ValueError(f"{folder / layout.names} names no class")
@@ -77,14 +85,7 @@ def cifar(name: str, folder: Path) -> Decoding:
 
 
 def _records(path: Path, num_label_bytes: int, num_classes: int) -> Iterator[ImageSet]:
-    record = num_label_bytes + NUM_PIXELS
-    size = path.stat().st_size
-    if size == 0 or size % record:
-        raise ValueError(
-            f"{path} has {size} bytes, expected a multiple of {record}: "
-            "it is cut off or no CIFAR file; fetch it again"
-        )
-    rows = np.memmap(path, np.uint8, "r", shape=(size // record, record))
+    rows = np.memmap(path, np.uint8, "r").reshape(-1, num_label_bytes + NUM_PIXELS)
     for start in range(0, len(rows), RECORDS_PER_PIECE):
         piece = rows[start : start + RECORDS_PER_PIECE]
         labels = piece[:, num_label_bytes - 1].astype(np.int64)

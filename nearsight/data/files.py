@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,9 +24,10 @@ def files_key(folder: Path, paths: Iterable[Path]) -> str:
     """Changes when a file is added, removed, renamed, resized or written."""
     lines = []
     origin = folder / ORIGIN_FILE
-    for path in sorted({*paths, *([origin] if origin.is_file() else [])}):
-        state = path.stat()
-        lines.append(f"{path.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n")
+    names = sorted({str(path) for path in (*paths, *([origin] if origin.is_file() else []))})
+    for name in names:
+        state = os.stat(name)
+        lines.append(f"{name.removeprefix(str(folder))} {state.st_size} {state.st_mtime_ns}\n")
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 

@@ -70,7 +70,7 @@ class Reader:
     def _read(self, path: Path) -> UInt8[np.ndarray, "3 h w"] | str:
         try:
             return read_pixels(path, self.size)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
+        except Exception as problem:  # decoders raise all kinds
             return str(problem).replace(str(path), "the file") or type(problem).__name__
 
     def _check_shape(self, path: Path, pixels: np.ndarray) -> None:
@@ -89,7 +89,7 @@ def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w
         image: Image.Image = opened
         if opened.mode.startswith("I"):  # 16 bits
             image = Image.fromarray((np.asarray(opened) >> 8).clip(0, 255).astype(np.uint8))
-        if "transparency" in opened.info:
+        elif "transparency" in opened.info:
             image = opened.convert("RGBA")
         image = image.convert("RGB")
     if size is not None and image.size != (size, size):

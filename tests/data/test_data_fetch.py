@@ -282,6 +282,18 @@ def test_an_unpacked_folder_is_imported_by_its_structure(
         import_folder(source, root)
 
 
+def test_an_official_folder_stays_official_and_a_cut_off_one_is_refused(
+    root: Path, tmp_path: Path
+) -> None:
+    folder = fetch_dataset("cifar100", root)
+    import_folder(folder, tmp_path / "second")
+    assert check_dataset("cifar100", tmp_path / "second").verdict == "official"
+    (folder / "test.bin").write_bytes(b"cut off")
+    with pytest.raises(ValueError, match=r"test\.bin has 7 bytes"):
+        import_folder(folder, tmp_path / "third")
+    assert not (tmp_path / "third").exists()
+
+
 def test_cifar10_and_tiny_imagenet_are_told_apart(root: Path, tmp_path: Path) -> None:
     write_cifar(tmp_path / "ten", "cifar10", num_classes=3, num_per_file=7)
     write_tiny_imagenet(tmp_path / "tiny")
