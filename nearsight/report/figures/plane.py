@@ -19,11 +19,14 @@ TOGETHER = 2  # conditions that share one plane; more get a plane each
 def draw_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
     """Colour by layer, shape by condition, whiskers over images, null points named."""
     colours = layer_colours(family.num_layers)
-    for key, name, side in (("uniform", "uniform", "center"), ("box", "3x3 box", "right")):
+    for key, name, offset, side in (
+        ("uniform", "uniform", (0, 6), "center"),
+        ("box", "3x3 box", (5, -9), "left"),
+    ):
         place = family.null[f"{key}_mad"], family.null[f"{key}_entropy"]
         axes.plot(*place, marker="x", color=MUTED, markersize=6, linestyle="none", zorder=5)
         axes.annotate(
-            name, place, xytext=(0, 6), textcoords="offset points", ha=side,
+            name, place, xytext=offset, textcoords="offset points", ha=side,
             color=MUTED, fontsize=7.5,
         )  # fmt: skip
     for condition in conditions:
