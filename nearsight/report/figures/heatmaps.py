@@ -85,7 +85,7 @@ def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="Rows are layers, the first on top; dark is close (MAD) or focused (entropy). "
         "The scales are the same in every report. "
-        f"95 % half-width over {' or '.join(over)} of a cell: at most {widest:.1g}.",
+        f"95 % half-width over {' or '.join(over)} of a cell: up to {widest:.2g}.",
         alt="Heatmaps of mean attention distance and entropy by layer and head. Mean distance in "
         f"layer 1: {first}.",
         panels=tuple(panels),
