@@ -1,0 +1,140 @@
+"""A training step of ``compact`` against only the products of its linear layers; target: 1.5x.
+
+    python benchmarks/train_step.py [--threads 1] [--release-memory]
+
+Batch 128, float32, CPU: forward, cross-entropy, backward and fused AdamW. Counted against it: qkv,
+projection, MLP in and MLP out of 8 blocks (M = 128 x 65), forward, input gradient and weight
+gradient, nothing else. All are timed in turns within one run; the best of each counts.
+With 2 threads (the default) that is wall-clock, which needs an idle machine; with ``--threads 1``
+it is the CPU time of the thread, which other processes disturb less. ``--release-memory`` leaves
+out ``keep_freed_memory``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nearsight.models.allocator import keep_freed_memory
+from nearsight.models.attention import SelfAttention, attention_weights
+from nearsight.models.registry import create_model
+
+BATCH, TOKENS, NUM_CLASSES, TARGET = 128, 65, 100, 1.5
+WIDTH, MLP_WIDTH, DEPTH = 192, 384, 8
+MIN_TURNS, MAX_TURNS, MAX_SECONDS = 3, 15, 75
+
+Attend = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+
+
+def linear_products() -> Callable[[], None]:
+    """The three products of every linear layer of the blocks."""
+    pairs = [(WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, MLP_WIDTH), (MLP_WIDTH, WIDTH)]
+    rows = BATCH * TOKENS
+    layers = [
+        (torch.randn(rows, given), torch.randn(made, given), torch.randn(rows, made))
+        for given, made in pairs
+    ]
+
+    def products() -> None:
+        for _ in range(DEPTH):
+            for x, weight, grad in layers:
+                torch.mm(x, weight.t())
+                torch.mm(grad, weight)
+                torch.mm(grad.t(), x)
+
+    return products
+
+
+def plain_forward(layer: SelfAttention, compute: Attend) -> Callable[[Tensor], Tensor]:
+    """Self-attention as autograd differentiates it, around any way to attend."""
+
+    def forward(x: Tensor) -> Tensor:
+        batch, tokens, width = x.shape
+        qkv = layer.qkv(x).reshape(batch, tokens, 3, layer.num_heads, width // layer.num_heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each [batch, head, token, head width]
+        out = compute(q, k, v, layer.scale)
+        return layer.proj(out.transpose(1, 2).reshape(batch, tokens, width))
+
+    return forward
+
+
+def training_step(compute: Attend | None = None) -> Callable[[], None]:
+    """One step of ``compact`` as it is, or with plain attention around ``compute``."""
+    torch.manual_seed(0)
+    model = create_model("compact", NUM_CLASSES)
+    for block in model.blocks if compute else ():
+        block.attn.forward = plain_forward(block.attn, compute)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.05, fused=True)
+    images, labels = torch.randn(BATCH, 3, 32, 32), torch.randint(NUM_CLASSES, (BATCH,))
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, scale=scale)
+
+
+def explicit(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    return attention_weights(q, k, scale) @ v
+
+
+def best_times(
+    timed: dict[str, Callable[[], None]], clock: Callable[[], float]
+) -> dict[str, float]:
+    """Seconds of the fastest turn of each, in turns until MAX_SECONDS or MAX_TURNS are over."""
+    best = dict.fromkeys(timed, float("inf"))
+    for run in timed.values():
+        run()
+    started = time.monotonic()
+    for turn in range(MAX_TURNS):
+        if turn >= MIN_TURNS and time.monotonic() - started > MAX_SECONDS:
+            break
+        for name, run in timed.items():
+            before = clock()
+            run()
+            best[name] = min(best[name], clock() - before)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--release-memory", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    kept = not arguments.release_memory and keep_freed_memory()
+    clock = time.thread_time if arguments.threads == 1 else time.perf_counter
+    busy = os.getloadavg()[0]
+    best = best_times(
+        {
+            "linear products": linear_products(),
+            "step": training_step(),
+            "step, plain fused": training_step(fused),
+            "step, plain explicit": training_step(explicit),
+        },
+        clock,
+    )
+    products = best["linear products"]
+    what = "CPU time" if arguments.threads == 1 else "wall-clock"
+    print(f"compact, batch {BATCH}, {arguments.threads} threads, {what}, freed memory kept: {kept}")
+    for name, seconds in best.items():
+        print(f"{name:22s}{seconds * 1e3:8.0f} ms{seconds / products:7.2f}x")
+    verdict = "reached" if best["step"] <= TARGET * products else "missed"
+    print(f"target {TARGET}x: {verdict}")
+    if busy > 0.5:
+        print(f"load average {busy:.1f} at the start: other processes disturbed this measurement")
+
+
+if __name__ == "__main__":
+    main()
