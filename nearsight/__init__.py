@@ -12,7 +12,19 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Grid": "nearsight.models.grid",
+    "Protocol": "nearsight.protocol.schema",
+    "attention_entropy": "nearsight.measure.entropy",
+    "attention_profile": "nearsight.measure.profile",
     "create_model": "nearsight.models.registry",
+    "load_dataset": "nearsight.data.catalog",
+    "load_run": "nearsight.run",
+    "mean_attention_distance": "nearsight.measure.distance",
+    "measure_run": "nearsight.measure.profile",
+    "patch_attention": "nearsight.measure.distance",
+    "preset": "nearsight.protocol.presets",
+    "self_mass": "nearsight.measure.mass",
+    "train_run": "nearsight.train.loop",
+    "write_report": "nearsight.report.page",
 }
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from nearsight.progress import counting
+
 app = typer.Typer(
     help="How local is a Vision Transformer's attention, what makes it local, is local better?",
     epilog="The road: train -> measure -> report. Every command has --help with an example.",
@@ -128,7 +130,7 @@ def train(
 def measure(
     run: Annotated[Path, typer.Argument(help="A finished run folder.")],
     num_images: Annotated[
-        int | None, typer.Option(min=1, help="Test images; by default 5,000 or all.")
+        int | None, typer.Option(min=2, help="Test images; by default 5,000 or all.")
     ] = None,
     device: Device = "auto",
     data_root: DataRoot = None,
@@ -138,7 +140,10 @@ def measure(
     from nearsight.report.terminal import print_measurements
     from nearsight.train.distributed import find_device
 
-    path = measure_run(run, num_images, device=str(find_device(device)), data_root=data_root)
+    with counting(f"measuring {run}") as count:
+        path = measure_run(
+            run, num_images, device=str(find_device(device)), data_root=data_root, progress=count
+        )
     print_measurements([run])
     print(path)
 
@@ -163,8 +168,52 @@ def report(
 
 @data_app.command("list", epilog="Example: nearsight data list")
 def list_data(data_root: DataRoot = None) -> None:
-    """The data sets nearsight knows, and which are here."""
-    raise typer.Exit(0)
+    """The data sets nearsight knows, and which of them are here."""
+    from nearsight.data.catalog import list_datasets
+
+    for row in list_datasets(data_root):
+        print(f"{row.name:15}{row.state:10}{row.place}")
+
+
+@data_app.command("fetch", epilog="Example: nearsight data fetch cifar100")
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="cifar10, cifar100 or tiny-imagenet.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Download, check and unpack a data set; started again, the download continues."""
+    from nearsight.data.archive import fetch_dataset
+
+    with counting(f"fetching {name}", megabytes=True) as count:
+        folder = fetch_dataset(name, data_root, progress=count)
+    print(folder)
+
+
+@data_app.command("check", epilog="Example: nearsight data check cifar100")
+def check_data(
+    name: Annotated[str, typer.Argument(help="A data set, or the path of an image folder.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Read a data set whole and say whether it is the official one."""
+    from nearsight.data.catalog import check_dataset, dataset_name
+
+    found = check_dataset(dataset_name(name), data_root)
+    print(
+        f"{found.name}: {found.verdict}, {found.num_train} training and {found.num_test} test "
+        f"images of {found.num_classes} classes, hash {found.hash}"
+    )
+    for note in found.notes:
+        print(note)
+
+
+@data_app.command("import", epilog="Example: nearsight data import ~/cifar-100-binary.tar.gz")
+def import_data(
+    given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Copy a data set you already have to where nearsight looks for it."""
+    from nearsight.data.archive import import_folder
+
+    print(import_folder(given, data_root))
 
 
 def main() -> None:

@@ -1,0 +1,31 @@
+"""A bar for one long job of the command line; nothing when stderr is not a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+MEGABYTE = 1_000_000
+
+
+@contextmanager
+def counting(title: str, megabytes: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """A function to call with (done, of how many); the bar is gone when the block ends."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def count(done: int, total: int | None) -> None:
+            unit = MEGABYTE if megabytes else 1
+            of = f"/{total // unit}" if total else ""
+            text = f"{title} {done // unit}{of}{' MB' if megabytes else ''}"
+            bar.update(task, completed=done, total=total, description=text)
+
+        yield count
