@@ -20,7 +20,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from nearsight.models.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused"]
-MAX_EXPLICIT_TOKENS = 128  # explicit wins clearly at 65 tokens, is level at 197, loses from 257
+MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
 
 
 def attention_kernel(

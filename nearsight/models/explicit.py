@@ -7,7 +7,7 @@ Backward:  dV = P^T dO,  dS = P * (dP - rowsum(dP * P)) with dP = dO V^T,
 Where we differ from letting autograd do it, and why: the same products, but the scale rides in them
 instead of taking passes of its own, softmax and its gradient work in place, and the gradients of
 queries, keys and values are written once, into the layout the linear layer before them wants.
-At 65 tokens of width 24 on CPU this beats both autograd's version and torch's fused kernel.
+docs/models.md has the times beside autograd's version and torch's fused kernel.
 ``attention_kernel`` in attention.py says when it is taken. Second derivatives are refused.
 """
 
