@@ -3,8 +3,8 @@
     python benchmarks/shapes_linear.py
 
 Multinomial logistic regression on standardised pixels, trained on the whole training set; the best
-of all strengths on the *test* set is printed last, so the number errs on the high side. About five
-minutes on one core.
+of all strengths on the *test* set is printed last, so the number errs on the high side. One or
+two minutes on one core.
 """
 
 from __future__ import annotations
