@@ -191,6 +191,7 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
     model, size = model_for(
         protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
     )
-    load_weights(model, folder / WEIGHTS)
+    if changed := load_weights(model, folder / WEIGHTS):
+        raise ValueError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
     transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
     return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

@@ -1,8 +1,8 @@
 """Random numbers as a pure function of where they are used.
 
-``uniform("crop", seed, epoch, samples, repeats, num=2)`` gives the same numbers in any order, on any
-device, in any number of processes and with any version of torch: every number is a hash of its key.
-Hence nothing has to be stored to resume, and a process can recompute what another one drew.
+``uniform("crop", seed, epoch, samples, repeats, num=2)`` gives the same numbers in any order, on
+any device, in any number of processes and with any version of torch: every number is a hash of its
+key. Hence nothing has to be stored to resume, and a process can recompute what another one drew.
 
 The hash chains the finaliser of splitmix64 (Steele, Lea & Flood 2014) over the parts of the key.
 """

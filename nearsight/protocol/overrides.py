@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from nearsight.protocol.presets import PRESETS, assumed_values, preset
+from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
 from nearsight.protocol.schema import Protocol
 
 
@@ -23,6 +23,8 @@ def protocol_from(settings: dict[str, Any]) -> Protocol:
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "unexpected_keyword_argument":
+            raise ValueError(_unknown(path)) from None
         what = first["msg"][0].lower() + first["msg"][1:]
         raise ValueError(f"setting {path}: {what}, got {first['input']!r}") from None
 
@@ -45,8 +47,12 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
                 raise ValueError(_unknown(path))
             if depth < len(parents):
                 part = _part(part[key], ".".join(parents[: depth + 1]), path)
-        part[last] = _parsed(text, path)
-    return protocol_from(settings)
+        part[last] = value = _parsed(text, path)
+        protocol = protocol_from(settings)
+        settings = asdict(protocol)
+        if isinstance(value, bool) and not isinstance(value_at(settings, path.strip()), bool):
+            raise ValueError(f"setting {path}: expected no true or false, got {text!r}")
+    return protocol
 
 
 def _part(value: Any, name: str, path: str) -> dict[str, Any]:

@@ -94,10 +94,11 @@ def value_at(settings: dict[str, Any], path: str) -> Any:
 
 def assumed_values(protocol: Protocol) -> dict[str, Any]:
     """Path and value of every setting in use that is our assumption and was not overridden."""
-    if protocol.name.replace("colorjitter", "autoaugment") not in PRESETS:
+    name = protocol.name.replace("colorjitter", "autoaugment")
+    if name not in PRESETS:
         return {}
     ours_too = () if protocol.data.name in _SCHEDULES else ASSUMED_SCHEDULE
-    ours = asdict(preset(protocol.name, protocol.data.name))
+    ours = asdict(preset(name, protocol.data.name))
     used = asdict(protocol)
     return {
         path: value_at(used, path)

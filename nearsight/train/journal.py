@@ -15,7 +15,16 @@ from typing import Any
 
 import safetensors.torch
 
-from nearsight.run import CHECKPOINT, LOG, RECORD, TIMING, WEIGHTS, write_bytes, write_json
+from nearsight.run import (
+    CHECKPOINT,
+    LOG,
+    RECORD,
+    SCHEMA_VERSION,
+    TIMING,
+    WEIGHTS,
+    write_bytes,
+    write_json,
+)
 from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
 from nearsight.train.distributed import World
 from nearsight.train.state import TrainingState
@@ -37,7 +46,12 @@ class Journal:
     def add_epoch(self, line: dict[str, Any], seconds: float, num_images: int) -> dict[str, Any]:
         """Append an epoch to both logs; returns its line of timing.jsonl."""
         speed = num_images / seconds
-        timing = {"epoch": line["epoch"], "seconds": seconds, "images_per_second": speed}
+        timing = {
+            "schema_version": SCHEMA_VERSION,
+            "epoch": line["epoch"],
+            "seconds": seconds,
+            "images_per_second": speed,
+        }
         if self.world.is_main:
             _append(self.out / LOG, line)
             _append(self.out / TIMING, timing)

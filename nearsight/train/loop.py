@@ -67,6 +67,7 @@ def train_run(
         if note:
             reporter.note(note)
         parts = prepare(protocol, seed, world, data_root, compiled, parallel)
+        header = headline(parts.record, parts.notes)
         if old:
             check_same_inputs(out, old, parts.record)
             parts.record["provenance"] = old["provenance"]
@@ -80,6 +81,9 @@ def train_run(
         training = Training(protocol, seed, world, parts, journal, reporter, way)
         training.restore()
         with stop_signals() as request:
+            reporter.start(
+                header, protocol.epochs, training.steps_per_epoch, training.at.total_steps
+            )
             training.to_the_end(request)
     return out
 
@@ -101,15 +105,14 @@ class Training:
         self.steps_per_epoch = num_steps(len(self.parts.train.indices), self.protocol.batch_size)
         self.num_steps = self.protocol.epochs * self.steps_per_epoch
         self.autocast = _AUTOCAST.get(self.protocol.precision)
+        on_cpu = self.world.device.type == "cpu"
+        self.exact = on_cpu and self.autocast is None and not self.way["compiled"]
 
     @property
     def at(self) -> Counters:
         return self.state.counters
 
     def to_the_end(self, request: StopRequest) -> None:
-        header = headline(self.parts.record, self.parts.notes)
-        first = self.at.total_steps
-        self.reporter.start(header, self.protocol.epochs, self.steps_per_epoch, first)
         while not self.finished():
             self.one_epoch(request)
         self.finish()
@@ -245,6 +248,7 @@ class Training:
             "threads": torch.get_num_threads(),
             "processes": self.world.size,
             "torch": torch.__version__,
+            "exact": self.exact,
             **self.way,
         }
 
@@ -254,12 +258,14 @@ class Training:
         if before is None:
             return
         self.reporter.note(f"continues at epoch {self.at.epoch}, step {self.at.step}")
-        now = self.conditions()
-        changed = [key for key, value in before.items() if now.get(key) != value]
-        exact = now["device"] == "cpu" and not now["compiled"] and self.autocast is None
-        if changed or not exact:
-            why = f"{', '.join(changed)} changed" if changed else "only eager float32 on CPU is"
-            self.reporter.note(f"not bit-exact: {why}")
+        changed = [key for key, value in self.conditions().items() if before.get(key) != value]
+        if not self.exact:
+            self.reporter.note("not bit-exact: only eager float32 on CPU is")
+        elif changed == ["exact"]:
+            self.reporter.note("not bit-exact: continued under other conditions before")
+        elif changed:
+            self.reporter.note(f"not bit-exact: {', '.join(changed)} changed")
+        self.exact = self.exact and not changed
 
     def finish(self) -> None:
         """Test the best weights once and close the record."""

@@ -13,6 +13,7 @@ from nearsight.data.catalog import load_dataset
 from nearsight.data.dataset import ImageSet
 from nearsight.data.split import stratified_split
 from nearsight.data.transform import InputTransform
+from nearsight.models.allocator import keep_freed_memory
 from nearsight.models.registry import model_for
 from nearsight.models.weights import load_weights
 from nearsight.protocol.schema import Protocol
@@ -78,6 +79,7 @@ def prepare(
         image_size,
         world,
     )
+    keep_freed_memory()
     dtype = torch.float64 if protocol.precision == "float64" else torch.float32
     model = model.to(world.device, dtype).train()
     called = parallelised(model, world, parallel, compiled)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 
 
+@runtime_checkable
 class Tracker(Protocol):
     def log(self, epoch: int, values: dict[str, float]) -> None: ...
     def close(self) -> None: ...

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nearsight.data.transform import InputTransform
 from nearsight.train.distributed import World
-from nearsight.train.loss import soft_cross_entropy
 
 BATCH = 512
 
@@ -36,8 +36,8 @@ def accuracy_and_loss(
         with torch.autocast(world.device.type, precision, enabled=precision is not None):
             logits = model(batch)
         truth = labels[rows].to(world.device)
-        one_hot = torch.nn.functional.one_hot(truth, logits.shape[-1])
-        loss += soft_cross_entropy(logits, one_hot).sum().item()
+        wide = logits.to(transform.dtype)
+        loss += F.cross_entropy(wide, truth, reduction="sum").item()
         correct += (logits.argmax(-1) == truth).sum().item()
     model.train(was_training)
     correct, loss = world.total([correct, loss])

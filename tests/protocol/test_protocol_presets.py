@@ -107,9 +107,6 @@ def test_colorjitter_gives_its_name_on_tiny_imagenet() -> None:
         preset("baseline+colorjitter", "cifar100")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="assumed_values asks for a preset that the other data set lacks"
-)
 def test_a_colorjitter_protocol_moved_to_other_data_can_still_be_recorded() -> None:
     protocol = preset("modern-colorjitter", "tiny-imagenet")
     moved = replace(protocol, data=replace(protocol.data, name="cifar100"))
