@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("nearsight", "beartype.beartype")
+TYPED = ["nearsight.models", "nearsight.data", "nearsight.train", "nearsight.measure"]
+install_import_hook(TYPED, "beartype.beartype")
 
 from nearsight.models.torchvision_ops import declare_missing_ops  # noqa: E402
 

@@ -57,3 +57,16 @@ def write_tiny_imagenet(folder: Path) -> None:
         lines.append(f"val_{number}.JPEG\t{wnid}\t0\t0\t62\t62\n")
     (folder / "val" / "val_annotations.txt").write_text("".join(lines))
     (folder / "wnids.txt").write_text("\n".join(wnids))
+
+
+def write_coloured_folder(root: Path) -> None:
+    """3 classes of 16 x 16 pixels, told apart by colour: 41 training and 11 test images each."""
+    random = np.random.RandomState(7)
+    for split, count in (("train", 41), ("test", 11)):
+        for label in range(3):
+            folder = root / split / f"class{label}"
+            folder.mkdir(parents=True)
+            for index in range(count):
+                pixels = random.randint(0, 256, (16, 16, 3))
+                pixels[..., label] = np.minimum(255, pixels[..., label] + 60)
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{index}.png")

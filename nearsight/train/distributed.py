@@ -66,7 +66,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def joined(device_name: str) -> Iterator[World]:
-    """Join the processes torchrun started, or stay alone."""
+    """Join the processes torchrun started, or stay alone; a group of the caller's is kept."""
     device = find_device(device_name)
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -75,11 +75,14 @@ def joined(device_name: str) -> Iterator[World]:
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    ours = not dist.is_initialized()
+    if ours:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(device, dist.get_rank(), size)
     finally:
-        dist.destroy_process_group()
+        if ours:
+            dist.destroy_process_group()
 
 
 def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:

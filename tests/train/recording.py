@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from nearsight.train.progress import Reporter
 
 
@@ -50,6 +52,7 @@ def main() -> None:
     from nearsight.protocol.overrides import protocol_from
     from nearsight.train.loop import train_run
 
+    torch.distributed.init_process_group("gloo")
     for job in json.loads(Path(sys.argv[1]).read_text()):
         recorder = Recorder()
         out = train_run(
@@ -62,6 +65,7 @@ def main() -> None:
         )
         if os.environ.get("RANK", "0") == "0":
             (out / "losses.json").write_text(json.dumps(recorder.losses))
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

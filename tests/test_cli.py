@@ -1,0 +1,171 @@
+"""The command line: the whole road, and one clear sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made_data import write_coloured_folder
+
+from nearsight.cli import main
+
+Answer = tuple[int, str, str]
+
+
+@pytest.fixture
+def nearsight(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Answer]:
+    """Run a command in ``tmp_path``: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NEARSIGHT_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("NEARSIGHT_TRACEBACK", raising=False)
+
+    def command(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["nearsight", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return command
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> list[str]:
+    """The words of a training that takes a second."""
+    write_coloured_folder(tmp_path / "images")
+    sets = ["--set", "epochs=1", "--set", "data.image_size=16", "--set", "batch_size=13"]
+    return ["train", "baseline", "--data", "./images", "--model", "mu", "--out", "run", *sets]
+
+
+def test_the_whole_road_ends_with_a_report(nearsight: Callable[..., Answer], train: list[str]):
+    assert nearsight(*train)[:2] == (0, "run\n")
+    assert nearsight(*train)[2].strip() == "run is finished; nothing to do"
+    code, out, _ = nearsight("measure", "run")
+    assert code == 0
+    assert out.splitlines()[-1] == "run/measure.json"
+    assert max(map(len, out.splitlines())) <= 80
+    code, out, _ = nearsight("report", "run", "--out", "r.html", "--format", "csv")
+    assert code == 0
+    assert out.splitlines()[-1] == "r.html"
+    page = Path("r.html").read_text()
+    assert "one seed: no claim" in page
+    measured = json.loads(Path("run/measure.json").read_text())
+    assert f"{measured['summary']['min_mad']['value']:.3f}" in page
+
+
+def test_alone_it_prints_its_help_to_stderr_and_exits_2(nearsight: Callable[..., Answer]):
+    code, out, err = nearsight()
+    assert (code, out) == (2, "")
+    assert "protocols" in err
+    assert "measure" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["protocols"],
+        ["train"],
+        ["measure"],
+        ["report"],
+        ["data", "list"],
+        ["data", "fetch"],
+        ["data", "check"],
+        ["data", "import"],
+    ],
+)
+def test_every_subcommand_has_help_with_an_example(
+    nearsight: Callable[..., Answer], words: list[str]
+):
+    code, out, _ = nearsight(*words, "--help")
+    assert code == 0
+    assert f"Example: nearsight {' '.join(words)}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "modren", "--out", "r"], "did you mean modern"),
+        (["train", "modern", "--out", "r", "--data", "cifra10"], "did you mean cifar10"),
+        (["train", "modern", "--out", "r"], "nearsight data fetch cifar100"),
+        (["train", "modern", "--out", "r", "--set", "epoch=3"], "nearest is epochs"),
+        (["train", "modern", "--out", "r", "--set", "epochs=0"], "greater than 0, got 0"),
+        (["train", "modern", "--out", "r", "--device", "gpu"], "expected a device like cpu"),
+        (["train", "modern", "--out", "r", "--precision", "bf17"], "'bf16'"),
+        (["train", "my.yaml", "--out", "r"], "found no file my.yaml"),
+        (["measure", "nowhere"], "expected a run folder"),
+        (["report", "nowhere"], "expected a run folder"),
+        (["data", "fetch", "cifra100"], "did you mean"),
+        (["data", "check", "cifar10"], "nearsight data fetch cifar10"),
+        (["data", "import", "nowhere"], "no file or folder nowhere"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_exit_1(
+    nearsight: Callable[..., Answer], words: list[str], sentence: str
+):
+    code, out, err = nearsight(*words)
+    assert (code, out) == (1, "")
+    assert sentence in err.strip().splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_an_unknown_model_gets_the_nearest_names(
+    nearsight: Callable[..., Answer], train: list[str]
+):
+    words = [word.replace("mu", "nanno_vit") if word == "mu" else word for word in train]
+    code, _, err = nearsight(*words)
+    assert code == 1
+    assert "nano_vit" in err
+
+
+def test_a_patch_that_does_not_divide_the_image_is_named(
+    nearsight: Callable[..., Answer], train: list[str]
+):
+    code, _, err = nearsight(*train, "--set", "model.patch_size=5")
+    assert code == 1
+    assert "divisible by the patch size 5, got 16x16" in err
+
+
+def test_an_unwritable_output_is_named(nearsight: Callable[..., Answer], train: list[str]):
+    Path("run").write_text("a file, not a folder")
+    code, _, err = nearsight(*train)
+    assert code == 1
+    assert "run: File exists" in err
+
+
+def test_more_images_than_there_are_is_refused(nearsight: Callable[..., Answer], train: list[str]):
+    nearsight(*train)
+    code, _, err = nearsight("measure", "run", "--num-images", "100000")
+    assert code == 1
+    assert "100" in err
+    assert not Path("run/measure.json").exists()
+
+
+def test_wrong_usage_exits_2(nearsight: Callable[..., Answer]):
+    assert nearsight("train", "modern")[0] == 2
+    assert nearsight("measure", "run", "--num-images", "many")[0] == 2
+    assert nearsight("trian")[0] == 2
+
+
+def test_ctrl_c_exits_130(nearsight: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nearsight.protocol.presets.preset", interrupted)
+    assert nearsight("protocols", "modern")[0] == 130
+
+
+def test_a_full_disk_is_one_sentence(
+    nearsight: Callable[..., Answer], train: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "run/checkpoint")
+
+    monkeypatch.setattr("nearsight.train.journal.save_checkpoint", full)
+    code, _, err = nearsight(*train)
+    assert code == 1
+    assert "run/checkpoint: No space left on device" in err.splitlines()[-1]
