@@ -67,7 +67,7 @@ def train_run(
         if note:
             reporter.note(note)
         parts = prepare(protocol, seed, world, data_root, compiled, parallel)
-        header = headline(parts.record, parts.notes)
+        reporter.note(headline(parts.record, parts.notes))
         if old:
             check_same_inputs(out, old, parts.record)
             parts.record["provenance"] = old["provenance"]
@@ -81,9 +81,6 @@ def train_run(
         training = Training(protocol, seed, world, parts, journal, reporter, way)
         training.restore()
         with stop_signals() as request:
-            reporter.start(
-                header, protocol.epochs, training.steps_per_epoch, training.at.total_steps
-            )
             training.to_the_end(request)
     return out
 
@@ -113,6 +110,8 @@ class Training:
         return self.state.counters
 
     def to_the_end(self, request: StopRequest) -> None:
+        epochs, steps = self.protocol.epochs, self.steps_per_epoch
+        self.reporter.start(self.protocol.name, epochs, steps, self.at.total_steps)
         while not self.finished():
             self.one_epoch(request)
         self.finish()

@@ -32,13 +32,14 @@ class Reporter:
     def note(self, text: str) -> None:
         self.console.print(text, markup=False, soft_wrap=True)
 
-    def start(self, header: str, num_epochs: int, num_steps: int, first: int) -> None:
+    def start(self, name: str, num_epochs: int, num_steps: int, first: int) -> None:
         """``first``: steps done before, of ``num_epochs * num_steps``."""
-        self.note(header)
+        self.name = name
         self.num_epochs, self.num_steps, self.done = num_epochs, num_steps, first
         self.began, self.began_at, self.drawn = time.monotonic(), first, 0.0
         self.validation = ""
-        if self.console.is_terminal and not self.console.quiet:
+        console = self.console
+        if console.is_terminal and not console.is_dumb_terminal and not console.quiet:
             self.bar = Progress(
                 BarColumn(bar_width=18), TextColumn("{task.description}"), console=self.console
             )
@@ -67,9 +68,9 @@ class Reporter:
         left = (self.num_epochs - line["epoch"]) * seconds
         star = " best" if line["best"] else ""
         self.note(
-            f"epoch {line['epoch']:3d}/{self.num_epochs}  loss {line['train_loss']:.4f}  "
-            f"val {line['validation_accuracy']:.2%}  {images_per_second:.0f} img/s  "
-            f"at most {clock(left)} left{star}"
+            f"{self.name}  epoch {line['epoch']:3d}/{self.num_epochs}  "
+            f"loss {line['train_loss']:.4f}  val {line['validation_accuracy']:.2%}  "
+            f"{images_per_second:.0f} img/s  at most {clock(left)} left{star}"
         )
 
     def close(self) -> None:
