@@ -31,6 +31,7 @@ DataRoot = Annotated[
     Path | None,
     typer.Option(help="Folder of data sets; else $NEARSIGHT_DATA or ~/.cache/nearsight/data."),
 ]
+INTERRUPTED = 130  # exit code after Ctrl-C
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
 
@@ -220,6 +221,8 @@ def main() -> None:
     """Run the command line; exit codes: 0 done, 1 refused, 2 wrong usage, 128 + signal stopped."""
     try:
         code = app(standalone_mode=False, prog_name="nearsight")
+        if code == INTERRUPTED:
+            _say("stopped", code)
     except Exception as error:
         if os.environ.get("NEARSIGHT_TRACEBACK"):
             raise
@@ -232,8 +235,8 @@ def _exit_code(error: Exception) -> int:
     if hasattr(error, "show"):  # wrong usage, found by typer
         error.show()
         return int(getattr(error, "exit_code", 2))
-    if isinstance(error, typer.Abort):  # Ctrl-C
-        return _say("stopped", 130)
+    if isinstance(error, typer.Abort):  # Ctrl-C, in versions of typer that raise it
+        return _say("stopped", INTERRUPTED)
     if hasattr(error, "exit_code"):  # a run that stopped on a signal
         return _say(str(error), error.exit_code)
     if isinstance(error, OSError):

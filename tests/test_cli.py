@@ -156,7 +156,7 @@ def test_ctrl_c_exits_130(nearsight: Callable[..., Answer], monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nearsight.protocol.presets.preset", interrupted)
-    assert nearsight("protocols", "modern")[0] == 130
+    assert nearsight("protocols", "modern") == (130, "", "nearsight: stopped\n")
 
 
 def test_a_full_disk_is_one_sentence(

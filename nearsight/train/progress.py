@@ -14,7 +14,7 @@ REFRESH_SECONDS = 0.2
 def clock(seconds: float) -> str:
     """Seconds as h:mm:ss or m:ss.
 
-    >>> clock(3725)
+    >>> clock(3725.0)
     '1:02:05'
     """
     minutes, rest = divmod(round(seconds), 60)
