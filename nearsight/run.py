@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import platform
 import shlex
 import subprocess
@@ -28,6 +27,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearsight.disk import write_bytes
 from nearsight.protocol.overrides import protocol_from
 from nearsight.protocol.schema import Protocol
 
@@ -37,29 +37,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 RECORD, LOG, TIMING = "run.json", "train.jsonl", "timing.jsonl"
 WEIGHTS, MEASURE, CHECKPOINT, LOCK = "weights.safetensors", "measure.json", "checkpoint", "lock"
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: temporary file, sync, rename, sync of the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

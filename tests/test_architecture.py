@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # A part may import parts of its own rank and below. train may import measure, never the reverse.
 RANKS: tuple[set[str], ...] = (
-    {"models", "data", "protocol"},
+    {"disk", "models", "data", "protocol"},
     {"run", "progress"},
     {"measure", "evaluate"},
     {"train"},

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from nearsight.data.cache import sync
 from nearsight.data.catalog import data_root, dataset_name, described
 from nearsight.data.download import Progress, download, file_md5
 from nearsight.data.files import write_origin
 from nearsight.data.sources import SOURCES
+from nearsight.disk import sync
 
 
 def fetch_dataset(

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from nearsight.data.dataset import Dataset, ImageSet, histogram, statistics
+from nearsight.disk import sync
 
 SCHEMA_VERSION = 1
 ARRAYS = {"images": np.uint8, "labels": np.int64, "masks": np.uint8}
@@ -190,12 +191,3 @@ def _append(folder: Path, files: dict[str, dict[str, Any]], name: str, array: np
     file["sha256"].update(array)
     with (folder / name).open("ab") as handle:
         handle.write(array.data)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsight.data.cache import sync
+from nearsight.disk import sync
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 import nearsight
+from nearsight.disk import write_bytes
 from nearsight.report.answer import answer, question
 from nearsight.report.conditions import Family, read_families
 from nearsight.report.export import (
@@ -42,7 +43,6 @@ from nearsight.report.markup import (
     summary_table,
 )
 from nearsight.report.tables import BOLD_NOTE, head_rows, summary_rows
-from nearsight.run import write_bytes
 
 FIGURE_FORMATS = ("svg", "png", "pdf")
 TEXT_FORMATS = ("csv", "json", "latex")

@@ -21,7 +21,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from nearsight.run import SCHEMA_VERSION, read_json, sync_folder, write_bytes, write_json
+from nearsight.disk import sync, write_bytes
+from nearsight.run import SCHEMA_VERSION, read_json, write_json
 
 KEPT = 2
 TENSORS, STATE = "tensors.safetensors", "state.json"
@@ -59,7 +60,7 @@ def save_checkpoint(
         temporary.rename(final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    sync_folder(folder)
+    sync(folder)
     for old in checkpoints(folder)[:-KEPT]:
         shutil.rmtree(old)
     return final

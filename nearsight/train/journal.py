@@ -15,6 +15,7 @@ from typing import Any
 
 import safetensors.torch
 
+from nearsight.disk import write_bytes
 from nearsight.run import (
     CHECKPOINT,
     LOG,
@@ -22,7 +23,6 @@ from nearsight.run import (
     SCHEMA_VERSION,
     TIMING,
     WEIGHTS,
-    write_bytes,
     write_json,
 )
 from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
