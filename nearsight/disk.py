@@ -1,8 +1,10 @@
-"""Writing that survives a kill and a power cut."""
+"""Writing that survives a kill and a power cut, and names the file when the disk is full."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -15,11 +17,21 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error of the operating system inside the block names the file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: temporary file, sync, rename, sync of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with naming(path), temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -27,3 +39,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
+
+
+def append_bytes(path: Path, content: bytes) -> None:
+    """Add to the end of a file and wait until it is on the disk."""
+    with naming(path), path.open("ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -7,7 +7,6 @@ half-written line or a line of a lost epoch is gone.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import safetensors.torch
 
-from nearsight.disk import write_bytes
+from nearsight.disk import append_bytes, write_bytes
 from nearsight.run import (
     CHECKPOINT,
     LOG,
@@ -53,8 +52,8 @@ class Journal:
             "images_per_second": speed,
         }
         if self.world.is_main:
-            _append(self.out / LOG, line)
-            _append(self.out / TIMING, timing)
+            append_bytes(self.out / LOG, _line(line))
+            append_bytes(self.out / TIMING, _line(timing))
         for tracker in self.trackers:
             tracker.log(line["epoch"], tracked_values(line))
         return timing
@@ -90,10 +89,3 @@ class Journal:
 
 def _line(content: dict[str, Any]) -> bytes:
     return (json.dumps(content) + "\n").encode()
-
-
-def _append(path: Path, content: dict[str, Any]) -> None:
-    with path.open("ab") as file:
-        file.write(_line(content))
-        file.flush()
-        os.fsync(file.fileno())

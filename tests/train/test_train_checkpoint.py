@@ -68,8 +68,9 @@ def test_a_full_disk_leaves_the_checkpoint_before_untouched(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as error:
         _save(folder, 7)
+    assert str(error.value.filename).endswith("tensors.safetensors")
     monkeypatch.undo()
     assert [path.name for path in folder.iterdir()] == ["step-00000005"]
     assert load_checkpoint(folder, print)[1] == {"step": 5}
