@@ -242,8 +242,10 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}; what was written before is kept", 1)
-    if isinstance(error, ValueError | MemoryError):
-        return _say(str(error) or "not enough memory", 1)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+        return _say("not enough memory; a smaller --set batch_size=N may fit", 1)
+    if isinstance(error, ValueError):
+        return _say(str(error), 1)
     raise error
 
 

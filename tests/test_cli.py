@@ -169,3 +169,17 @@ def test_a_full_disk_is_one_sentence(
     code, _, err = nearsight(*train)
     assert code == 1
     assert "run/checkpoint: No space left on device" in err.splitlines()[-1]
+
+
+def test_too_little_memory_is_one_sentence(
+    nearsight: Callable[..., Answer], train: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    from torch import OutOfMemoryError
+
+    def exhausted(*_: object) -> None:
+        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB")
+
+    monkeypatch.setattr("nearsight.train.journal.save_checkpoint", exhausted)
+    code, _, err = nearsight(*train)
+    assert code == 1
+    assert err.splitlines()[-1].startswith("nearsight: not enough memory")
