@@ -7,6 +7,7 @@ not).
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +83,7 @@ def joined(device_name: str) -> Iterator[World]:
         yield World(device, dist.get_rank(), size)
     finally:
         if ours:
+            gc.collect()  # a wrapped model must not outlive the group
             dist.destroy_process_group()
 
 

@@ -12,7 +12,7 @@ import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
@@ -37,6 +37,13 @@ CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within 
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+class Way(TypedDict):
+    """How the model is called; decides whether resuming is exact."""
+
+    compiled: bool
+    parallel: Parallel
+
+
 def train_run(
     protocol: Protocol,
     out: str | Path,
@@ -50,23 +57,39 @@ def train_run(
     reporter: Reporter | None = None,
 ) -> Path:
     """Train a run into the folder ``out`` and return it; started again, it continues."""
-    out = Path(out)
     model = replace(protocol.model, name=full_name(protocol.model.name))
-    protocol, note = fitted_warmup(replace(protocol, model=model))
-    with ExitStack() as stack:
-        world = stack.enter_context(joined(device))
+    protocol = replace(protocol, model=model)
+    with joined(device) as world:
         if reporter is None or not world.is_main:
             reporter = Reporter(quiet=not world.is_main)
+        way = Way(compiled=compiled, parallel=parallel)
+        _train_in(world, protocol, Path(out), seed, data_root, way, trackers, reporter)
+    return Path(out)
+
+
+def _train_in(
+    world: World,
+    protocol: Protocol,
+    out: Path,
+    seed: int,
+    data_root: Path | None,
+    way: Way,
+    trackers: tuple[str, ...],
+    reporter: Reporter,
+) -> None:
+    """The whole life of a run in this process; what it made is gone when it returns."""
+    protocol, note = fitted_warmup(protocol)
+    with ExitStack() as stack:
         if world.is_main:
             out.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(out))
         old = existing_record(out, protocol, seed)
         if old and old["status"] == "finished":
             reporter.note(f"{out} is finished; nothing to do")
-            return out
+            return
         if note:
             reporter.note(note)
-        parts = prepare(protocol, seed, world, data_root, compiled, parallel)
+        parts = prepare(protocol, seed, world, data_root, way["compiled"], way["parallel"])
         reporter.note(headline(parts.record, parts.notes))
         if old:
             check_same_inputs(out, old, parts.record)
@@ -77,12 +100,10 @@ def train_run(
         journal.write_record(parts.record)
         if world.is_main:
             journal.trackers = [open_tracker(name, out, parts.record) for name in trackers]
-        way = {"compiled": compiled, "parallel": parallel}
         training = Training(protocol, seed, world, parts, journal, reporter, way)
         training.restore()
         with stop_signals() as request:
             training.to_the_end(request)
-    return out
 
 
 @dataclass
@@ -95,7 +116,7 @@ class Training:
     parts: Prepared
     journal: Journal
     reporter: Reporter
-    way: dict[str, Any]  # how the model is called; decides whether resuming is exact
+    way: Way
 
     def __post_init__(self) -> None:
         self.state = self.parts.state

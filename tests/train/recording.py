@@ -65,7 +65,8 @@ def main() -> None:
         )
         if os.environ.get("RANK", "0") == "0":
             (out / "losses.json").write_text(json.dumps(recorder.losses))
-    torch.distributed.destroy_process_group()
+    torch.distributed.barrier()
+    os._exit(0)  # torch's threads may abort while an interpreter with a process group shuts down
 
 
 if __name__ == "__main__":
