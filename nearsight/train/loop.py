@@ -1,8 +1,5 @@
-"""Training, readable in one place.
-
-AdamW, warm-up and cosine, early stopping and best checkpoint on validation accuracy, the test set
-once at the end. A run that is started again continues; in eager float32 on a CPU it ends with the
-same bytes.
+"""Training, readable in one place: AdamW, warm-up and cosine, early stopping and best checkpoint on
+validation accuracy, the test set once at the end. A run that is started again continues.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from nearsight.train.loss import soft_cross_entropy
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared, prepare
 from nearsight.train.progress import Reporter
-from nearsight.train.record import check_same_inputs, existing_record, headline
+from nearsight.train.record import check_same_inputs, existing_record, headline, result
 from nearsight.train.state import Counters
 from nearsight.train.trackers import open_tracker
 from nearsight.train.validation import accuracy_and_loss
@@ -298,16 +295,5 @@ class Training:
             self.parts.transform, self.world, self.autocast,
         )  # fmt: skip
         self.parts.record["status"] = "finished"
-        self.parts.record["result"] = {
-            "best_epoch": self.at.best_epoch,
-            "num_epochs": self.at.epoch - 1,
-            "steps": self.at.total_steps,
-            "images_seen": self.at.images_seen,
-            "stopped_early": self.at.epoch <= self.protocol.epochs,
-            "validation_accuracy": self.at.best_accuracy,
-            "test_accuracy": accuracy,
-            "test_loss": loss,
-            "num_test": len(labels),
-            "seconds": sum(line["seconds"] for line in self.at.timing),
-        }
+        self.parts.record["result"] = result(self.at, self.protocol, accuracy, loss, len(labels))
         self.journal.write_record(self.parts.record)

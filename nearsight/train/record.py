@@ -15,6 +15,7 @@ from nearsight.protocol.presets import assumed_values
 from nearsight.protocol.schema import Protocol
 from nearsight.run import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
 from nearsight.train.distributed import World
+from nearsight.train.state import Counters
 
 
 def new_record(
@@ -114,3 +115,21 @@ def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) ->
     for what, (before, now) in pairs.items():
         if before != now:
             raise ValueError(f"the {what} of {folder} had hash {before}, now it is {now}")
+
+
+def result(
+    counters: Counters, protocol: Protocol, accuracy: float, loss: float, num_test: int
+) -> dict[str, Any]:
+    """What came out of a finished run; ``accuracy`` and ``loss`` are the test set's."""
+    return {
+        "best_epoch": counters.best_epoch,
+        "num_epochs": counters.epoch - 1,
+        "steps": counters.total_steps,
+        "images_seen": counters.images_seen,
+        "stopped_early": counters.epoch <= protocol.epochs,
+        "validation_accuracy": counters.best_accuracy,
+        "test_accuracy": accuracy,
+        "test_loss": loss,
+        "num_test": num_test,
+        "seconds": sum(line["seconds"] for line in counters.timing),
+    }
