@@ -35,7 +35,7 @@ CONVENTION = {
 
 def null_lines(grid: Grid) -> dict[str, float]:
     """What uniform attention and an even 3x3 box (cut at the edge) score on this grid."""
-    near = (grid.distances("patches") < 1.5).double()
+    near = grid.box().double()
     patterns = {"uniform": torch.ones_like(near), "box": near}
     lines = {}
     for name, pattern in patterns.items():

@@ -83,11 +83,11 @@ class Grid:
         """Mean distance of uniform attention: the null line 'uniform'."""
         return float(self.distances(unit).mean())
 
-    def box_distance(self, unit: Unit = "diagonal") -> float:
-        """Mean distance of even attention to the 3x3 box around a patch: the null line '3x3 box'.
+    def box(self) -> Tensor:
+        """Whether a key lies in the 3x3 box around a query (cut at the edge), bool [query, key]."""
+        return self.distances("patches") < 1.5
 
-        At the edge of the grid the box is cut off.
-        """
-        near = self.distances("patches") < 1.5
-        distances = self.distances(unit)
-        return float(((distances * near).sum(-1) / near.sum(-1)).mean())
+    def box_distance(self, unit: Unit = "diagonal") -> float:
+        """Mean distance of attention spread evenly over the 3x3 box: the null line '3x3 box'."""
+        near = self.box()
+        return float(((self.distances(unit) * near).sum(-1) / near.sum(-1)).mean())
