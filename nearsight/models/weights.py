@@ -1,16 +1,21 @@
-"""Pretrained weights from a safetensors file into a model, for fine-tuning.
+"""Pretrained weights from a file into a model: safetensors, or a pickle of nothing but tensors.
 
 Names and shapes must agree, with two exceptions, each of them said: a classifier head for another
 number of classes (the model's own fresh head stays), and positional embeddings of another grid
-(resampled bicubically, as timm does). Pickles are refused unread: loading one can run any code.
+(resampled bicubically, as timm does). A pickle is read by torch's ``weights_only`` reader, which
+makes tensors and containers and refuses all else: nothing in it is executed.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -19,6 +24,8 @@ from nearsight.models.grid import Grid
 from nearsight.models.torchvision_ops import declare_missing_ops
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
+WRAPPINGS = ("state_dict", "model")
+PARALLEL = "module."  # what DataParallel and DDP put before every name
 POSITIONS = "pos_embed"
 NUM_NAMED = 5  # weights an error names before it says "and n more"
 
@@ -36,20 +43,52 @@ def load_weights(model: nn.Module, path: Path) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
-    if path.suffix.lower() in PICKLES:
-        raise ValueError(
-            f"expected a safetensors file, got {path}: a pickle can run code when it is loaded; "
-            "convert it to safetensors first"
-        )
+    """The tensors of a file by name."""
     if not path.is_file():
-        raise ValueError(f"expected a safetensors file, but there is no file {path}")
+        raise ValueError(f"expected a file of weights, but there is no file {path}")
+    if path.suffix.lower() in PICKLES:
+        return _plain_tensors(_unpickled(path), path)
     try:
         return load_file(path)
     except SafetensorError as error:
         raise ValueError(
             f"expected a safetensors file, but {path} is none or is cut off ({error}); get it again"
         ) from error
+
+
+def _unpickled(path: Path) -> Any:
+    """What a pickle holds, if that is tensors and plain containers."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about other protocols of pickle: read or refused here
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (MemoryError, PermissionError):
+        raise
+    except Exception as error:  # malformed files raise all kinds
+        forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
+        holds = f"holds {forbidden[1]}" if forbidden else "is no pickle of tensors, or is cut off"
+        raise ValueError(
+            f"expected nothing but tensors in {path}, but it {holds}; as other pickles can run "
+            "code, have its tensors saved as a safetensors file"
+        ) from None
+
+
+def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
+    """The weights inside the wrappings in which training scripts save them."""
+    for wrapping in WRAPPINGS:
+        if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
+            content = content[wrapping]
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"expected tensors by name in {path}, got {type(content).__name__}")
+    wrong = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]
+    if wrong:
+        raise ValueError(
+            f"expected nothing but tensors by name in {path}, got other values: {_listed(wrong)}; "
+            f"tensors may also be in it under {' or '.join(WRAPPINGS)}"
+        )
+    if all(str(name).startswith(PARALLEL) for name in content):
+        return {str(name).removeprefix(PARALLEL): value for name, value in content.items()}
+    return {str(name): value for name, value in content.items()}
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:

@@ -1,8 +1,11 @@
-"""load_weights: strict but for the head and the grid, both said; no pickle, nothing half done."""
+"""load_weights: strict but for the head and the grid, both said; no code run, nothing half done."""
 
 from __future__ import annotations
 
+import argparse
+import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -112,18 +115,74 @@ def test_a_cut_off_file_and_no_file_are_refused_in_one_sentence(tmp_path: Path):
         load_weights(create_model("mu", 5), empty)
 
 
+@pytest.mark.parametrize("wrap", [dict, lambda x: {"state_dict": x}, lambda x: {"model": x}])
+@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("as_zip", [True, False])
+def test_a_pickle_of_plain_tensors_is_read_in_its_usual_wrappings(
+    wrap: Callable[[dict], dict], prefix: str, as_zip: bool, tmp_path: Path
+):
+    source, model = create_model("mu", 5), create_model("mu", 5)
+    tensors = {f"{prefix}{name}": x for name, x in source.state_dict().items()}
+    extra = {} if wrap is dict else {"epoch": 3, "lr": [0.1]}
+    path = tmp_path / "weights.pth"
+    torch.save(wrap(tensors) | extra, path, _use_new_zipfile_serialization=as_zip)
+    assert load_weights(model, path) == []
+    assert equal(source, model)
+
+
 class Bomb:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return (Path.touch, (Path(Bomb.path),))
+    """Unpickled it would write a file."""
 
     path = ""
 
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (Path.touch, (Path(Bomb.path),))
+
+
+class Command(Bomb):
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (os.system, (f"touch {Bomb.path}",))
+
 
 @pytest.mark.parametrize("suffix", [".pt", ".pth", ".bin", ".PT", ".ckpt", ".safetensors"])
-def test_a_pickle_is_refused_and_never_executed(suffix: str, tmp_path: Path):
+@pytest.mark.parametrize("bomb", [Bomb, Command])
+def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
+    suffix: str, bomb: type[Bomb], tmp_path: Path
+):
     Bomb.path = str(tmp_path / "exploded")
     path = tmp_path / f"weights{suffix}"
-    path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(ValueError, match="expected a safetensors file"):
-        load_weights(create_model("mu", 5), path)
+    model = create_model("mu", 5)
+    for content in (pickle.dumps(bomb()), pickle.dumps(bomb(), protocol=2), b""):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"expected (nothing but tensors|a safetensors file)"):
+            load_weights(model, path)
+    torch.save({"state_dict": model.state_dict(), "args": bomb()}, path)
+    with pytest.raises(ValueError, match=r"it holds (getattr|posix.system);|a safetensors file"):
+        load_weights(model, path)
     assert not Path(Bomb.path).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([torch.zeros(3)], "expected tensors by name in .*, got list"),
+        ({}, "got dict"),
+        ({"epoch": 3, "net": {"norm.bias": torch.zeros(22)}}, "got other values: epoch, net; "),
+        ({"state_dict": {"a": 1.5}}, "got other values: a;"),
+        (argparse.Namespace(lr=0.1), "it holds argparse.Namespace;"),
+    ],
+)
+def test_a_pickle_without_weights_by_name_is_refused(content: object, words: str, tmp_path: Path):
+    torch.save(content, tmp_path / "weights.pt")
+    with pytest.raises(ValueError, match=words):
+        load_weights(create_model("mu", 5), tmp_path / "weights.pt")
+
+
+def test_a_cut_off_pickle_is_refused_in_one_sentence(tmp_path: Path):
+    path = tmp_path / "weights.pth"
+    torch.save(create_model("mu", 5).state_dict(), path)
+    whole = path.read_bytes()
+    for length in (len(whole) - 500, 500, 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="is no pickle of tensors, or is cut off"):
+            load_weights(create_model("mu", 5), path)
