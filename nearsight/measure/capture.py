@@ -1,14 +1,16 @@
 """See every attention call inside a model without editing it.
 
-A torch function mode sits between a model and the two functions attention goes through: our
-``attend`` and torch's fused ``scaled_dot_product_attention``. It passes the call on untouched, then
-shows the queries and keys really used to a consumer, which recomputes the weights the fused kernel
-never returns. Layers are numbered in the order they are called, from 1. Nothing is kept.
+A torch function mode sits between a model and torch. It passes every call on untouched and watches
+for attention in its two forms: fused (``scaled_dot_product_attention`` and our ``attend``), whose
+queries, keys, mask and scale it shows to a consumer, and explicit (a softmax whose rows are later
+multiplied with values), whose weights it shows. Hooks tell which module a call came from, nothing
+else. Nothing is kept after a call. This is the one interception point for every family of models.
 """
 
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,66 +20,147 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nearsight.models.attention import attend, attention_weights
-from nearsight.models.grid import Grid
+from nearsight.measure.tracking import PRODUCTS, SoftmaxTracking
+from nearsight.models.attention import attend
+
+
+@dataclass(frozen=True)
+class Place:
+    """A module on the way from the model down to an attention call, and what its forward got."""
+
+    name: str
+    module: nn.Module
+    inputs: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One call of attention: [batch, head, token, width] each; the mask as torch takes it."""
+    """One call of attention, fused (queries to mask) or explicit (``weights_made``).
 
-    layer: int
-    queries: Tensor
-    keys: Tensor
+    Tensors are as the call had them: queries, keys, values and output [..., token, width], the mask
+    as torch takes it, the weights [..., query, key] with rows that sum to one.
+    """
+
+    path: tuple[Place, ...]  # the model first, the module that made the call last
+    convolved: tuple[tuple[int, int], ...]  # sizes of all convolution outputs before this call
     values: Tensor
-    scale: float
-    mask: Tensor | None
+    output: Tensor
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    scale: float = 1.0
+    mask: Tensor | None = None
+    weights_made: Tensor | None = None
+    multiplied: Tensor | None = None  # what met the values, where that is not weights_made
 
-    def weights(self) -> Tensor:
-        """softmax(scale q k^T + mask) [batch, head, query, key], at least in float32."""
-        dtype = torch.promote_types(self.queries.dtype, torch.float32)
-        queries, keys = self.queries.to(dtype), self.keys.to(dtype)
-        if self.mask is None:
-            return attention_weights(queries, keys, self.scale)
-        logits = queries @ keys.transpose(-2, -1) * self.scale
-        if self.mask.dtype == torch.bool:
-            return logits.masked_fill(~self.mask, float("-inf")).softmax(-1)
-        return (logits + self.mask.to(dtype)).softmax(-1)
+    @property
+    def name(self) -> str:
+        return self.path[-1].name or type(self.path[-1].module).__name__
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The attention's [..., query, key]."""
+        if self.weights_made is not None:
+            return tuple(self.weights_made.shape)
+        assert self.queries is not None and self.keys is not None
+        leading = torch.broadcast_shapes(self.queries.shape[:-2], self.keys.shape[:-2])
+        return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
 
 class AttentionCapture(TorchFunctionMode):
-    """Shows every attention call made inside its ``with`` block to ``consumer``.
+    """Shows every attention call that ``model`` makes inside the ``with`` block to ``consumer``.
 
     >>> from nearsight.models.registry import create_model
-    >>> seen = []
-    >>> with AttentionCapture(lambda call: seen.append(tuple(call.weights().shape))):
-    ...     logits = create_model("mu").eval()(torch.zeros(3, 3, 32, 32))
+    >>> seen, model = [], create_model("mu").eval()
+    >>> with AttentionCapture(model, lambda call: seen.append((call.name, call.sizes))):
+    ...     logits = model(torch.zeros(3, 3, 32, 32))
     >>> seen
-    [(3, 2, 65, 65), (3, 2, 65, 65)]
+    [('blocks.0.attn', (3, 2, 65, 65)), ('blocks.1.attn', (3, 2, 65, 65))]
     """
 
-    def __init__(self, consumer: Callable[[AttentionCall], None]) -> None:
+    def __init__(self, model: nn.Module, consumer: Callable[[AttentionCall], None]) -> None:
         super().__init__()
+        self.model = model
         self.consumer = consumer
-        self.num_calls = 0
+        self.unseen: list[Place] = []  # modules named for attention that ran without a call
+        self._tracking = SoftmaxTracking()
+        self._handles: list[Any] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget the forward before."""
+        self._path: list[tuple[Place, int]] = []  # with the number of calls at its entry
+        self._convolved: list[tuple[int, int]] = []
+        self.callers: list[str] = []  # modules that made a call in this forward
+        self.unseen.clear()
+        self._tracking.clear()
+
+    def __enter__(self) -> AttentionCapture:
+        for name, module in self.model.named_modules():
+            if name == "" or next(module.children(), None) is not None:
+                enter, leave = self._hooks(name)
+                self._handles += [
+                    module.register_forward_pre_hook(enter, with_kwargs=True),
+                    module.register_forward_hook(leave, always_call=True),
+                ]
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._tracking.clear()
+
+    def _hooks(self, name: str) -> tuple[Callable, Callable]:
+        def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if not name:
+                self._begin()
+            self._path.append((Place(name, module, (*args, *kwargs.values())), len(self.callers)))
+
+        def leave(module: nn.Module, *_: Any) -> None:
+            if not self._path:
+                return
+            place, num_before = self._path.pop()
+            quiet = len(self.callers) == num_before
+            if quiet and "att" in type(module).__name__.lower():
+                self.unseen.append(place)
+            if not self._path:
+                self.unseen[:] = [x for x in self.unseen if not self._covered(x.name)]
+
+        return enter, leave
+
+    def _covered(self, name: str) -> bool:
+        """Whether a module above this one made an attention call itself."""
+        return any(name.startswith(f"{caller}.") for caller in self.callers if caller)
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        output = func(*args, **(kwargs or {}))
-        if func is attend:
-            given = inspect.signature(attend).bind(*args, **(kwargs or {})).arguments
-            self._show(given["queries"], given["keys"], given["values"], given["scale"], None)
-        elif func is F.scaled_dot_product_attention:
-            given = _fused_arguments(*args, **(kwargs or {}))
-            self._show(**given)
+        kwargs = kwargs or {}
+        if func is F.multi_head_attention_forward:
+            with self:
+                return _open_multi_head(*args, **kwargs)
+        output = func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            self._show(output, **_fused_arguments(*args, **kwargs))
+        elif func is attend:
+            self._show(output, **inspect.signature(attend).bind(*args, **kwargs).arguments)
+        elif func is torch.conv2d:
+            self._convolved.append((output.shape[-2], output.shape[-1]))
+        elif func in PRODUCTS and (found := self._tracking.product(func, args)):
+            self._show(output, **found)
+            self._tracking.clear()
+        else:
+            self._tracking.follow(func, args, kwargs, output)
         return output
 
-    def _show(
-        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float, mask: Tensor | None
-    ) -> None:
-        self.num_calls += 1
-        self.consumer(AttentionCall(self.num_calls, queries, keys, values, scale, mask))
+    def _show(self, output: Tensor, **call: Any) -> None:
+        path = tuple(place for place, _ in self._path)
+        if not path:  # attention outside the model
+            return
+        self.callers.append(path[-1].name)
+        with torch.no_grad():
+            self.consumer(AttentionCall(path, tuple(self._convolved), output=output, **call))
 
 
 def _fused_arguments(
@@ -92,7 +175,9 @@ def _fused_arguments(
 ) -> dict[str, Any]:
     """What ``scaled_dot_product_attention`` makes of its arguments."""
     if enable_gqa:
-        raise ValueError("expected a key for every query head, got grouped-query attention")
+        key, value = (
+            x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value)
+        )
     if is_causal:
         size = (query.shape[-2], key.shape[-2])
         attn_mask = torch.ones(size, dtype=torch.bool, device=query.device).tril()
@@ -100,15 +185,9 @@ def _fused_arguments(
     return {"queries": query, "keys": key, "values": value, "scale": scale, "mask": attn_mask}
 
 
-def patch_geometry(model: nn.Module) -> tuple[Grid, int]:
-    """Grid and number of prefix tokens of one of our models or of a plain ViT of timm."""
-    if isinstance(grid := getattr(model, "grid", None), Grid):
-        return grid, int(model.num_prefix)  # type: ignore[arg-type]
-    size = getattr(getattr(model, "patch_embed", None), "grid_size", None)
-    num_prefix = getattr(model, "num_prefix_tokens", None)
-    if size is None or num_prefix is None:
-        raise ValueError(
-            "expected a Vision Transformer that tells its grid (grid and num_prefix, "
-            f"or timm's patch_embed.grid_size and num_prefix_tokens), got {type(model).__name__}"
-        )
-    return Grid(*size), int(num_prefix)
+# torch's own function, past the check that hands it to function modes whole: modes see its inside.
+_open_multi_head = types.FunctionType(
+    F.multi_head_attention_forward.__code__,
+    F.multi_head_attention_forward.__globals__ | {"has_torch_function": lambda _: False},
+    argdefs=F.multi_head_attention_forward.__defaults__,
+)

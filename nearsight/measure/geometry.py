@@ -1,0 +1,127 @@
+"""Distances between the queries and keys of one layer, computed once and kept for every batch.
+
+Tokens without a place (prefix tokens, padding) are cut off where they are the same in every window
+and marked as missing where they are not. Windows that look alike share one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nearsight.measure.tokens import Layout
+
+MAX_RADIUS = 3
+CHUNK = 2**22  # pairs of tokens whose distances are computed at a time
+TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
+
+
+class Geometry:
+    """Where the placed queries and keys of a layout are, and how far apart.
+
+    ``distances`` is float32 [window, query, key] in patches, with a single window where all are
+    alike; the error of float32 is below 1e-7 of a grid diagonal.
+    """
+
+    def __init__(self, layout: Layout, device: torch.device) -> None:
+        self.grid = layout.grid
+        self.device = device
+        self.num_windows = len(layout.queries)
+        self.query_tokens = _placed(layout.queries)
+        self.key_tokens = _placed(layout.keys)
+        queries = layout.queries[:, self.query_tokens]
+        keys = layout.keys[:, self.key_tokens]
+        self.query_missing = _missing(queries, device)  # bool [window, query] or None
+        self.key_missing = _missing(keys, device)
+        self.keys = keys.to(device)
+        self.num_cells = len(layout.cells)
+        points = layout.grid.coordinates()[queries.clamp(min=0)]
+        cells = layout.cells[keys.clamp(min=0)]
+        alike = (self.query_missing is None and self.key_missing is None) and _alike(points, cells)
+        self.points = points[:1] if alike else points  # float64 [window, query, 2]
+        self.cells = cells[:1] if alike else cells  # float64 [window, key, 2]
+
+    @property
+    def num_queries(self) -> int:
+        return self.points.shape[1]
+
+    @property
+    def num_keys(self) -> int:
+        return self.cells.shape[1]
+
+    def _offsets(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Row and column offset (key minus query) of all pairs, some queries at a time."""
+        step = max(1, CHUNK // (len(self.cells) * self.num_keys))
+        for points in self.points.split(step, dim=1):
+            offsets = self.cells[:, None] - points[:, :, None]  # [window, query, key, axis]
+            yield offsets[..., 0], offsets[..., 1]
+
+    @cached_property
+    def distances(self) -> Tensor:
+        """Euclidean distance of every pair in patches, float32 [window, query, key]."""
+        table = [rows.hypot(cols).float() for rows, cols in self._offsets()]
+        return torch.cat(table, dim=1).to(self.device)
+
+    @cached_property
+    def rings(self) -> Tensor:
+        """Chebyshev distance of every pair, rounded up, int64 [window, query, key]."""
+        table = [_reach(rows, cols).sub_(TOLERANCE).ceil_().long() for rows, cols in self._offsets()]
+        return torch.cat(table, dim=1).to(self.device)
+
+    @cached_property
+    def near(self) -> tuple[Tensor, Tensor]:
+        """The keys near every query, and what they count for.
+
+        Index of the key [window, query, near]; whether it is the query's own, and whether it lies
+        within Chebyshev distance 1, 2, 3: float32 [window, query, near, 4]. The own key is the
+        nearest cell.
+        """
+        found = [self._near(*offsets) for offsets in self._offsets()]
+        num_near = max(index.shape[-1] for index, _ in found)
+        lacking = [num_near - index.shape[-1] for index, _ in found]
+        index = [F.pad(index, (0, more)) for (index, _), more in zip(found, lacking)]
+        share = [F.pad(share, (0, 0, 0, more)) for (_, share), more in zip(found, lacking)]
+        return torch.cat(index, dim=1).to(self.device), torch.cat(share, dim=1).to(self.device)
+
+    def _near(self, rows: Tensor, cols: Tensor) -> tuple[Tensor, Tensor]:
+        reach, far = _reach(rows, cols), rows.hypot(cols)
+        if self.key_missing is not None:
+            missing = self.key_missing[:, None].cpu()
+            reach, far = (x.masked_fill(missing, float("inf")) for x in (reach, far))
+        own = far.argmin(-1, keepdim=True)
+        radii = torch.arange(1, MAX_RADIUS + 1) + TOLERANCE
+        own_first = reach.scatter(-1, own, -1.0)
+        num_near = int((own_first <= radii[-1]).sum(-1).max())
+        index = own_first.topk(num_near, dim=-1, largest=False).indices
+        within = reach.gather(-1, index)[..., None] <= radii
+        return index, torch.cat([index[..., None] == own[..., None], within], -1).float()
+
+
+def _reach(rows: Tensor, cols: Tensor) -> Tensor:
+    """Chebyshev distance."""
+    return torch.maximum(rows.abs(), cols.abs())
+
+
+def _placed(tokens: Tensor) -> slice:
+    """The tokens that have a place in some window; they are neighbours in every known model."""
+    kept = (tokens >= 0).any(0).nonzero().flatten()
+    if not len(kept):
+        raise ValueError("expected tokens with a place on the image, got none")
+    first, last = int(kept[0]), int(kept[-1])
+    return slice(first, last + 1)
+
+
+def _missing(tokens: Tensor, device: torch.device) -> Tensor | None:
+    missing = tokens < 0
+    return missing.to(device) if bool(missing.any()) else None
+
+
+def _alike(points: Tensor, cells: Tensor) -> bool:
+    """Whether all windows have the same offsets between queries and keys."""
+    corner = points[:, :1]
+    moved, moved_cells = points - corner, cells - corner
+    return bool((moved == moved[:1]).all()) and bool((moved_cells == moved_cells[:1]).all())

@@ -1,0 +1,52 @@
+"""A model made ready to be watched, and left as it was found."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from nearsight.measure.proof import refuse_scripted
+
+
+def inner_model(model: nn.Module) -> nn.Module:
+    """The model inside torch.compile, DataParallel or DistributedDataParallel wrappers.
+
+    FSDP gathers its weights in hooks of the wrapped modules, so it is left as it is.
+    """
+    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    while True:
+        if isinstance(model, wrappers):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):  # torch.compile
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
+
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """Compiled modules, wherever they are in a model, run as plain Python."""
+    if "torch._dynamo" not in sys.modules:  # then nothing is compiled, and its import is slow
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """The inner model in evaluation mode, without gradients; modes and RNG are put back after."""
+    inner = inner_model(model)
+    refuse_scripted(inner)
+    modes = {module: module.training for module in inner.modules()}
+    inner.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(), eager():
+            yield inner
+    finally:
+        for module, training in modes.items():
+            module.training = training

@@ -1,0 +1,112 @@
+"""Attention between patches, a block of rows at a time.
+
+Dropping the prefix columns and renormalising is the softmax over patch keys alone, so the weights
+are recomputed from the queries and keys of the patches only, and nothing larger than a block is
+made, whatever the number of tokens. Weights are float32 (float64 for a float64 model); the entropy
+of a row is its logsumexp minus its mean logit, which needs no logarithm of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nearsight.measure.geometry import Geometry
+from nearsight.measure.unfold import HIDDEN, Block, Unfolded
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some query rows of every window, of some images and heads of a layer.
+
+    Each row of ``weights`` sums to one over the keys with a place; rows of queries without a place
+    are 0. ``entropies`` are in nats. ``sink``, where asked for, is the share that a row gave to
+    keys without a place before they were dropped.
+    """
+
+    weights: Float[Tensor, "image window head query key"]
+    entropies: Float[Tensor, "image window head query"]
+    sink: Float[Tensor, "image window head query"] | None
+    geometry: Geometry
+    block: Block
+    span: slice  # of the geometry's queries
+    scratch: Tensor  # of the shape of weights, for anything
+
+    @cached_property
+    def distance_sums(self) -> Float[Tensor, "image head"]:
+        """Attended distance in patches, summed over queries."""
+        table = self.geometry.distances[:, self.span, :].unsqueeze(1)  # [window, 1, query, key]
+        attended = torch.mul(self.weights, table, out=self.scratch)
+        return wide(attended.sum((1, 3, 4)))
+
+    @cached_property
+    def near_sums(self) -> Float[Tensor, "image head 4"]:
+        """Self-mass and masses within radius 1, 2, 3, summed over queries."""
+        index, share = (x[:, self.span] for x in self.geometry.near)
+        sizes = self.weights.shape[:4]
+        near = self.weights.gather(-1, index[:, None].expand(*sizes, index.shape[-1]))
+        share = share.to(near.dtype).expand(sizes[1], -1, -1, -1)
+        return wide(torch.einsum("iwhqn,wqnr->ihr", near, share))
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float64; on the CPU where the device has none (MPS)."""
+    return x.cpu().double() if x.device.type == "mps" else x.double()
+
+
+def attention_rows(
+    tensors: Unfolded, geometry: Geometry, with_sink: bool = False, whole_layers: bool = False
+) -> Iterator[Rows]:
+    """All rows of a layer in blocks. A block is overwritten by the next: use it, then let it go.
+
+    ``whole_layers`` keeps all heads of an image in one block.
+    """
+    queries, first = geometry.query_tokens, geometry.query_tokens.start
+    num_keys = tensors.num_keys if with_sink else geometry.num_keys
+    for block in tensors.blocks(tensors.num_images, queries, num_keys, whole_layers):
+        span = slice(block.queries.start - first, block.queries.stop - first)
+        make = _recomputed if tensors.made is None else _made
+        weights, entropies, sink = make(tensors, geometry, block, with_sink)
+        if geometry.query_missing is not None:
+            gone = geometry.query_missing[:, None, span]
+            weights = weights.masked_fill(gone[..., None], 0.0)
+            entropies = entropies.masked_fill(gone, 0.0)
+            sink = None if sink is None else sink.masked_fill(gone, 0.0)
+        scratch = tensors.buffers.take("logits", weights.shape, like=weights)
+        yield Rows(weights, entropies, sink, geometry, block, span, scratch)
+
+
+def _recomputed(
+    tensors: Unfolded, geometry: Geometry, block: Block, with_sink: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Weights, entropies and sink of a fused call."""
+    logits = tensors.logits(block, geometry.key_tokens)
+    if geometry.key_missing is not None:
+        logits.masked_fill_(geometry.key_missing[:, None, None], HIDDEN)
+    weights = tensors.buffers.take("weights", logits.shape, like=logits)
+    torch.softmax(logits, -1, out=weights)
+    total = logits.amax(-1) - weights.amax(-1).log()  # logsumexp over the patch keys
+    entropies = total - logits.mul_(weights).sum(-1)
+    if not with_sink:
+        return weights, entropies, None
+    everything = tensors.logits(block).logsumexp(-1)
+    return weights, entropies, -torch.expm1((total - everything).clamp(max=0))
+
+
+def _made(
+    tensors: Unfolded, geometry: Geometry, block: Block, with_sink: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The same of weights that the model made itself."""
+    rows = tensors.weights(block)
+    weights = rows[..., geometry.key_tokens]
+    if geometry.key_missing is not None:
+        weights = weights.masked_fill(geometry.key_missing[:, None, None], 0.0)
+    placed = weights.sum(-1)
+    weights = weights / placed[..., None]
+    sink = (rows.sum(-1) - placed).clamp(min=0) if with_sink else None
+    return weights, torch.special.entr(weights).sum(-1), sink

@@ -1,0 +1,118 @@
+"""The tensors of an attention call, put in one order and cut into blocks.
+
+Whatever a model does with its windows, here they are [image, window, head, token, width]. A block
+covers some images, heads and queries and is small enough to stay in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nearsight.measure.capture import AttentionCall
+from nearsight.measure.tokens import Layout
+
+BLOCK_SIZES = {"cpu": 2**19}  # weights in a block: 2 MB in float32
+LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
+HIDDEN = -1e30  # logit of a key that a mask hides: its weight is exactly 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some images, heads and queries (of every window) of a layer."""
+
+    images: slice
+    heads: slice
+    queries: slice
+
+
+class Buffers:
+    """Memory for the weights and logits of one block at a time."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, Tensor] = {}
+
+    def take(self, name: str, sizes: tuple[int, ...], like: Tensor) -> Tensor:
+        """A tensor of ``sizes`` in the memory of this name; what was there is lost."""
+        num = math.prod(sizes)
+        memory = self._memory.get(name)
+        if memory is None or memory.numel() < num or memory.dtype != like.dtype:
+            self._memory[name] = memory = like.new_empty(num)
+        return memory[:num].view(sizes)
+
+
+class Unfolded:
+    """Queries and keys, or the weights a model made, with values and output, unfolded."""
+
+    def __init__(self, call: AttentionCall, layout: Layout, buffers: Buffers) -> None:
+        self.num_windows = len(layout.queries)
+        self._inner = layout.windows == "inner"
+        self.scale = call.scale
+        self.queries, self.keys = self.unfolded(call.queries), self.unfolded(call.keys)
+        self.made = self.unfolded(call.weights_made)
+        self.mask = None if call.mask is None else self.unfolded(call.mask.expand(call.sizes))
+        self.values, self.output = self.unfolded(call.values), self.unfolded(call.output)
+        shown = self.queries if self.made is None else self.made
+        assert shown is not None
+        self.num_images, _, self.num_heads = shown.shape[:3]
+        self.num_queries, self.num_keys = call.sizes[-2:]
+        self.device = shown.device
+        self.dtype = torch.promote_types(shown.dtype, torch.float32)
+        self.buffers = buffers
+
+    def unfolded(self, x: Tensor | None) -> Tensor | None:
+        """[image, window, head, token, ...] of a tensor as the call had it."""
+        if x is None:
+            return None
+        return x.transpose(1, 2) if self._inner else x.unflatten(0, (-1, self.num_windows))
+
+    def logits(self, block: Block, keys: slice = slice(None)) -> Tensor:
+        """scale q k^T + mask [image, window, head, query, key], in memory that is used again."""
+        assert self.queries is not None and self.keys is not None
+        q = self.queries[block.images, :, block.heads, block.queries].to(self.dtype) * self.scale
+        k = self.keys[block.images, :, block.heads, keys].to(self.dtype)
+        logits = self.buffers.take("logits", (*q.shape[:-1], k.shape[-2]), like=q)
+        torch.bmm(q.flatten(0, 2), k.flatten(0, 2).transpose(1, 2), out=logits.flatten(0, 2))
+        if self.mask is not None:
+            mask = self.mask[block.images, :, block.heads, block.queries, keys]
+            if mask.dtype == torch.bool:
+                logits.masked_fill_(~mask, HIDDEN)
+            else:
+                logits.add_(mask).clamp_(min=HIDDEN)
+        return logits
+
+    def weights(self, block: Block) -> Tensor:
+        """The attention over all tokens of a block, [image, window, head, query, key]."""
+        if self.made is not None:
+            return self.made[block.images, :, block.heads, block.queries].to(self.dtype)
+        return self.logits(block).softmax(-1)
+
+    def blocks(
+        self, num_images: int, queries: slice, num_keys: int, whole_layers: bool = False
+    ) -> Iterator[Block]:
+        """Blocks of the first ``num_images`` images; ``whole_layers`` keeps heads together."""
+        size = BLOCK_SIZES.get(self.device.type, LARGE_BLOCK)
+        num_queries = queries.stop - queries.start
+        per_query = self.num_windows * num_keys
+        images = heads = 1
+        if per_query * num_queries * self.num_heads <= size:
+            heads, step = self.num_heads, num_queries
+            images = max(1, size // (per_query * num_queries * heads))
+        elif whole_layers:
+            heads = self.num_heads
+            step = max(1, size // (per_query * heads))
+        else:
+            step = min(num_queries, max(1, size // per_query))
+            heads = max(1, size // (per_query * step))
+        for image in range(0, num_images, images):
+            for head in range(0, self.num_heads, heads):
+                for query in range(queries.start, queries.stop, step):
+                    yield Block(
+                        slice(image, min(image + images, num_images)),
+                        slice(head, min(head + heads, self.num_heads)),
+                        slice(query, min(query + step, queries.stop)),
+                    )
