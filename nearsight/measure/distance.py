@@ -2,11 +2,13 @@
 
 Mean attention distance (MAD): the expected distance between a query patch and the patch it looks
 at, averaged over all queries. The convention is the protocol paper's: prefix tokens dropped, rows
-renormalised, Euclidean distance between patch centres in units of the grid diagonal.
+renormalised, Euclidean distance between patch centres in units of the grid diagonal. What other
+conventions do to the number is in ``convention.py``.
 """
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -84,3 +86,60 @@ def mean_attention_distance(
     wide = checked_rows(attention, grid.num_patches)
     distances = grid.distances(unit).to(wide.device)
     return (wide.flatten(2) @ distances.flatten()) / grid.num_patches
+
+
+def nonlocality(
+    attention: Float[Tensor, "batch head query key"], grid: Grid
+) -> Float[Tensor, "batch head"]:
+    """ConViT's D_loc = (1/N) sum_i sum_j A_ij d_ij with d in patches: MAD times the diagonal.
+
+    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. 0: every patch
+    looks at itself. Unlike MAD it grows with the grid for the same picture of attention. Float64.
+
+    >>> nonlocality(torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]]), Grid(1, 2)).item()
+    0.25
+    """
+    return mean_attention_distance(attention, grid, unit="patches")
+
+
+def mad_without_self(
+    attention: Float[Tensor, "batch head query key"], grid: Grid, unit: Unit = "diagonal"
+) -> Float[Tensor, "batch head"]:
+    """Expected distance of the attention that leaves its patch.
+
+    sum_i sum_{j != i} A_ij d_ij / sum_i sum_{j != i} A_ij: a ratio of sums, in which a patch counts
+    by the attention it sends away, so that MAD = (1 - self-mass) x MAD without self exactly. A head
+    that looks only at itself sends nothing away; its number is 0 by definition. ``attention`` is
+    over patches and its rows sum to one; in grid diagonals (0..1) or patches, float64. Smallest for
+    a head that sends anything: one patch. Large: what leaves goes far.
+
+    >>> one = torch.tensor([[[[0.9, 0.1, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]]]])
+    >>> round(mad_without_self(one, Grid(1, 3), unit="patches").item(), 6)
+    1.0
+    """
+    wide = checked_rows(attention, grid.num_patches)
+    distances = grid.distances(unit).to(wide.device)
+    own = torch.eye(grid.num_patches, dtype=torch.bool, device=wide.device)
+    leaving = wide.masked_fill(own, 0.0)
+    return ratio(leaving.flatten(2) @ distances.flatten(), leaving.sum((-2, -1)))
+
+
+def ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """part / whole, and 0 where the whole is 0."""
+    return torch.where(whole == 0, 0.0, part / torch.where(whole == 0, 1.0, whole))
+
+
+def distance_score(
+    attention: Float[Tensor, "batch head query key"], grid: Grid
+) -> Float[Tensor, "batch head"]:
+    """1 - MAD / MAD of uniform attention: how near a head looks, in a number free of grid size.
+
+    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. No unit. 1:
+    every patch looks only at itself. 0: as far as uniform attention. Negative: farther than that.
+    0 too on a grid of a single patch, where both distances are 0. Float64.
+
+    >>> distance_score(torch.full((1, 1, 6, 6), 1 / 6), Grid(2, 3)).round(decimals=6).item() + 0.0
+    0.0
+    """
+    near = mean_attention_distance(attention, grid)
+    return 1 - near / grid.uniform_distance() if grid.num_patches > 1 else near
