@@ -86,15 +86,19 @@ class Reader:
 def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w"]:
     """The RGB pixels of an image file; grey becomes RGB, transparency is dropped."""
     with Image.open(path) as opened:
-        image: Image.Image = opened
-        if opened.mode.startswith("I"):  # 16 bits
-            image = Image.fromarray((np.asarray(opened) >> 8).clip(0, 255).astype(np.uint8))
-        elif "transparency" in opened.info:
-            image = opened.convert("RGBA")
-        image = image.convert("RGB")
+        image = as_rgb(opened)
     if size is not None and image.size != (size, size):
         image = _middle(image, size)
     return np.asarray(image).transpose(2, 0, 1)
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    """Grey becomes RGB, 16 bits become 8, transparency is dropped."""
+    if image.mode.startswith("I"):  # 16 bits
+        image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+    elif "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
 
 
 def _middle(image: Image.Image, size: int) -> Image.Image:

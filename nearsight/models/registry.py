@@ -1,8 +1,13 @@
-"""``create_model``: our names, their short forms, and every name of timm."""
+"""``create_model``: our names, their short forms, and every name of timm, torchvision and the hub.
+
+``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``, ``torchvision/vit_b_16``,
+``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``).
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -12,6 +17,8 @@ from nearsight.models.vit import SIZES, VisionTransformer
 from nearsight.protocol.schema import ModelSettings
 
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
+OURS = "nearsight"
+PREFIXES = ("timm", "torchvision", "hf")
 
 
 def model_names() -> list[str]:
@@ -22,6 +29,18 @@ def model_names() -> list[str]:
 def full_name(name: str) -> str:
     """``compact`` -> ``compact_vit``; anything else unchanged."""
     return f"{name}_vit" if f"{name}_vit" in SIZES else name
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Where a model comes from, and its name there.
+
+    >>> split_name("compact"), split_name("vit_tiny_patch16_224"), split_name("hf/openai/clip")
+    (('nearsight', 'compact_vit'), ('timm', 'vit_tiny_patch16_224'), ('hf', 'openai/clip'))
+    """
+    if full_name(name) in SIZES:
+        return OURS, full_name(name)
+    prefix, _, rest = name.partition("/")
+    return (prefix, rest) if prefix in PREFIXES and rest else ("timm", name)
 
 
 def create_model(
@@ -35,8 +54,8 @@ def create_model(
     """A freshly initialised model in training mode.
 
     Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height.
-    timm's: ``image_size`` defaults to the model's own; ``patch_size`` and registers only if given;
-    further options go to ``timm.create_model``.
+    Others: ``image_size`` defaults to the model's own; ``patch_size`` and registers only if given;
+    further options go to the library's own function.
 
     >>> model = create_model("mu", num_classes=7)
     >>> str(model.grid), model.num_prefix
@@ -45,29 +64,74 @@ def create_model(
     if num_classes < 1:
         raise ValueError(f"expected at least one class, got {num_classes}")
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
-    if full_name(name) in SIZES:
+    source, own_name = split_name(name)
+    check_name(name)
+    if source == OURS:
         if options:
             raise ValueError(f"{name} takes no option {', '.join(options)}")
         size = size or (32, 32)
         patch_size = patch_size or max(1, size[0] // GRID_SIDE)
-        return VisionTransformer(
-            SIZES[full_name(name)], num_classes, size, patch_size, num_registers
-        )
-    declare_missing_ops()
+        return VisionTransformer(SIZES[own_name], num_classes, size, patch_size, num_registers)
+    given = {"patch_size": patch_size, "reg_tokens": num_registers or None}
+    options |= {key: value for key, value in given.items() if value is not None}
+    if source == "hf":
+        from nearsight.models.huggingface import fresh_model
+
+        if size is not None:
+            options["image_size"] = size
+        return fresh_model(own_name, options)
+    try:
+        if source == "torchvision":
+            return _torchvision_model(own_name, num_classes, size, options)
+        return _timm_model(own_name, num_classes, size, options)
+    except TypeError as error:
+        raise ValueError(f"{source}'s {own_name} does not take these options: {error}") from error
+
+
+def check_name(name: str) -> None:
+    """ValueError with the nearest names unless the library has this one; ``hf/`` is asked later."""
+    source, own_name = split_name(name)
+    if source == "timm":
+        declare_missing_ops()
+        import timm
+
+        if not timm.is_model(own_name):
+            expected = f"one of {', '.join(SIZES)} or a name of timm"
+            raise _unknown(own_name, expected, [*SIZES, *timm.list_models()])
+    elif source == "torchvision":
+        declare_missing_ops()
+        from torchvision.models import list_models
+
+        if own_name not in list_models():
+            raise _unknown(own_name, "a name of torchvision", list_models())
+
+
+def _unknown(name: str, expected: str, known: Sequence[str]) -> ValueError:
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return ValueError(f"expected {expected}, got {name!r}{hint}")
+
+
+def _timm_model(
+    name: str, num_classes: int, size: tuple[int, int] | None, options: dict[str, Any]
+) -> nn.Module:
     import timm
 
-    if not timm.is_model(name):
-        close = difflib.get_close_matches(name, [*SIZES, *timm.list_models()], n=3)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(
-            f"expected one of {', '.join(SIZES)} or a name of timm, got {name!r}{hint}"
-        )
-    given = {"img_size": size, "patch_size": patch_size, "reg_tokens": num_registers or None}
-    options |= {key: value for key, value in given.items() if value is not None}
-    try:
-        return timm.create_model(name, num_classes=num_classes, **options)
-    except TypeError as error:
-        raise ValueError(f"timm's {name} does not take these options: {error}") from error
+    if size is not None:
+        options["img_size"] = size
+    return timm.create_model(name, num_classes=num_classes, **options)
+
+
+def _torchvision_model(
+    name: str, num_classes: int, size: tuple[int, int] | None, options: dict[str, Any]
+) -> nn.Module:
+    from torchvision.models import get_model
+
+    if size is not None:
+        if size[0] != size[1]:
+            raise TypeError(f"image_size is one number there, not {size[0]}x{size[1]}")
+        options["image_size"] = size[0]
+    return get_model(name, **{"weights": None, "num_classes": num_classes} | options)
 
 
 def model_for(
@@ -77,7 +141,13 @@ def model_for(
 
     Ours are built for the data's size unless told otherwise; timm's keep their own.
     """
-    ours = full_name(settings.name) in SIZES
+    source, _ = split_name(settings.name)
+    if source not in (OURS, "timm"):
+        raise ValueError(
+            f"expected one of {', '.join(SIZES)} or a name of timm for training, "
+            f"got {settings.name!r}, which can only be measured"
+        )
+    ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
     model = create_model(
         settings.name, num_classes, size, settings.patch_size, settings.num_registers
