@@ -38,6 +38,7 @@ class Geometry:
         self.query_missing = _missing(queries, device)  # bool [window, query] or None
         self.key_missing = _missing(keys, device)
         self.keys = keys.to(device)
+        self.image_cells = layout.cells  # float64 [cell, 2], of all windows
         self.num_cells = len(layout.cells)
         points = layout.grid.coordinates()[queries.clamp(min=0)]
         cells = layout.cells[keys.clamp(min=0)]
@@ -69,8 +70,27 @@ class Geometry:
     @cached_property
     def rings(self) -> Tensor:
         """Chebyshev distance of every pair, rounded up, int64 [window, query, key]."""
-        table = [_reach(rows, cols).sub_(TOLERANCE).ceil_().long() for rows, cols in self._offsets()]
+        table = [
+            _reach(rows, cols).sub_(TOLERANCE).ceil_().long() for rows, cols in self._offsets()
+        ]
         return torch.cat(table, dim=1).to(self.device)
+
+    @cached_property
+    def num_rings(self) -> int:
+        """Rings 0 .. max(rows, cols) - 1, and more where the centre of a cell lies outside."""
+        last = torch.tensor([self.grid.rows - 1, self.grid.cols - 1])
+        low, high = self.image_cells.amin(0), self.image_cells.amax(0)
+        reach = torch.maximum(high, last - low).max().sub(TOLERANCE).ceil()
+        return max(int(reach) + 1, self.grid.rows, self.grid.cols)
+
+    @cached_property
+    def uniform_distance(self) -> float:
+        """Mean distance in patches of attention spread evenly over all cells of the image."""
+        points = self.grid.coordinates()
+        total = 0.0
+        for some in points.split(max(1, CHUNK // self.num_cells)):
+            total += float(torch.cdist(some, self.image_cells).sum())
+        return total / len(points) / self.num_cells
 
     @cached_property
     def near(self) -> tuple[Tensor, Tensor]:
