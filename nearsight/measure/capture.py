@@ -83,6 +83,7 @@ class AttentionCapture(TorchFunctionMode):
         self.consumer = consumer
         self.unseen: list[Place] = []  # modules named for attention that ran without a call
         self._tracking = SoftmaxTracking()
+        self._folded_heads = 0
         self._handles: list[Any] = []
         self._begin()
 
@@ -138,8 +139,7 @@ class AttentionCapture(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is F.multi_head_attention_forward:
-            with self:
-                return _open_multi_head(*args, **kwargs)
+            return self._multi_head(*args, **kwargs)
         output = func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
             self._show(output, **_fused_arguments(*args, **kwargs))
@@ -154,11 +154,25 @@ class AttentionCapture(TorchFunctionMode):
             self._tracking.follow(func, args, kwargs, output)
         return output
 
+    def _multi_head(self, *args: Any, **kwargs: Any) -> Any:
+        """torch's multi-head attention, its inside in view; it may fold heads into the batch."""
+        given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
+        self._folded_heads = given["num_heads"]
+        super().__enter__()
+        try:
+            return _open_multi_head(*args, **kwargs)
+        finally:
+            super().__exit__(None, None, None)
+            self._folded_heads = 0
+
     def _show(self, output: Tensor, **call: Any) -> None:
         path = tuple(place for place, _ in self._path)
         if not path:  # attention outside the model
             return
         self.callers.append(path[-1].name)
+        if self._folded_heads and output.ndim == 3:
+            output = output.unflatten(0, (-1, self._folded_heads))
+            call = {key: x.unflatten(0, (-1, self._folded_heads)) for key, x in call.items()}
         with torch.no_grad():
             self.consumer(AttentionCall(path, tuple(self._convolved), output=output, **call))
 
