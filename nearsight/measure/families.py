@@ -32,12 +32,12 @@ def own_grids(layout: Callable[[AttentionCall, Place], Layout]) -> Family:
     return family
 
 
-def prefixed(num_prefix: int | Callable[[Place], int], note: str | None = None) -> Family:
+def prefixed(num_prefix: int | Callable[[Place], int]) -> Family:
     """Attention between all tokens, with a known number of prefix tokens."""
 
     def family(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
         num = num_prefix if isinstance(num_prefix, int) else num_prefix(place)
-        return global_layout(call, given, num, note=note)
+        return global_layout(call, given, num)
 
     return family
 
@@ -75,7 +75,6 @@ def _registers(place: Place) -> int:
     return 1 + model.config.num_register_tokens
 
 
-MIXED_HEADS = "rows are the softmax before CaiT mixes its heads"
 CHANNELS = "it attends between channels, not between patches"
 ONE_QUERY = "pooling by learned queries, which are no patches"
 CLASS_ATTENTION = "class attention: the only query is the class token"
@@ -93,7 +92,7 @@ FAMILIES: dict[str, Family] = {
     "timm.models.mvitv2.MultiScaleAttention": own_grids(pooled.mvit),
     "timm.models.mvitv2.MultiScaleAttentionPoolFirst": own_grids(pooled.mvit),
     "timm.models.pvt_v2.Attention": own_grids(pooled.pvt),
-    "timm.models.cait.TalkingHeadAttn": prefixed(0, MIXED_HEADS),
+    "timm.models.cait.TalkingHeadAttn": prefixed(0),
     "timm.models.cait.ClassAttn": skipped(CLASS_ATTENTION),
     "timm.models.convit.GPSA": prefixed(0),
     "timm.models.convit.MHSA": prefixed(1),

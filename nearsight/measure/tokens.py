@@ -72,7 +72,6 @@ def global_layout(
     given: Given,
     num_prefix: int | None = None,
     sizes: Iterable[tuple[int, int]] | None = None,
-    note: str | None = None,
 ) -> Layout | Skipped:
     """The layout of attention between all tokens: prefix tokens, then the patches row by row.
 
@@ -109,9 +108,9 @@ def global_layout(
     if len(fits) != 1:
         _refuse_grid(call, grids, fits, known_prefix)
     left = num_queries - fits[0].num_patches
-    if known_prefix is None and grid is None:
-        note = f"{left} prefix tokens inferred from {num_queries} tokens on a {fits[0]} grid"
-    return row_by_row(fits[0], left, note)
+    inferred = known_prefix is None and grid is None
+    note = f"Inferred: {num_queries} tokens are {left} prefix tokens and a {fits[0]} grid."
+    return row_by_row(fits[0], left, note if inferred else None)
 
 
 def row_by_row(grid: Grid, num_prefix: int, note: str | None = None) -> Layout:
