@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ class Place:
     name: str
     module: nn.Module
     inputs: tuple[Any, ...]
+    told: list[Callable[[Any], None]] = field(default_factory=list)  # called with its output
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,12 @@ class AttentionCapture(TorchFunctionMode):
                 self._begin()
             self._path.append((Place(name, module, (*args, *kwargs.values())), len(self.callers)))
 
-        def leave(module: nn.Module, *_: Any) -> None:
+        def leave(module: nn.Module, inputs: Any, output: Any) -> None:
             if not self._path:
                 return
             place, num_before = self._path.pop()
+            for tell in place.told if output is not None else ():
+                tell(output)
             quiet = len(self.callers) == num_before
             if quiet and "att" in type(module).__name__.lower():
                 self.unseen.append(place)
