@@ -76,6 +76,15 @@ class Geometry:
         return torch.cat(table, dim=1).to(self.device)
 
     @cached_property
+    def uniform_offsets(self) -> Tensor:
+        """Mean offset of attention spread evenly over the keys of a window, [window, query, 2]."""
+        seen = torch.ones(self.cells.shape[:2], dtype=torch.float64)
+        if self.key_missing is not None:
+            seen = (~self.key_missing).cpu().double()
+        middles = (self.cells * seen[..., None]).sum(1) / seen.sum(1, keepdim=True).clamp(min=1)
+        return middles[:, None] - self.points
+
+    @cached_property
     def num_rings(self) -> int:
         """Rings 0 .. max(rows, cols) - 1, and more where the centre of a cell lies outside."""
         last = torch.tensor([self.grid.rows - 1, self.grid.cols - 1])

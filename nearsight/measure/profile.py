@@ -7,7 +7,7 @@ per image, layer and head, with means and intervals over images.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from nearsight.measure.capture import AttentionCapture
+from nearsight.measure.convention import PAPER, Convention, convention_of, converted
 from nearsight.measure.estimates import Estimates
+from nearsight.measure.head_names import head_names
 from nearsight.measure.metrics import DEFAULT_METRICS, METRICS, chosen_metrics
 from nearsight.measure.observed import evaluating
 from nearsight.measure.proof import refuse_unseen
@@ -32,7 +34,9 @@ class Profile:
     layers: tuple[LayerFacts, ...]
     skipped: tuple[tuple[str, str], ...]  # layers without patch-to-patch attention, and why
     metrics: dict[str, Estimates]
-    convention: str = "paper"
+    convention: Convention = PAPER
+    unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; its values are NaN
+    position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
 
     def __getattr__(self, name: str) -> Estimates:
         if name in METRICS:
@@ -52,6 +56,17 @@ class Profile:
     def num_images(self) -> int:
         return len(next(iter(self.metrics.values())).values[0])
 
+    @property
+    def head_names(self) -> list[list[str]]:
+        """What every head does, in one word; see ``head_names.py`` for the thresholds."""
+        return head_names(self.metrics, self.position_share)
+
+    def in_convention(self, name: str) -> Profile:
+        """The same measurement with distances in another convention, where that is exact."""
+        wanted = convention_of(name)
+        metrics = converted(self.metrics, self.layers, self.convention, wanted)
+        return replace(self, metrics=metrics, convention=wanted)
+
 
 def measure_model(
     model: nn.Module,
@@ -66,15 +81,18 @@ def measure_model(
 
     ``images`` is a tensor [n, 3, h, w] as the model takes it, or an iterable of such batches (of
     tuples or dictionaries whose first entry is one). Grid and number of prefix tokens are found
-    unless given. The model is measured in evaluation mode and left as it was. ``progress`` is told
-    the number of images done after every batch.
+    unless given. Distances are in ``convention`` (see ``convention.py``); ``metrics`` are names, or
+    "all". The model is measured in evaluation mode and left as it was. ``progress`` is told the
+    number of images done after every batch.
 
     >>> from nearsight.models.registry import create_model
     >>> profile = measure_model(create_model("mu"), torch.zeros(5, 3, 32, 32))
     >>> profile.num_images, len(profile.mad.mean), profile.layers[1].name
     (5, 2, 'blocks.1.attn')
     """
-    recorder = Recorder(chosen_metrics(metrics), grid, num_prefix)
+    counted = convention_of(convention)
+    chosen = chosen_metrics(metrics, counted)
+    recorder = Recorder(chosen, grid, num_prefix, counted)
     found: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
     with evaluating(model) as inner, AttentionCapture(inner, recorder) as capture:
         for batch in _batches(images, inner):
@@ -88,11 +106,19 @@ def measure_model(
                 progress(recorder.num_images)
     if not found:
         raise ValueError("expected at least one batch of images, got none")
+    layers = tuple(recorder.layers)
     estimates = {
-        metric.name: Estimates([_joined(found, layer, metric.name) for layer in range(len(found[0]))])
-        for metric in recorder.metrics
+        name: Estimates([_joined(found, layer, name) for layer in range(len(layers))])
+        for name in found[0][0]
     }
-    return Profile(tuple(recorder.layers), tuple(recorder.skipped), estimates, convention)
+    return Profile(
+        layers,
+        tuple(recorder.skipped),
+        converted(estimates, layers, replace(PAPER, rows=counted.rows), counted),
+        counted,
+        tuple(recorder.unavailable),
+        recorder.position_share() if chosen.position_share else None,
+    )
 
 
 def _joined(found: list[list[dict[str, Tensor]]], layer: int, metric: str) -> np.ndarray:
@@ -124,7 +150,9 @@ def _batches(images: Tensor | Iterable[Any], model: nn.Module) -> Iterator[Tenso
         elif isinstance(batch, (tuple, list)):
             batch = batch[0]
         if not isinstance(batch, Tensor) or batch.ndim != 4 or not batch.is_floating_point():
-            kind = f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
+            kind = (
+                f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
+            )
             raise ValueError(
                 f"expected batches of normalised images, float [n, 3, h, w], got {kind}"
             )

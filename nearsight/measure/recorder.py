@@ -2,53 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nearsight.measure.capture import AttentionCall
+from nearsight.measure.convention import PAPER, Convention
+from nearsight.measure.facts import LayerFacts
+from nearsight.measure.features import Missing, block_of, feature_values
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.layout import layout_of
-from nearsight.measure.metrics import Metric
+from nearsight.measure.metrics import Chosen, Sum
+from nearsight.measure.position import MeanMap
 from nearsight.measure.proof import prove
-from nearsight.measure.rows import attention_rows, wide
+from nearsight.measure.rows import attention_rows
 from nearsight.measure.tokens import Layout, Skipped
 from nearsight.measure.unfold import Buffers, Unfolded
 from nearsight.models.grid import Grid
-
-
-@dataclass(frozen=True)
-class LayerFacts:
-    """A measured layer: its module, where its patches are, and how well the proof held."""
-
-    name: str
-    kind: str  # class of the module that attends
-    grid: Grid
-    num_heads: int
-    num_prefix: int
-    num_keys: int  # keys with a place that a query can see
-    num_windows: int
-    proof_error: float  # of attention @ values, relative to the layer's largest output
-    note: str | None
 
 
 class Recorder:
     """Consumes the attention calls of one forward after another.
 
     ``values[layer][metric]`` holds the numbers of the last forward, [image, head, ...] in float64
-    on the CPU; facts and skipped layers are those of the first.
+    on the CPU ([image] of metrics of a whole layer); facts, skipped layers and metrics that are
+    not available for a layer are those of the first. ``maps`` go over all forwards.
     """
 
     def __init__(
-        self, metrics: tuple[Metric, ...], grid: Grid | None = None, num_prefix: int | None = None
+        self,
+        metrics: Chosen,
+        grid: Grid | None = None,
+        num_prefix: int | None = None,
+        convention: Convention = PAPER,
     ) -> None:
         self.metrics = metrics
         self.given = grid, num_prefix
+        self.convention = convention
         self.layers: list[LayerFacts] = []
         self.skipped: list[tuple[str, str]] = []
+        self.unavailable: list[tuple[str, str, str]] = []  # metric, layer, reason
         self.values: list[dict[str, Tensor]] = []
+        self.maps: list[MeanMap] = []
         self.num_images = 0  # before the present forward
         self._proved = False
         self._buffers = Buffers()
@@ -69,8 +66,14 @@ class Recorder:
         geometry = self._geometry(layout, call.values.device)
         tensors = Unfolded(call, layout, self._buffers)
         if not self._proved:
-            self.layers.append(_facts(call, layout, geometry, prove(call, tensors)))
-        self.values.append(self._measured(tensors, geometry, call.name))
+            facts = _facts(call, layout, geometry, prove(call, tensors))
+            self.convention.patch(facts.grid, facts.image_size)
+            self.layers.append(facts)
+            self.maps.append(MeanMap(facts.num_heads))
+        values = self._measured(tensors, geometry, call.name)
+        self.values.append(values)
+        if self.metrics.of_features:
+            self._await_features(call, layout, values, tensors.num_images)
 
     def _geometry(self, layout: Layout, device: torch.device) -> Geometry:
         """That of an equal layout seen before, else a new one."""
@@ -81,32 +84,71 @@ class Recorder:
         return self._geometries[-1][1]
 
     def _measured(self, tensors: Unfolded, geometry: Geometry, name: str) -> dict[str, Tensor]:
-        totals: dict[str, Tensor] = {}
+        totals: dict[Sum, Tensor] = {}
+        sums = {metric.total: None for metric in self.metrics.of_rows}
         blocks = attention_rows(
             tensors,
             geometry,
-            with_sink=any(metric.needs_sink for metric in self.metrics),
-            whole_layers=any(metric.whole_layers for metric in self.metrics),
+            with_sink=any(each.needs_sink for each in sums),
+            whole_layers=any(each.of_layer for each in sums),
         )
+        mean_map = self._mean_map()
         for rows in blocks:
-            for metric in self.metrics:
-                part = wide(metric.sums(rows))
-                if metric.name not in totals:
-                    sizes = (tensors.num_images, tensors.num_heads, *part.shape[2:])
-                    totals[metric.name] = part.new_zeros(sizes)
-                totals[metric.name][rows.block.images, rows.block.heads] += part
+            for each in sums:
+                part = each.of(rows)
+                at = (rows.block.images, rows.block.heads)[: 1 if each.of_layer else 2]
+                if each not in totals:
+                    sizes = (tensors.num_images, tensors.num_heads)[: len(at)]
+                    totals[each] = part.new_zeros(*sizes, *part.shape[len(at) :])
+                totals[each][at] += part
+            if mean_map:
+                mean_map.add(rows)
         values = {
-            metric.name: metric.value(totals[metric.name], geometry).cpu()
-            for metric in self.metrics
+            metric.name: metric.value(totals[metric.total], geometry).cpu()
+            for metric in self.metrics.of_rows
         }
         for value in values.values():
-            if not bool(value.isfinite().all()):
-                bad = (~value.isfinite()).flatten(1).any(1).nonzero()[0].item()
-                raise ValueError(
-                    f"expected numbers, got NaN in the attention of layer {name} "
-                    f"for image {self.num_images + int(bad)} (counted from 0)"
-                )
+            self._refuse_nan(value, f"the attention of layer {name}")
         return values
+
+    def position_share(self) -> tuple[np.ndarray, ...]:
+        """Of every layer, over all images, [head]."""
+        return tuple(x.share(self.num_images).numpy() for x in self.maps)
+
+    def _mean_map(self) -> MeanMap | None:
+        """That of the present layer, if asked for and if the first forward had this layer."""
+        layer = len(self.values)
+        return self.maps[layer] if self.metrics.position_share and layer < len(self.maps) else None
+
+    def _await_features(
+        self, call: AttentionCall, layout: Layout, values: dict[str, Tensor], num_images: int
+    ) -> None:
+        """Metrics of features, once the block around the attention has its output."""
+        names, first = self.metrics.of_features, not self._proved
+
+        def add(found: dict[str, Tensor | Missing]) -> None:
+            for name, value in found.items():
+                if isinstance(value, Missing):
+                    values[name] = torch.full((num_images,), torch.nan, dtype=torch.float64)
+                    if first:
+                        self.unavailable.append((name, call.name, value.reason))
+                else:
+                    self._refuse_nan(value, f"the features after layer {call.name}")
+                    values[name] = value
+
+        block, model = block_of(call), call.path[0].module
+        if isinstance(block, Missing):
+            add(dict.fromkeys(names, block))
+        else:
+            block.told.append(lambda output: add(feature_values(names, output, layout, model)))
+
+    def _refuse_nan(self, value: Tensor, where: str) -> None:
+        if not bool(value.isfinite().all()):
+            bad = (~value.isfinite()).reshape(len(value), -1).any(1).nonzero()[0].item()
+            raise ValueError(
+                f"expected numbers, got NaN in {where} "
+                f"for image {self.num_images + int(bad)} (counted from 0)"
+            )
 
 
 def _equal(a: Layout, b: Layout) -> bool:
@@ -116,6 +158,12 @@ def _equal(a: Layout, b: Layout) -> bool:
         (a.cells, b.cells),
     ]
     return a.grid == b.grid and all(torch.equal(x, y) for x, y in tables)
+
+
+def _image_size(call: AttentionCall) -> tuple[int, int] | None:
+    """Of the images that the model got, if it got images."""
+    sizes = [x.shape[-2:] for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
+    return (sizes[0][0], sizes[0][1]) if sizes else None
 
 
 def _facts(call: AttentionCall, layout: Layout, geometry: Geometry, error: float) -> LayerFacts:
@@ -133,4 +181,6 @@ def _facts(call: AttentionCall, layout: Layout, geometry: Geometry, error: float
         num_windows=geometry.num_windows,
         proof_error=error,
         note=note,
+        num_unplaced=int((layout.keys < 0).sum()),
+        image_size=_image_size(call),
     )
