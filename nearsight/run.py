@@ -5,8 +5,11 @@ train.jsonl         a line per epoch: only what protocol and seed decide
 timing.jsonl        a line per epoch: wall-clock and images/s
 weights.safetensors the best checkpoint
 checkpoint/         what is needed to go on (train/checkpoint.py)
-measure.json        attention metrics of every head (measure/profile.py)
+measure.json        attention metrics of every head (measure/summary.py)
+measure.safetensors the same per image (measure/values.py)
 
+A model that was measured without being trained here has run.json (kind "model": its name, weights,
+preprocessing) and the two files of measure (measure/model_folder.py).
 Nothing here imports torch before a model is loaded.
 """
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 SCHEMA_VERSION = 1
+MEASURE_VERSION = 2  # of measure.json
 RECORD, LOG, TIMING = "run.json", "train.jsonl", "timing.jsonl"
 WEIGHTS, MEASURE, CHECKPOINT, LOCK = "weights.safetensors", "measure.json", "checkpoint", "lock"
 
@@ -43,16 +47,25 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of ours; ValueError when it is cut off or of another schema."""
+def read_json(path: Path, newest: int = SCHEMA_VERSION) -> dict[str, Any]:
+    """A JSON file of ours; ValueError when it is cut off or of an unknown schema."""
     try:
         content = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is damaged, it is not JSON: {error}") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"expected schema_version {SCHEMA_VERSION} in {path}, got {version!r}")
+    if version not in range(1, newest + 1):
+        known = " or ".join(map(str, range(1, newest + 1)))
+        raise ValueError(f"expected schema_version {known} in {path}, got {version!r}")
     return content
+
+
+def read_measure(folder: Path) -> dict[str, Any]:
+    """measure.json of a measured folder; version 2 adds to version 1 and changes nothing in it."""
+    path = Path(folder) / MEASURE
+    if not path.is_file():
+        raise ValueError(f"{folder} has no {MEASURE}: run nearsight measure {folder} first")
+    return read_json(path, MEASURE_VERSION)
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -161,6 +174,8 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
 
     folder = Path(path)
     record = read_record(folder)
+    if "protocol" not in record:
+        raise ValueError(f"expected a run that was trained, got {folder}, a measured model")
     if not (folder / WEIGHTS).is_file():
         raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
     protocol = protocol_from(record["protocol"])

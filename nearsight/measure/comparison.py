@@ -10,7 +10,7 @@ import nearsight
 from nearsight.measure.difference import ProfileDifference, profile_difference
 from nearsight.measure.profile import Profile
 from nearsight.measure.values import VALUES, read_values
-from nearsight.run import MEASURE, SCHEMA_VERSION, read_json, read_record
+from nearsight.run import SCHEMA_VERSION, read_measure, read_record
 
 METHOD = (
     "mean of per-image differences +- 1.96 sd/sqrt(n); most local: paired bootstrap over images"
@@ -43,14 +43,13 @@ def folder_difference(a: Path, b: Path) -> dict[str, Any]:
 def _read(folder: Path) -> dict[str, Any]:
     """What a comparison needs of one folder."""
     record = read_record(folder)
-    if not (folder / MEASURE).is_file():
-        raise ValueError(f"{folder} has no {MEASURE}: run nearsight measure {folder} first")
+    measure = read_measure(folder)
     profile, images = read_values(folder / VALUES)
     return {
         "folder": folder,
         "profile": profile,
         "images": images,
-        "data": read_json(folder / MEASURE)["data"],
+        "data": measure["data"],
         "facts": {"folder": str(folder), "name": run_name(record)},
     }
 
