@@ -17,6 +17,7 @@ Identity, local and sink heads may be positional too: the share itself is in the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def head_names(
     ]
 
 
-def _name(head: Mapping[str, np.ndarray], position_share: float) -> str:
+def _name(head: Mapping[str, Any], position_share: float) -> str:
     shifted = np.hypot(*head["offset"]) <= MAX_SHIFT and head["offset_spread"] <= MAX_SPREAD
     if head["sink"] >= MOSTLY:
         return "sink"
