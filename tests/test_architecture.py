@@ -82,7 +82,7 @@ def test_a_wrong_import_is_found(part: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("part", "source"),
     [
-        ("train", "from nearsight.measure.profile import attention_profile"),
+        ("train", "from nearsight.measure.profile import measure_model"),
         ("report", "from nearsight.run import read_record"),
         ("train", "import nearsight"),
         ("report", "from nearsight import __version__"),

@@ -62,7 +62,8 @@ class AttentionCall:
         """The attention's [..., query, key]."""
         if self.weights_made is not None:
             return tuple(self.weights_made.shape)
-        assert self.queries is not None and self.keys is not None
+        assert self.queries is not None
+        assert self.keys is not None
         leading = torch.broadcast_shapes(self.queries.shape[:-2], self.keys.shape[:-2])
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 

@@ -27,7 +27,6 @@ def prove(call: AttentionCall, tensors: Unfolded) -> float:
 
     Raises a ValueError that names the layer when it is larger than allowed.
     """
-    assert tensors.values is not None and tensors.output is not None
     num_images = min(NUM_PROVED, tensors.num_images)
     error = 0.0
     for block in tensors.blocks(num_images, slice(0, tensors.num_queries), tensors.num_keys):
@@ -83,11 +82,10 @@ def refuse_unseen(unseen: Sequence[Place]) -> None:
 def _foreign_library(module: nn.Module) -> str | None:
     """The library of fused attention that a module's forward refers to."""
     forward = inspect.unwrap(type(module).forward)
-    names = getattr(forward, "__globals__", {})
-    for name in getattr(forward, "__code__").co_names if hasattr(forward, "__code__") else ():
-        home = getattr(names.get(name), "__module__", None) or getattr(
-            names.get(name), "__name__", ""
-        )
+    code = getattr(forward, "__code__", None)
+    for name in code.co_names if code else ():
+        used = forward.__globals__.get(name)
+        home = getattr(used, "__module__", None) or getattr(used, "__name__", "")
         root = str(home).partition(".")[0]
         if root in FOREIGN:
             return root

@@ -2,62 +2,106 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import nearsight
-from nearsight.measure.distance import mean_attention_distance
-from nearsight.measure.entropy import attention_entropy
+from nearsight.measure.estimates import Estimates
+from nearsight.measure.facts import LayerFacts
 from nearsight.measure.interval import (
     RESAMPLES,
     bootstrap_interval,
     normal_interval,
     resample_counts,
 )
-from nearsight.measure.mass import self_mass
-from nearsight.measure.profile import METRICS, Profile
-from nearsight.models.grid import Grid
+from nearsight.measure.nulls import null_lines
+from nearsight.measure.profile import Profile
 
-SCHEMA_VERSION = 1
-CONVENTION = {
-    "name": "paper",
-    "unit": "grid diagonal",
-    "prefix": "dropped",
-    "rows": "renormalised",
-    "entropy": "mean of row entropies / log N",
-    "text": "Attention between patches only: prefix tokens dropped, rows renormalised; distance in "
-    "units of the grid diagonal; entropy is the mean of the rows' entropies divided by log N; "
-    "per image, then the mean over images.",
-}
+SCHEMA_VERSION = 2
+AVERAGED = ("mad", "entropy", "self_mass")  # also as means over the heads of a layer and the model
 
 
-def null_lines(grid: Grid) -> dict[str, float]:
-    """What uniform attention and an even 3x3 box (cut at the edge) score on this grid."""
-    near = grid.box().double()
-    patterns = {"uniform": torch.ones_like(near), "box": near}
-    lines = {}
-    for name, pattern in patterns.items():
-        attention = (pattern / pattern.sum(-1, keepdim=True))[None, None]
-        lines[f"{name}_mad"] = mean_attention_distance(attention, grid).item()
-        lines[f"{name}_entropy"] = attention_entropy(attention).item()
-        lines[f"{name}_self_mass"] = self_mass(attention).item()
-    return lines
+def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
+    """measure.json without what only the run knows (data, images chosen, time, hardware).
+
+    ``nulls``: those that were measured (see nulls.py), beside the two every grid has.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "nearsight": nearsight.__version__,
+        "convention": asdict(profile.convention),
+        "num_images": profile.num_images,
+        "grid": [profile.grid.rows, profile.grid.cols],
+        "num_prefix": profile.layers[0].num_prefix,
+        "num_layers": len(profile.layers),
+        "num_heads": [layer.num_heads for layer in profile.layers],
+        "null": _in_unit(null_lines(profile.grid), profile, profile.layers[0]) | (nulls or {}),
+        "layers": [_layer(profile, index) for index in range(len(profile.layers))],
+        "skipped": [{"name": name, "reason": reason} for name, reason in profile.skipped],
+        "unavailable": [
+            {"metric": metric, "layer": layer, "reason": reason}
+            for metric, layer, reason in profile.unavailable
+        ],
+        "summary": _summary(profile),
+    }
 
 
-def _per_head(values: Tensor) -> dict[str, list[float]]:
+def _in_unit(lines: dict[str, float], profile: Profile, layer: LayerFacts) -> dict[str, float]:
+    """Null lines with distances as the profile's convention counts them."""
+    per_diagonal = profile.convention.patch(layer.grid, layer.image_size) * layer.grid.diagonal
+    return {
+        name: value * per_diagonal if name.endswith("_mad") else value
+        for name, value in lines.items()
+    }
+
+
+def _layer(profile: Profile, index: int) -> dict[str, Any]:
+    """Facts, null lines and every metric of a layer; NaN (not available) becomes null."""
+    facts = profile.layers[index]
+    numbers: dict[str, Any] = {
+        name: _per_head(estimates, index) for name, estimates in profile.metrics.items()
+    }
+    if profile.position_share is not None:
+        numbers["position_share"] = {"mean": profile.position_share[index].tolist()}
+        numbers["head_names"] = profile.head_names[index]
+    return {
+        "layer": index + 1,
+        **asdict(facts),
+        "grid": [facts.grid.rows, facts.grid.cols],
+        "null": _in_unit(null_lines(facts.grid), profile, facts),
+        **numbers,
+    }
+
+
+def _per_head(estimates: Estimates, index: int) -> dict[str, Any]:
     """Mean, 95 % interval over images and standard deviation of every head of a layer."""
-    return dict(zip(("mean", "low", "high", "sd"), (x.tolist() for x in normal_interval(values))))
+    parts = {
+        "mean": estimates.mean,
+        "low": estimates.low,
+        "high": estimates.high,
+        "sd": estimates.sd,
+    }
+    return {
+        name: None if np.isnan(values[index]).any() else values[index].tolist()
+        for name, values in parts.items()
+    }
 
 
-def _of_mean(layers: tuple[Tensor, ...]) -> dict[str, float]:
+def _tensors(estimates: Estimates) -> list[Tensor]:
+    return [torch.from_numpy(values) for values in estimates.values]
+
+
+def _of_mean(layers: list[Tensor]) -> dict[str, float]:
     """Mean over all heads of the layers given, with its interval over images."""
     mean, low, high, _ = normal_interval(torch.cat(layers, dim=1).mean(1))
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
-def _of_extreme(layers: tuple[Tensor, ...], counts: Tensor, largest: bool) -> dict[str, Any]:
+def _of_extreme(layers: list[Tensor], counts: Tensor, largest: bool) -> dict[str, Any]:
     """The smallest or largest head mean, where it is, and its bootstrap interval."""
     values = torch.cat(layers, dim=1)  # [image, head of all layers]
     means = values.mean(0)
@@ -80,40 +124,31 @@ def _of_extreme(layers: tuple[Tensor, ...], counts: Tensor, largest: bool) -> di
     }
 
 
-def measurement(profile: Profile) -> dict[str, Any]:
-    """measure.json without what only the run knows (data, images chosen, time, hardware)."""
-    nulls = null_lines(profile.grid)
+def _summary(profile: Profile) -> dict[str, Any]:
     counts = resample_counts(profile.num_images)
-    means = torch.cat([layer.mean(0) for layer in profile.mad])
-    layers = [
-        {"layer": number} | {name: _per_head(values) for name, values in zip(METRICS, metrics)}
-        for number, metrics in enumerate(
-            zip(profile.mad, profile.entropy, profile.self_mass, strict=True), 1
-        )
-    ]
-    summary = {
-        "min_mad": _of_extreme(profile.mad, counts, largest=False),
-        "max_mad": _of_extreme(profile.mad, counts, largest=True),
-        "mean_mad": _of_mean(profile.mad),
-        "min_entropy": _of_extreme(profile.entropy, counts, largest=False),
-        "max_entropy": _of_extreme(profile.entropy, counts, largest=True),
-        "mean_entropy": _of_mean(profile.entropy),
-        "mean_self_mass": _of_mean(profile.self_mass),
-        "heads_below_box": int((means < nulls["box_mad"]).sum()),
-        "layer_mean_mad": [_of_mean((layer,)) for layer in profile.mad],
-        "layer_mean_entropy": [_of_mean((layer,)) for layer in profile.entropy],
-        "layer_mean_self_mass": [_of_mean((layer,)) for layer in profile.self_mass],
-    }
+    found: dict[str, Any] = {}
+    for name in AVERAGED:
+        if name not in profile.metrics:
+            continue
+        layers = _tensors(profile.metrics[name])
+        if name != "self_mass":
+            found[f"min_{name}"] = _of_extreme(layers, counts, largest=False)
+            found[f"max_{name}"] = _of_extreme(layers, counts, largest=True)
+        found[f"mean_{name}"] = _of_mean(layers)
+        found[f"layer_mean_{name}"] = [_of_mean([layer]) for layer in layers]
+    if "mad" in profile.metrics:
+        found |= _against_lines(profile)
+    return found
+
+
+def _against_lines(profile: Profile) -> dict[str, Any]:
+    """MAD against the lines of each layer's own grid: heads below the box, and the score."""
+    lines = [_in_unit(null_lines(x.grid), profile, x) for x in profile.layers]
+    layers = _tensors(profile.mad)
+    below = [(x.mean(0) < line["box_mad"]).sum().item() for x, line in zip(layers, lines)]
+    scores = [1 - x / line["uniform_mad"] for x, line in zip(layers, lines)]
     return {
-        "schema_version": SCHEMA_VERSION,
-        "nearsight": nearsight.__version__,
-        "convention": CONVENTION,
-        "num_images": profile.num_images,
-        "grid": [profile.grid.rows, profile.grid.cols],
-        "num_prefix": profile.num_prefix,
-        "num_layers": len(profile.mad),
-        "num_heads": [layer.shape[1] for layer in profile.mad],
-        "null": nulls,
-        "layers": layers,
-        "summary": summary,
+        "heads_below_box": int(sum(below)),
+        "mean_score": _of_mean(scores),
+        "layer_mean_score": [_of_mean([layer]) for layer in scores],
     }

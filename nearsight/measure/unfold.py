@@ -52,8 +52,9 @@ class Unfolded:
         self.num_windows = len(layout.queries)
         self._inner = layout.windows == "inner"
         self.scale = call.scale
-        self.queries, self.keys = self.unfolded(call.queries), self.unfolded(call.keys)
-        self.made = self.unfolded(call.weights_made)
+        self.queries = None if call.queries is None else self.unfolded(call.queries)
+        self.keys = None if call.keys is None else self.unfolded(call.keys)
+        self.made = None if call.weights_made is None else self.unfolded(call.weights_made)
         self.mask = None if call.mask is None else self.unfolded(call.mask.expand(call.sizes))
         self.values, self.output = self.unfolded(call.values), self.unfolded(call.output)
         shown = self.queries if self.made is None else self.made
@@ -64,15 +65,14 @@ class Unfolded:
         self.dtype = torch.promote_types(shown.dtype, torch.float32)
         self.buffers = buffers
 
-    def unfolded(self, x: Tensor | None) -> Tensor | None:
+    def unfolded(self, x: Tensor) -> Tensor:
         """[image, window, head, token, ...] of a tensor as the call had it."""
-        if x is None:
-            return None
         return x.transpose(1, 2) if self._inner else x.unflatten(0, (-1, self.num_windows))
 
     def logits(self, block: Block, keys: slice = slice(None)) -> Tensor:
         """scale q k^T + mask [image, window, head, query, key], in memory that is used again."""
-        assert self.queries is not None and self.keys is not None
+        assert self.queries is not None
+        assert self.keys is not None
         q = self.queries[block.images, :, block.heads, block.queries].to(self.dtype) * self.scale
         k = self.keys[block.images, :, block.heads, keys].to(self.dtype)
         logits = self.buffers.take("logits", (*q.shape[:-1], k.shape[-2]), like=q)

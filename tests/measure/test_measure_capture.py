@@ -5,10 +5,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from nearsight.measure.capture import AttentionCapture, patch_geometry
-from nearsight.measure.profile import attention_profile
+import nearsight as ns
+from nearsight.measure.capture import AttentionCapture
+from nearsight.measure.tokens import Layout
+from nearsight.measure.unfold import Block, Buffers, Unfolded
 from nearsight.models.grid import Grid
 from nearsight.models.registry import create_model
+
+EVERYTHING = Block(slice(None), slice(None), slice(None))
 
 
 def sharpened(model):
@@ -37,55 +41,92 @@ def images_for(model, batch=5):
     return torch.randn(batch, 3, *size, generator=torch.Generator().manual_seed(2))
 
 
+class Attending(nn.Module):
+    """One call of attention of any form, so that capture has a module to watch."""
+
+    def __init__(self, attend):
+        super().__init__()
+        self.attend = attend
+
+    def forward(self, *tensors):
+        return self.attend(*tensors)
+
+
+def captured_weights(attend, *tensors):
+    """The weights that capture sees in a call, [batch, head, query, key]."""
+    calls, model = [], Attending(attend)
+    with AttentionCapture(model, calls.append):
+        output = model(*tensors)
+    (call,) = calls
+    tokens = [torch.arange(size)[None] for size in call.sizes[-2:]]
+    grid = Grid(1, call.sizes[-2])
+    layout = Layout(grid, *tokens, torch.zeros(call.sizes[-1], 2), "batch")
+    return Unfolded(call, layout, Buffers()).weights(EVERYTHING)[:, 0], output
+
+
 @pytest.mark.parametrize("build", [our_model, timm_model])
 def test_captured_weights_times_values_are_the_layers_output(build):
     model = build()
-    captured, outputs = [], []
+    values, outputs = [], []
     for block in model.blocks:
         block.attn.proj.register_forward_pre_hook(lambda _, given: outputs.append(given[0]))
-    with torch.no_grad(), AttentionCapture(captured.append):
+    with torch.no_grad(), AttentionCapture(model, lambda call: values.append(call.values)):
         model(images_for(model))
-    assert [call.layer for call in captured] == list(range(1, len(model.blocks) + 1))
-    for call, output in zip(captured, outputs, strict=True):
-        weighted = call.weights() @ call.values
-        assert call.weights().amax() > 0.5
-        assert torch.allclose(weighted.transpose(1, 2).flatten(2), output, atol=1e-5)
+    with ns.capture_attention(model) as maps:
+        model(images_for(model))
+    for attention, value, output in zip(maps, values, outputs[: len(maps)], strict=True):
+        assert attention.amax() > 0.5
+        assert torch.allclose((attention @ value).transpose(1, 2).flatten(2), output, atol=1e-4)
 
 
 @pytest.mark.parametrize("build", [our_model, timm_model])
-def test_capture_leaves_the_logits_bit_identical(build):
+def test_capture_leaves_logits_gradients_hooks_and_rng_as_they_were(build):
     model = build()
     images = images_for(model)
-    with torch.no_grad():
-        before = model(images)
-        with AttentionCapture(lambda call: call.weights()):
-            during = model(images)
-    assert torch.equal(before, during)
+
+    def forward():
+        model.zero_grad()
+        logits = model(images)
+        logits.square().sum().backward()
+        return logits, [x.grad.clone() for x in model.parameters()]
+
+    before = forward()
+    state = torch.get_rng_state()
+    with ns.capture_attention(model):
+        during = forward()
+    assert torch.equal(before[0], during[0])
+    assert all(torch.equal(x, y) for x, y in zip(before[1], during[1], strict=True))
+    assert torch.equal(state, torch.get_rng_state())
+    assert not any(x._forward_hooks or x._forward_pre_hooks for x in model.modules())
 
 
-def test_a_fused_vit_of_timm_is_measured_as_its_unfused_softmax():
-    model = timm_model(num_heads=3, reg_tokens=1)
+def test_maps_are_those_of_the_last_forward():
+    model = our_model()
+    first, second = images_for(model).split([2, 3])
+    with ns.capture_attention(model) as maps:
+        model(first)
+        model(second)
+    assert [len(attention) for attention in maps] == [3, 3]
+
+
+def test_a_fused_vit_of_timm_is_captured_as_its_unfused_softmax():
+    model = timm_model(num_heads=3, reg_tokens=1).double()
     assert model.blocks[0].attn.fused_attn
-    images = images_for(model)
-    profile = attention_profile(model, [images])
-    assert (profile.grid, profile.num_prefix) == (Grid(3, 5), 2)
+    images = images_for(model).double()
+    with ns.capture_attention(model) as maps:
+        model(images)
     softmaxes = []
     for block in model.blocks:
         block.attn.fused_attn = False
         block.attn.attn_drop.register_forward_hook(lambda _, given, out: softmaxes.append(out))
     with torch.no_grad():
         model(images)
-    for layer, attention in enumerate(softmaxes):
-        patches = attention[..., 2:, 2:].double()
-        patches = patches / patches.sum(-1, keepdim=True)
-        expected = (patches * Grid(3, 5).distances()).sum(-1).mean(-1)
-        assert torch.allclose(profile.mad[layer], expected, atol=1e-6)
-        own = patches.diagonal(dim1=-2, dim2=-1).mean(-1)
-        assert torch.allclose(profile.self_mass[layer], own, atol=1e-6)
+    for attention, softmax in zip(maps, softmaxes, strict=True):
+        assert torch.allclose(attention, softmax, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["boolean", "additive", "causal", "scale"])
-def test_masks_and_scales_of_fused_attention_are_taken_over(kind):
+@pytest.mark.parametrize("kind", ["boolean", "additive", "causal", "scale", "grouped"])
+def test_masks_scales_and_groups_of_fused_attention_are_taken_over(kind):
     torch.manual_seed(13)
     queries, keys = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7)
     values = torch.randn(2, 3, 11, 13)
@@ -94,44 +135,99 @@ def test_masks_and_scales_of_fused_attention_are_taken_over(kind):
         "additive": {"attn_mask": torch.randn(2, 1, 5, 11)},
         "causal": {"is_causal": True},
         "scale": {"scale": 1.7},
+        "grouped": {"enable_gqa": True},
     }[kind]
-    captured = []
-    with AttentionCapture(captured.append):
-        output = F.scaled_dot_product_attention(queries, keys, values, **options)
-    assert torch.allclose(captured[0].weights() @ values, output, atol=1e-5)
+    if kind == "grouped":
+        keys, values = keys[:, :1], values[:, :1]
+    weights, output = captured_weights(
+        lambda *given: F.scaled_dot_product_attention(*given, **options), queries, keys, values
+    )
+    assert torch.allclose(weights @ values, output, atol=1e-5)
+
+
+EXPLICIT = {
+    "operator": lambda q, k, v: (q @ k.mT * 0.3).softmax(-1) @ v,
+    "functions": lambda q, k, v: torch.matmul(F.softmax(torch.matmul(q, k.mT), dim=-1), v),
+    "dropout and casts": lambda q, k, v: (
+        F.dropout(torch.softmax(q @ k.mT, -1, dtype=torch.float64), 0.0).to(v.dtype) @ v
+    ),
+    "folded heads": lambda q, k, v: torch.einsum(
+        "bhij,bhjd->bhid", torch.softmax(q @ k.mT, dim=3), v
+    ),
+}
+
+
+@pytest.mark.parametrize("form", EXPLICIT)
+def test_explicit_attention_is_seen_whoever_wrote_it(form):
+    torch.manual_seed(17)
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    weights, output = captured_weights(EXPLICIT[form], q, k, v)
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 3, 5))
+    assert torch.allclose(weights @ v, output, atol=1e-6)
+
+
+def test_rows_that_are_mixed_after_the_softmax_are_shown_before_the_mixing():
+    torch.manual_seed(19)
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    mixing = torch.randn(3, 3)
+    expected = (q @ k.mT).softmax(-1)
+
+    def talking_heads(q, k, v):
+        rows = (q @ k.mT).softmax(-1).permute(0, 2, 3, 1)
+        return F.linear(rows, mixing).permute(0, 3, 1, 2) @ v
+
+    weights, _ = captured_weights(talking_heads, q, k, v)
+    assert torch.allclose(weights, expected, atol=1e-6)
+
+
+def test_gated_rows_that_still_sum_to_one_are_shown_after_the_gate():
+    torch.manual_seed(23)
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    positions = torch.randn(5, 11).softmax(-1)
+
+    def gated(q, k, v):
+        return (0.25 * (q @ k.mT).softmax(-1) + 0.75 * positions) @ v
+
+    weights, _ = captured_weights(gated, q, k, v)
+    assert torch.allclose(weights, 0.25 * (q @ k.mT).softmax(-1) + 0.75 * positions, atol=1e-6)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_torchs_multi_head_attention_is_seen_past_its_fast_path(need_weights):
+    torch.manual_seed(29)
+    layer = nn.MultiheadAttention(12, 3, batch_first=True).eval()
+    tokens, calls = torch.randn(2, 7, 12), []
+    with torch.no_grad():
+        expected = layer(tokens, tokens, tokens, average_attn_weights=False)[1]
+        with AttentionCapture(layer, calls.append):
+            layer(tokens, tokens, tokens, need_weights=need_weights)
+    (call,) = calls
+    assert call.sizes == (2, 3, 7, 7)
+    grid = Grid(1, 7)
+    layout = Layout(grid, torch.arange(7)[None], torch.arange(7)[None], grid.coordinates())
+    weights = Unfolded(call, layout, Buffers()).weights(EVERYTHING)[:, 0]
+    assert torch.allclose(weights, expected, atol=1e-6)
+
+
+def test_a_softmax_that_meets_no_values_is_no_attention():
+    model = Attending(lambda x: x.softmax(-1).sum() + (x @ x.mT).sum())
+    calls = []
+    with AttentionCapture(model, calls.append):
+        model(torch.randn(2, 3, 5, 5))
+    assert calls == []
 
 
 def test_half_precision_attention_is_recomputed_in_float32():
-    captured = []
     tokens = torch.randn(2, 3, 5, 7, dtype=torch.bfloat16)
-    with AttentionCapture(captured.append):
-        F.scaled_dot_product_attention(tokens, tokens, tokens)
-    assert captured[0].weights().dtype == torch.float32
+    weights, _ = captured_weights(F.scaled_dot_product_attention, tokens, tokens, tokens)
+    wide = tokens.float()
+    expected = (wide @ wide.mT * 7**-0.5).softmax(-1)
+    assert torch.allclose(weights, expected, atol=1e-6)
 
 
-def test_grouped_queries_are_refused():
-    queries, keys = torch.randn(1, 4, 5, 7), torch.randn(1, 2, 5, 7)
-    with pytest.raises(ValueError, match="grouped-query"), AttentionCapture(print):
-        F.scaled_dot_product_attention(queries, keys, keys, enable_gqa=True)
-
-
-def test_a_model_without_attention_is_refused():
-    with pytest.raises(ValueError, match="no such call was seen"):
-        attention_profile(nn.Flatten().eval(), [torch.zeros(2, 3)], Grid(3, 5), 1)
-
-
-def test_a_model_whose_tokens_are_not_prefix_plus_grid_is_refused():
-    model = our_model()
-    with pytest.raises(ValueError, match=r"16 tokens of 1 prefix .* got 18 queries"):
-        attention_profile(model, [images_for(model)], Grid(3, 5), 1)
-
-
-def test_a_model_that_does_not_tell_its_grid_is_refused():
-    with pytest.raises(ValueError, match="tells its grid"):
-        patch_geometry(nn.Linear(2, 3))
-
-
-def test_a_model_in_training_mode_is_refused():
-    model = our_model().train()
-    with pytest.raises(ValueError, match="evaluation mode"):
-        attention_profile(model, [images_for(model)])
+def test_a_block_without_a_forward_is_refused():
+    with (
+        pytest.raises(ValueError, match="attention between patches inside the block"),
+        ns.capture_attention(our_model()),
+    ):
+        pass

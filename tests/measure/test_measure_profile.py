@@ -1,21 +1,20 @@
-"""The profile of a model and the measure.json of a run."""
+"""The profile of a model, streamed, and what measure.json says of it."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from measure import reference_attention as slow
-from safetensors.torch import save_file
 
-from nearsight.data.dataset import Dataset, ImageSet
-from nearsight.measure.capture import AttentionCapture
-from nearsight.measure.profile import attention_profile, chosen_images, measure_run
-from nearsight.measure.summary import measurement, null_lines
+import nearsight as ns
+from nearsight.measure.estimates import Estimates
+from nearsight.measure.nulls import null_lines
+from nearsight.measure.profile import measure_model
+from nearsight.measure.summary import measurement
+from nearsight.measure.unfold import BLOCK_SIZES
 from nearsight.models.grid import Grid
 from nearsight.models.registry import create_model
-from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 
 GRID, NUM_IMAGES = Grid(3, 5), 23
 
@@ -33,15 +32,14 @@ def images(count=NUM_IMAGES):
 
 
 def test_a_profile_equals_plain_loops_over_captured_attention():
-    model, profile = sharp_model(), attention_profile(sharp_model(), images().split(7))
-    captured = []
-    with torch.no_grad(), AttentionCapture(lambda call: captured.append(call.weights())):
+    model, profile = sharp_model(), measure_model(sharp_model(), images().split(7))
+    with ns.capture_attention(model) as captured:
         model(images())
     for layer, attention in enumerate(captured):
         for image in (0, 11, 22):
             for head in range(2):
                 rows = slow.patch_rows(attention[image, head].tolist(), 2)
-                found = [x[layer][image, head].item() for x in (profile.mad, profile.entropy)]
+                found = [x.values[layer][image, head] for x in (profile.mad, profile.entropy)]
                 wanted = [slow.distance(rows, 3, 5), slow.entropy(rows)]
                 assert found == pytest.approx(wanted, abs=1e-5)
 
@@ -49,16 +47,17 @@ def test_a_profile_equals_plain_loops_over_captured_attention():
 @pytest.mark.parametrize("batch_size", [1, 5, 23])
 def test_the_batch_size_changes_nothing(batch_size):
     model = sharp_model()
-    one, other = (attention_profile(model, images().split(size)) for size in (7, batch_size))
+    one, other = (measure_model(model, images().split(size)) for size in (7, batch_size))
     for metric in ("mad", "entropy", "self_mass"):
-        for mine, yours in zip(getattr(one, metric), getattr(other, metric), strict=True):
-            assert torch.allclose(mine, yours, atol=1e-6)
+        both = (getattr(x, metric).values for x in (one, other))
+        for mine, yours in zip(*both, strict=True):
+            assert mine == pytest.approx(yours, abs=1e-6)
 
 
 def test_the_order_of_the_images_changes_no_mean():
     model = sharp_model()
-    forward = measurement(attention_profile(model, images().split(5)))
-    backward = measurement(attention_profile(model, images().flip(0).split(5)))
+    forward = measurement(measure_model(model, images().split(5)))
+    backward = measurement(measure_model(model, images().flip(0).split(5)))
     for one, other in zip(forward["layers"], backward["layers"], strict=True):
         for metric in ("mad", "entropy", "self_mass"):
             for part in ("mean", "low", "high", "sd"):
@@ -66,9 +65,9 @@ def test_the_order_of_the_images_changes_no_mean():
 
 
 def test_the_summary_is_made_of_the_profile():
-    profile = attention_profile(sharp_model(), images().split(5))
+    profile = measure_model(sharp_model(), images().split(5))
     found = measurement(profile)
-    heads = torch.cat([layer.mean(0) for layer in profile.mad]).tolist()
+    heads = np.concatenate(profile.mad.mean).tolist()
     smallest = found["summary"]["min_mad"]
     assert smallest["value"] == pytest.approx(min(heads), abs=1e-15)
     assert 2 * (smallest["layer"] - 1) + smallest["head"] - 1 == heads.index(min(heads))
@@ -82,8 +81,9 @@ def test_the_summary_is_made_of_the_profile():
 
 
 def test_a_head_that_looks_at_itself_counts_as_below_the_box():
-    profile = attention_profile(sharp_model(), [images()])
-    closer = replace(profile, mad=(profile.mad[0] * torch.tensor([0.01, 1.0]), profile.mad[1]))
+    profile = measure_model(sharp_model(), [images()])
+    nearer = Estimates([profile.mad.values[0] * [0.01, 1.0], profile.mad.values[1]])
+    closer = replace(profile, metrics=profile.metrics | {"mad": nearer})
     before, after = (measurement(x)["summary"]["heads_below_box"] for x in (profile, closer))
     assert after == before + 1
 
@@ -100,78 +100,77 @@ def test_null_lines_are_those_of_the_grid():
     assert null_lines(GRID)["box_entropy"] == pytest.approx(entropies, abs=1e-10)
 
 
-def test_images_are_chosen_by_their_number_alone():
-    few, many = chosen_images(10000), chosen_images(10000, 7000)
-    assert len(few) == 5000
-    assert set(few) <= set(many)
-    assert (np.diff(few) > 0).all()
-    assert len(chosen_images(31)) == 31
+def test_images_may_come_as_a_tensor_as_batches_or_as_a_loader_of_pairs():
+    model = sharp_model()
+    pairs = torch.utils.data.TensorDataset(images(), torch.zeros(NUM_IMAGES))
+    loader = torch.utils.data.DataLoader(pairs, batch_size=7)
+    ways = [images(), images().split(7), loader, [{"pixel_values": images()}]]
+    found = [measure_model(model, way).mad.values[1] for way in ways]
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], abs=1e-6)
 
 
-@pytest.mark.parametrize("number", [-1, 0, 1, 32])
-def test_a_number_of_images_that_is_not_there_is_refused(number):
-    with pytest.raises(ValueError, match="between 2 and 31 images"):
-        chosen_images(31, number)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_in_the_mode_it_was_in(training):
+    model = sharp_model().train(training)
+    model.blocks[0].eval()
+    measure_model(model, images())
+    assert model.training == training
+    assert not model.blocks[0].training
 
 
-def dataset(name="shapes", seed=0):
-    pixels = np.random.default_rng(seed).integers(0, 256, (NUM_IMAGES, 3, 12, 20), dtype=np.uint8)
-    split = ImageSet(pixels, np.zeros(NUM_IMAGES, np.int64), None)
-    return Dataset(
-        name=name, classes=tuple("abcdefg"), train=split, test=split, mean=(0.5, 0.4, 0.3),
-        std=(0.2, 0.3, 0.25), hash=f"{seed:016d}", origin="generated",
-    )  # fmt: skip
+def test_a_block_of_any_size_gives_the_same_numbers(monkeypatch):
+    model, wanted = sharp_model(), measure_model(sharp_model(), images())
+    for size in (15, 47, 301):  # one row, a few rows, a few heads or images at a time
+        monkeypatch.setitem(BLOCK_SIZES, "cpu", size)
+        found = measure_model(model, images())
+        for metric in ("mad", "entropy", "self_mass", "radius_mass"):
+            for mine, yours in zip(found.metrics[metric].values, wanted.metrics[metric].values):
+                assert mine == pytest.approx(yours, abs=1e-6)
 
 
-@pytest.fixture
-def run_folder(tmp_path, monkeypatch):
-    """A finished run of mu on 23 test images of 12x20 pixels."""
-    protocol = Protocol(
-        name="baseline", epochs=2, patience=None, warmup_epochs=0, batch_size=3,
-        data=DataSettings(name="shapes"),
-        model=ModelSettings(name="mu_vit", patch_size=4, num_registers=1),
-    )  # fmt: skip
-    data = {"name": "shapes", "hash": f"{0:016d}", "num_classes": 7, "image_size": [12, 20]}
-    data |= {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}
-    record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 0, "data": data}
-    record["model"] = {"name": "mu_vit", "num_classes": 7}
-    (tmp_path / "run.json").write_text(json.dumps(record | {"status": "finished"}))
-    save_file(sharp_model().state_dict(), tmp_path / "weights.safetensors")
-    monkeypatch.setattr("nearsight.data.catalog.load_dataset", lambda *_: dataset())
-    return tmp_path
+def test_float32_agrees_with_float64_to_a_millionth():
+    model = sharp_model()
+    single = measure_model(model, images())
+    double = measure_model(model.double(), images().double())
+    for metric in ("mad", "entropy", "self_mass", "radius_mass"):
+        for mine, yours in zip(single.metrics[metric].values, double.metrics[metric].values):
+            assert mine == pytest.approx(yours, abs=2e-5)  # of which the model's own: 1e-5
 
 
-def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):
-    told = []
-    path = measure_run(run_folder, batch_size=7, progress=lambda *given: told.append(given))
-    written = json.loads(path.read_text())
-    pixels = torch.from_numpy(dataset().test.images).float() / 255
-    mean, std = (torch.tensor(x).view(3, 1, 1) for x in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.25)))
-    expected = attention_profile(sharp_model(), [(pixels - mean) / std])
-    for layer in range(2):
-        found = written["layers"][layer]["mad"]["mean"]
-        assert found == pytest.approx(expected.mad[layer].mean(0).tolist(), abs=1e-6)
-    assert told == [(7, 23), (14, 23), (21, 23), (23, 23)]
-    assert (written["num_images"], written["num_available"], written["split"]) == (23, 23, "test")
-    assert written["grid"] == [3, 5]
-    assert written["num_prefix"] == 2
-    assert written["data"] == {"name": "shapes", "hash": f"{0:016d}"}
+def test_intervals_are_those_of_the_images():
+    profile = measure_model(sharp_model(), images())
+    values = profile.mad.values[1][:, 0]
+    half = 1.959964 * values.std(ddof=1) / NUM_IMAGES**0.5
+    assert profile.mad.low[1][0] == pytest.approx(values.mean() - half, abs=1e-9)
+    assert profile.mad.high[1][0] == pytest.approx(values.mean() + half, abs=1e-9)
 
 
-def test_more_images_than_the_test_set_has_are_refused(run_folder):
-    with pytest.raises(ValueError, match="between 2 and 23 images"):
-        measure_run(run_folder, num_images=24)
-    assert not (run_folder / "measure.json").exists()
+def test_nan_in_attention_names_the_layer_and_the_image():
+    broken = images()
+    broken[17, 0, 3, 5] = torch.nan
+    with pytest.raises(
+        ValueError, match=r"NaN in the attention of layer blocks.0.attn for image 17"
+    ):
+        measure_model(sharp_model(), broken.split(7))
 
 
-def test_other_data_than_the_runs_are_refused(run_folder, monkeypatch):
-    monkeypatch.setattr("nearsight.data.catalog.load_dataset", lambda *_: dataset(seed=1))
-    with pytest.raises(ValueError, match="expected the data this run was trained on"):
-        measure_run(run_folder)
+@pytest.mark.parametrize(
+    "given", [torch.zeros(3, 12, 20), torch.zeros(2, 3, 12, 20, dtype=torch.uint8)]
+)
+def test_what_is_no_batch_of_normalised_images_is_refused(given):
+    with pytest.raises(ValueError, match="normalised images"):
+        measure_model(sharp_model(), [given])
 
 
-def test_a_run_that_has_not_finished_is_refused(run_folder):
-    record = json.loads((run_folder / "run.json").read_text())
-    (run_folder / "run.json").write_text(json.dumps(record | {"status": "running"}))
-    with pytest.raises(ValueError, match="has not finished"):
-        measure_run(run_folder)
+def test_no_batches_are_refused():
+    with pytest.raises(ValueError, match="at least one batch"):
+        measure_model(sharp_model(), [])
+
+
+def test_unknown_metrics_and_those_not_measured_are_named():
+    with pytest.raises(ValueError, match="'reach'"):
+        measure_model(sharp_model(), images(), metrics=("mad", "reach"))
+    profile = measure_model(sharp_model(), images(), metrics=("mad",))
+    with pytest.raises(AttributeError, match="entropy was not measured"):
+        _ = profile.entropy
