@@ -145,3 +145,5 @@ class Protocol:
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     ema_decay: Fraction | None = None
     precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
+    measure_every: PositiveInt | None = None  # epochs between looks at the attention
+    measure_images: Annotated[int, Field(ge=2)] = 64  # validation images of each look

@@ -21,6 +21,7 @@ from nearsight.train.batches import Batch, epoch_batches, num_steps
 from nearsight.train.distributed import Parallel, World, copy_into, joined
 from nearsight.train.interruption import Interrupted, StopRequest, stop_signals
 from nearsight.train.journal import Journal
+from nearsight.train.locality import attention_seen
 from nearsight.train.loss import soft_cross_entropy
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared, prepare
@@ -182,11 +183,7 @@ class Training:
             losses = soft_cross_entropy(logits, batch.targets)
         correct = 0.0 if batch.mixed else float((logits.argmax(-1) == batch.labels).sum())
         loss_sum, correct = self.world.total([float(losses.detach().double().sum()), correct])
-        if not math.isfinite(loss_sum):
-            raise ValueError(
-                f"the loss became {loss_sum} in epoch {self.at.epoch} at learning rate {rate:.3g}; "
-                f"{self.journal.out} keeps the last good state"
-            )
+        self.check_finite("loss", loss_sum)
         # DDP and FSDP average over processes: undo that, then divide by the global batch
         self.update(losses.sum() * (self.world.size / batch.global_size))
         self.at.loss_sum += loss_sum
@@ -197,6 +194,13 @@ class Training:
         self.at.images_seen += batch.global_size
         self.reporter.step(self.at.epoch, loss_sum / batch.global_size, batch.global_size)
 
+    def check_finite(self, name: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise ValueError(
+                f"the {name} became {value} in epoch {self.at.epoch} at learning rate "
+                f"{self.rate():.3g}; {self.journal.out} keeps the last good state"
+            )
+
     def rate(self) -> float:
         """The learning rate of the next step."""
         warmup = round(self.protocol.warmup_epochs * self.steps_per_epoch)
@@ -204,9 +208,8 @@ class Training:
         return learning_rate(self.at.total_steps, self.num_steps, warmup, peak)
 
     def casting(self) -> AbstractContextManager[Any]:
-        if self.autocast is None:
-            return nullcontext()
-        return torch.autocast(self.world.device.type, self.autocast)
+        enabled = self.autocast is not None
+        return torch.autocast(self.world.device.type, self.autocast, enabled=enabled)
 
     def update(self, loss: torch.Tensor) -> None:
         """One step of the optimizer down the gradient of ``loss``."""
@@ -229,15 +232,12 @@ class Training:
                 self.parts.called, train.images, train.labels, self.parts.validation,
                 self.parts.transform, self.world, self.autocast,
             )  # fmt: skip
-            if not math.isfinite(loss):
-                raise ValueError(
-                    f"the validation loss became {loss} in epoch {at.epoch} at learning rate "
-                    f"{self.rate():.3g}; {self.journal.out} keeps the last good state"
-                )
+            self.check_finite("validation loss", loss)
             best = accuracy > at.best_accuracy
             if best:
                 at.best_epoch, at.best_accuracy = at.epoch, accuracy
                 self.state.keep_as_best()
+            seen = attention_seen(self.protocol, at.epoch, self.parts, self.autocast)
         return {
             "schema_version": SCHEMA_VERSION,
             "epoch": at.epoch,
@@ -248,6 +248,7 @@ class Training:
             "validation_loss": loss,
             "validation_accuracy": accuracy,
             "best": best,
+            **seen,
         }
 
     def averaged(self) -> AbstractContextManager[Any]:

@@ -1,0 +1,63 @@
+"""Attention is looked at while a run trains, on validation images, and nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from recording import Recorder
+
+import nearsight as ns
+from nearsight.data import draws
+from nearsight.data.catalog import load_dataset
+from nearsight.data.split import stratified_split
+from nearsight.protocol.schema import Protocol
+from nearsight.run import LOG, WEIGHTS, load_run, read_lines
+from nearsight.train.loop import train_run
+
+
+def _train(protocol: Protocol, out: Path) -> list[dict]:
+    train_run(protocol, out, device="cpu", data_root=out.parent, reporter=Recorder())
+    return read_lines(out / LOG)
+
+
+def test_every_second_epoch_tells_its_attention_and_the_run_is_the_same(
+    small: Protocol, tmp_path: Path
+):
+    plain = _train(replace(small, epochs=5), tmp_path / "plain")
+    looked = _train(
+        replace(small, epochs=5, measure_every=2, measure_images=7), tmp_path / "looked"
+    )
+    assert ["attention" in line for line in looked] == [False, True, False, True, False]
+    without = [{key: x for key, x in line.items() if key != "attention"} for line in looked]
+    assert without == plain
+    weights = [(tmp_path / name / WEIGHTS).read_bytes() for name in ("plain", "looked")]
+    assert weights[0] == weights[1]
+    assert {line["attention"]["num_images"] for line in looked if "attention" in line} == {7}
+
+
+def test_the_last_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_path: Path):
+    protocol = replace(small, epochs=1, measure_every=1, measure_images=11)
+    (line,) = _train(protocol, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    train = load_dataset(run.protocol.data, tmp_path).train
+    settings = run.protocol.data
+    _, validation = stratified_split(
+        train.labels, settings.validation_fraction, settings.split_seed
+    )
+    order = draws.permutation("measured while training", 0, length=len(validation))
+    chosen = validation[order[:11].sort().values.numpy()]
+    profile = ns.measure_model(run.model, run.transform(torch.from_numpy(train.images[chosen])))
+    for metric in ("mad", "entropy", "self_mass"):
+        for part in ("mean", "low", "high"):
+            expected = [x.tolist() for x in getattr(profile.metrics[metric], part)]
+            for mine, yours in zip(line["attention"][metric][part], expected, strict=True):
+                assert mine == pytest.approx(yours, abs=1e-6)
+
+
+def test_attention_is_looked_at_under_autocast(small: Protocol, tmp_path: Path):
+    protocol = replace(small, epochs=1, measure_every=1, precision="bf16")
+    (line,) = _train(protocol, tmp_path / "run")
+    assert 0 < line["attention"]["mad"]["mean"][0][0] < 1
