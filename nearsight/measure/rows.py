@@ -19,7 +19,8 @@ from torch import Tensor
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.unfold import HIDDEN, Block, Unfolded
 
-PIECE = 4096
+NUM_TRIED = 32
+SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,14 @@ class Rows:
     geometry: Geometry
     block: Block
     span: slice  # of the geometry's queries
+    scratch: Tensor  # memory of the shape of weights, for anything
 
     @cached_property
     def distance_sums(self) -> Float[Tensor, "image head"]:
         """Attended distance in patches, summed over queries."""
-        table = self.geometry.distances[:, self.span]
-        return _weighted(self.weights, table[..., None])[..., 0]
+        table = self.geometry.distances[:, None, self.span].to(self.weights.dtype)
+        attended = torch.mul(self.weights, table, out=self.scratch)
+        return wide(attended.sum(-1).sum((1, 3)))
 
     @cached_property
     def near_sums(self) -> Float[Tensor, "image head 4"]:
@@ -50,30 +53,16 @@ class Rows:
         index, share = (x[:, self.span] for x in self.geometry.near)
         sizes = self.weights.shape[:4]
         near = self.weights.gather(-1, index[:, None].expand(*sizes, index.shape[-1]))
-        return _weighted(near, share)
+        share = share.to(near.dtype)
+        if len(share) > 1:
+            return wide(torch.einsum("iwhqn,wqnr->ihr", near, share))
+        sums = near.flatten(3).flatten(0, 2) @ share.flatten(0, 2)  # [image * window * head, 4]
+        return wide(sums.view(*sizes[:3], -1).sum(1))
 
 
 def wide(x: Tensor) -> Tensor:
     """In float64; on the CPU where the device has none (MPS)."""
     return x.cpu().double() if x.device.type == "mps" else x.double()
-
-
-def _weighted(
-    shares: Float[Tensor, "image window head query key"], table: Float[Tensor, "some query key num"]
-) -> Float[Tensor, "image head num"]:
-    """Sums of shares times table over windows, queries and keys.
-
-    A matrix product where all windows share the table, in pieces: float32 loses 1e-7 in a sum of
-    ``PIECE`` terms, and 1e-6 in one of a hundred times as many.
-    """
-    images, windows, heads = shares.shape[:3]
-    table = table.to(shares.dtype)
-    if len(table) > 1:
-        return wide(torch.einsum("iwhqk,wqkn->ihn", shares, table))
-    rows = shares.reshape(images * windows * heads, -1).split(PIECE, dim=1)
-    pieces = table.flatten(0, 2).split(PIECE)
-    sums = sum((wide(row @ piece) for row, piece in zip(rows, pieces)), start=torch.zeros(()))
-    return sums.view(images, windows, heads, -1).sum(1)
 
 
 def attention_rows(
@@ -94,7 +83,8 @@ def attention_rows(
             weights = weights.masked_fill(gone[..., None], 0.0)
             entropies = entropies.masked_fill(gone, 0.0)
             sink = None if sink is None else sink.masked_fill(gone, 0.0)
-        yield Rows(weights, entropies, sink, geometry, block, span)
+        scratch = tensors.buffers.take("logits", tuple(weights.shape), like=weights)
+        yield Rows(weights, entropies, sink, geometry, block, span, scratch)
 
 
 def _recomputed(
@@ -106,12 +96,24 @@ def _recomputed(
         logits.masked_fill_(geometry.key_missing[:, None, None], HIDDEN)
     weights = tensors.buffers.take("weights", logits.shape, like=logits)
     torch.softmax(logits, -1, out=weights)
-    total = logits.amax(-1) - weights.amax(-1).log()  # logsumexp over the patch keys
+    total = _logsumexp(logits, weights)
     entropies = total - logits.mul_(weights).sum(-1)
     if not with_sink:
         return weights, entropies, None
     everything = tensors.logits(block).logsumexp(-1)
     return weights, entropies, -torch.expm1((total - everything).clamp(max=0))
+
+
+def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
+    """logsumexp of the rows of logits, whose softmax is known: logit minus log weight of any key.
+
+    The largest of the first few keys will do unless its weight is too small to have a logarithm.
+    """
+    some = slice(0, NUM_TRIED)
+    peak = weights[..., some].amax(-1)
+    if bool((peak < SMALLEST).any()):
+        some, peak = slice(None), weights.amax(-1)
+    return logits[..., some].amax(-1) - peak.log()
 
 
 def _made(

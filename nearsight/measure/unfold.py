@@ -16,7 +16,7 @@ from torch import Tensor
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.tokens import Layout
 
-BLOCK_SIZES = {"cpu": 2**19}  # weights in a block: 2 MB in float32
+BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
 LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
 HIDDEN = -1e30  # logit of a key that a mask hides: its weight is exactly 0
 

@@ -1,0 +1,166 @@
+"""Measuring every head of ViT-Ti against its plain fused forward; targets: 1.20x at 224 pixels.
+
+    python benchmarks/measure.py [--threads 2] [--sizes 224 384 512] [--memory]
+
+``vit_tiny_patch16_224``, batch 16, float32, CPU, 4 batches, default metrics (MAD, entropy,
+self-mass, radius masses), set-up and proof included. Beside it what others do: forward hooks on
+unfused attention, metrics in float64. All take turns within one run; the best of each counts. The
+worst difference to float64 is printed with the times (random weights, images of noise).
+``--memory`` starts a process for the plain forward and one for the measurement at each size and
+prints how much more memory the second needed at its peak. The ratios need an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from nearsight.measure.distance import mean_attention_distance, patch_attention
+from nearsight.measure.entropy import attention_entropy
+from nearsight.measure.maps import capture_attention
+from nearsight.measure.mass import self_mass
+from nearsight.measure.profile import measure_model
+from nearsight.models.grid import Grid
+from nearsight.models.registry import create_model
+
+NAME, BATCH, NUM_BATCHES, PATCH = "vit_tiny_patch16_224", 16, 4, 16
+TARGETS = {224: 1.20, 384: 1.25, 512: 1.35, 1024: 1.35}
+TURNS = {224: 9, 384: 5, 512: 3, 1024: 1}
+GIGA = 2**30
+
+
+def model_and_images(size: int, num_batches: int) -> tuple[nn.Module, list[Tensor]]:
+    torch.manual_seed(0)
+    model = create_model(NAME, image_size=size).eval()
+    for block in model.blocks:
+        nn.init.normal_(block.attn.qkv.weight, std=0.1)  # heads far from uniform
+    return model, [torch.randn(BATCH, 3, size, size) for _ in range(num_batches)]
+
+
+def plain(model: nn.Module, batches: list[Tensor]) -> None:
+    with torch.inference_mode():
+        for batch in batches:
+            model(batch)
+
+
+def hooked(model: nn.Module, batches: list[Tensor], grid: Grid) -> None:
+    """Hooks on unfused attention, metrics in float64, one layer at a time."""
+
+    def measure(_: nn.Module, given: tuple, output: Tensor) -> None:
+        attention = patch_attention(output.double(), 1)
+        mean_attention_distance(attention, grid)
+        attention_entropy(attention)
+        self_mass(attention)
+
+    layers = [block.attn for block in model.blocks]
+    handles = [layer.attn_drop.register_forward_hook(measure) for layer in layers]
+    for layer in layers:
+        layer.fused_attn = False
+    plain(model, batches)
+    for layer, handle in zip(layers, handles):
+        layer.fused_attn = True
+        handle.remove()
+
+
+def largest_error(model: nn.Module, images: Tensor, grid: Grid) -> float:
+    """Of the measurement in float32 against float64 metrics of the same queries and keys."""
+    profile = measure_model(model, images)
+    worst = 0.0
+    with torch.no_grad(), capture_attention(model) as maps:
+        model(images)
+    for layer, whole in enumerate(maps):
+        attention = patch_attention(whole.double(), 1)
+        found = {
+            "mad": mean_attention_distance(attention, grid),
+            "entropy": attention_entropy(attention),
+            "self_mass": self_mass(attention),
+        }
+        for name, values in found.items():
+            error = abs(profile.metrics[name].values[layer] - values.numpy()).max()
+            worst = max(worst, float(error))
+    return worst
+
+
+def best_times(timed: dict[str, Callable[[], None]], turns: int) -> dict[str, float]:
+    best = dict.fromkeys(timed, float("inf"))
+    for _ in range(turns):
+        for name, run in timed.items():
+            before = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - before)
+    return best
+
+
+def compare_times(size: int) -> None:
+    grid = Grid(size // PATCH, size // PATCH)
+    model, batches = model_and_images(size, NUM_BATCHES if size < 1024 else 1)
+    timed: dict[str, Callable[[], None]] = {
+        "plain": lambda: plain(model, batches),
+        "measured": lambda: measure_model(model, batches) and None,
+    }
+    if size < 1024:
+        timed["hooks"] = lambda: hooked(model, batches, grid)
+    best = best_times(timed, TURNS.get(size, 3))
+    error = largest_error(model, batches[0][:2], grid) if size < 1024 else float("nan")
+    hooks = f"{best['hooks'] / best['plain']:.2f}x" if "hooks" in best else "-"
+    print(
+        f"{size:5d} pixels {grid.num_patches + 1:5d} tokens  plain {best['plain']:6.2f} s  "
+        f"measured {best['measured'] / best['plain']:.3f}x (target {TARGETS.get(size, 1.35):.2f}x) "
+        f" hooks {hooks}  error {error:.1e}",
+        flush=True,
+    )
+
+
+def compare_memory(size: int) -> None:
+    peaks = {}
+    for way in ("plain", "measured"):
+        command = [sys.executable, __file__, "--sizes", str(size), "--peak", way]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        peaks[way] = int(told.split()[-1])
+    layer = BATCH * 3 * ((size // PATCH) ** 2 + 1) ** 2 * 4
+    extra = peaks["measured"] - peaks["plain"]
+    print(
+        f"{size:5d} pixels  extra peak {extra / GIGA:.3f} GiB, {extra / layer:.2f} of one layer's "
+        f"attention ({layer / GIGA:.2f} GiB)",
+        flush=True,
+    )
+
+
+def print_peak(way: str, size: int) -> None:
+    """Peak resident memory of one batch in this process, in bytes."""
+    model, batches = model_and_images(size, 1)
+    if way == "plain":
+        plain(model, batches)
+    else:
+        measure_model(model, batches)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[224, 384, 512])
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak", choices=("plain", "measured"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    if given.peak:
+        print_peak(given.peak, given.sizes[0])
+        return
+    print(
+        f"{given.threads} threads, load average {os.getloadavg()[0]:.2f}, torch {torch.__version__}"
+    )
+    for size in given.sizes:
+        compare_memory(size) if given.memory else compare_times(size)
+
+
+if __name__ == "__main__":
+    main()
