@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nearsight.cli_data import DataRoot, data_app
 from nearsight.progress import counting
 
 app = typer.Typer(
@@ -24,13 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
-DataRoot = Annotated[
-    Path | None,
-    typer.Option(help="Folder of data sets; else $NEARSIGHT_DATA or ~/.cache/nearsight/data."),
-]
 INTERRUPTED = 130  # exit code after Ctrl-C
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
@@ -127,26 +123,80 @@ def train(
         print(folder)
 
 
-@app.command("measure", epilog="Example: nearsight measure runs/modern-0 --num-images 1000")
+@app.command(
+    "measure",
+    epilog="Example: nearsight measure runs/modern-0    or    "
+    "nearsight measure vit_tiny_patch16_224 --weights vit_tiny.safetensors --images DIR",
+)
 def measure(
-    run: Annotated[Path, typer.Argument(help="A finished run folder.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A finished run folder, or a model: a name of ours or timm, timm/NAME, "
+            "torchvision/NAME, hf/OWNER/NAME, hf/FOLDER."
+        ),
+    ],
+    images: Annotated[Path | None, typer.Option(help="Folder of images, for a model.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="The model's weights.")] = None,
+    pretrained: Annotated[bool, typer.Option("--pretrained", help="Weights of the hub.")] = False,
+    random_init: Annotated[
+        bool, typer.Option("--random-init", help="No weights: before any training.")
+    ] = False,
     num_images: Annotated[
-        int | None, typer.Option(min=2, help="Test images; by default 5,000 or all.")
+        int | None, typer.Option(min=2, help="By default up to 1,000; of a run's test set 5,000.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write for a model; else runs/NAME.")
+    ] = None,
+    no_resize: Annotated[
+        bool, typer.Option("--no-resize", help="Take prepared images as they are.")
+    ] = False,
+    image_size: Annotated[
+        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
+    ] = None,
+    convention: Annotated[
+        str, typer.Option(help="paper, convit, pixels, keras or cl-vs-mim.")
+    ] = "paper",
+    metrics: Annotated[
+        str, typer.Option(help="default, all, or names with commas between them.")
+    ] = "default",
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
 ) -> None:
-    """MAD, entropy and self-mass of every attention head, into measure.json."""
-    from nearsight.measure.profile import measure_run
+    """How local every attention head is, into measure.json."""
+    from nearsight.measure.target import measure_target
     from nearsight.report.terminal import print_measurements
-    from nearsight.train.distributed import find_device
+    from nearsight.train.distributed import joined
 
-    with counting(f"measuring {run}") as count:
-        path = measure_run(
-            run, num_images, device=str(find_device(device)), data_root=data_root, progress=count
-        )
-    print_measurements([run])
-    print(path)
+    with joined(device) as world, counting(f"measuring {target}") as count:
+        path = measure_target(
+            target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
+            num_images=num_images, resize=not no_resize, image_size=image_size,
+            convention=convention, metrics=metrics, batch_size=batch_size,
+            device=str(world.device), data_root=data_root, progress=count,
+        )  # fmt: skip
+    if world.rank == 0:
+        print_measurements([path.parent])
+        print(path)
+
+
+@app.command("diff", epilog="Example: nearsight diff runs/vit-ti runs/deit-ti --out diff.json")
+def diff(
+    a: Annotated[Path, typer.Argument(help="A measured folder.")],
+    b: Annotated[Path, typer.Argument(help="Another, measured on the same images.")],
+    out: Annotated[Path | None, typer.Option(help="Write every head to this JSON file.")] = None,
+) -> None:
+    """How b differs from a, head by head, with paired 95 % intervals over the images."""
+    from nearsight.measure.comparison import folder_difference
+    from nearsight.report.changes import print_difference
+    from nearsight.run import write_json
+
+    contents = folder_difference(a, b)
+    print_difference(contents)
+    if out is not None:
+        write_json(out, contents)
+        print(out)
 
 
 @app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")
@@ -165,56 +215,6 @@ def report(
     path = write_report(runs, out, tuple(format_ or ()))
     print_measurements(runs)
     print(path)
-
-
-@data_app.command("list", epilog="Example: nearsight data list")
-def list_data(data_root: DataRoot = None) -> None:
-    """The data sets nearsight knows, and which of them are here."""
-    from nearsight.data.catalog import list_datasets
-
-    for row in list_datasets(data_root):
-        print(f"{row.name:15}{row.state:10}{row.place}")
-
-
-@data_app.command("fetch", epilog="Example: nearsight data fetch cifar100")
-def fetch_data(
-    name: Annotated[str, typer.Argument(help="cifar10, cifar100 or tiny-imagenet.")],
-    data_root: DataRoot = None,
-) -> None:
-    """Download, check and unpack a data set; started again, the download continues."""
-    from nearsight.data.archive import fetch_dataset
-
-    with counting(f"fetching {name}", megabytes=True) as count:
-        folder = fetch_dataset(name, data_root, progress=count)
-    print(folder)
-
-
-@data_app.command("check", epilog="Example: nearsight data check cifar100")
-def check_data(
-    name: Annotated[str, typer.Argument(help="A data set, or the path of an image folder.")],
-    data_root: DataRoot = None,
-) -> None:
-    """Read a data set whole and say whether it is the official one."""
-    from nearsight.data.catalog import check_dataset, dataset_name
-
-    found = check_dataset(dataset_name(name), data_root)
-    print(
-        f"{found.name}: {found.verdict}, {found.num_train} training and {found.num_test} test "
-        f"images of {found.num_classes} classes, hash {found.hash}"
-    )
-    for note in found.notes:
-        print(note)
-
-
-@data_app.command("import", epilog="Example: nearsight data import ~/cifar-100-binary.tar.gz")
-def import_data(
-    given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],
-    data_root: DataRoot = None,
-) -> None:
-    """Copy a data set you already have to where nearsight looks for it."""
-    from nearsight.data.archive import import_folder
-
-    print(import_folder(given, data_root))
 
 
 def main() -> None:
@@ -243,7 +243,7 @@ def _exit_code(error: Exception) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}; what was written before is kept", 1)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
-        return _say("not enough memory; a smaller --set batch_size=N may fit", 1)
+        return _say("not enough memory; a smaller batch may fit (train: --set batch_size=N)", 1)
     if isinstance(error, ValueError):
         return _say(str(error), 1)
     raise error

@@ -76,6 +76,14 @@ def read_record(folder: Path) -> dict[str, Any]:
     return read_json(path)
 
 
+def run_name(record: dict[str, Any]) -> str:
+    """A run by its protocol and seed, a model by its name and whether it was trained at all."""
+    if "protocol" in record:
+        return f"{record['protocol']['name']}, seed {record['seed']}"
+    untrained = record["weights"]["from"] == "random initialisation"
+    return record["model"]["name"] + ", random initialisation" * untrained
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a .jsonl file; a half-written last line is left out."""
     if not path.is_file():

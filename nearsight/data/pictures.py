@@ -137,10 +137,11 @@ class PictureBatches:
         self.digests[name] = hashlib.sha256(content).hexdigest()
         return pixels
 
-    def hash(self) -> str:
-        """First 16 digits of the sha256 over names and contents, once all have been read."""
-        lines = [f"{name} {self.digests[name]}\n" for name in self.names]
-        return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]
+
+def pictures_hash(names: Sequence[str], digests: dict[str, str]) -> str:
+    """First 16 digits of the sha256 over names and contents."""
+    lines = "".join(f"{name} {digests[name]}\n" for name in names)
+    return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _unreadable(folder: Path, name: str, problem: Exception) -> ValueError:

@@ -104,6 +104,7 @@ class Preprocessing:
             "interpolation": self.interpolation if self.resize else None,
             "mean": list(self.mean),
             "std": list(self.std),
+            "text": self.text(),
         }
 
     def text(self) -> str:

@@ -10,7 +10,7 @@ import nearsight
 from nearsight.measure.difference import ProfileDifference, profile_difference
 from nearsight.measure.profile import Profile
 from nearsight.measure.values import VALUES, read_values
-from nearsight.run import SCHEMA_VERSION, read_measure, read_record
+from nearsight.run import SCHEMA_VERSION, read_measure, read_record, run_name
 
 METHOD = (
     "mean of per-image differences +- 1.96 sd/sqrt(n); most local: paired bootstrap over images"
@@ -29,7 +29,7 @@ def folder_difference(a: Path, b: Path) -> dict[str, Any]:
         "b": second["facts"],
         "num_images": difference.num_images,
         "data": first["data"],
-        "convention": first["profile"].convention.name,
+        "convention": asdict(first["profile"].convention),
         "interval": METHOD,
         "level": difference.level,
         "distance": difference.distance,
@@ -52,13 +52,6 @@ def _read(folder: Path) -> dict[str, Any]:
         "data": measure["data"],
         "facts": {"folder": str(folder), "name": run_name(record)},
     }
-
-
-def run_name(record: dict[str, Any]) -> str:
-    """A run by its protocol and seed, a model by its name."""
-    if "protocol" in record:
-        return f"{record['protocol']['name']}, seed {record['seed']}"
-    return record["model"]["name"]
 
 
 def _check_images(first: dict[str, Any], second: dict[str, Any]) -> None:

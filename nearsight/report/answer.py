@@ -11,6 +11,11 @@ NO_CLAIM = "one seed: no claim"
 
 def question(families: list[Family]) -> str:
     """What the runs given can speak to."""
+    labels = [condition.label for family in families for condition in family.conditions]
+    if all(family.is_models for family in families):
+        return f"How local is attention in {_listed(labels)}?"
+    if any(family.is_models for family in families):
+        return f"How local is attention in {len(labels)} runs and models?"
     pairs = [cutmix_pair(family) for family in families]
     if all(pairs):
         return "Does CutMix make attention local?"
@@ -21,9 +26,14 @@ def question(families: list[Family]) -> str:
     return f"How local is attention with {' and with '.join(names)}?"
 
 
+def _listed(names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return " and ".join(names) if len(names) <= 2 else f"{len(names)} models"
+
+
 def cutmix_pair(family: Family) -> tuple[Condition, Condition] | None:
     """(with, without) if the family is two conditions that differ by CutMix alone."""
-    if len(family.conditions) != 2:
+    if len(family.conditions) != 2 or family.is_models:
         return None
     settings = [flat_settings(condition.runs[0].protocol) for condition in family.conditions]
     paths = {path for each in settings for path in each}
@@ -39,6 +49,8 @@ def answer(family: Family) -> str:
     """The most local head of each condition, against the null lines; a claim only with seeds."""
     null = family.null
     lines = f"uniform attention is {null['uniform_mad']:.3f}, a 3x3 box {null['box_mad']:.3f}"
+    if family.is_models:
+        return _of_models(family, lines)
     pair = cutmix_pair(family)
     if pair:
         first, second = pair
@@ -65,6 +77,22 @@ def answer(family: Family) -> str:
     return f"{text}; the difference, paired by seed, is {_difference(difference)}; {lines}."
 
 
+def _of_models(family: Family, lines: str) -> str:
+    """The most local head of each model, or of the two ends; ``nearsight diff`` compares them."""
+    ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
+    first, last = ranked[0], ranked[-1]
+    text = f"The most local head of {first.label} ({_place(first)}) has MAD {_number(first)}"
+    if len(ranked) > 1:
+        text += f", that of {last.label} ({_place(last)}) {_number(last)}"
+    ends = f"Of {len(ranked)} models, the two ends: " if len(ranked) > 2 else ""
+    return f"{ends}{text}; {lines}."
+
+
+def _place(condition: Condition) -> str:
+    where = condition.runs[0].measure["summary"]["min_mad"]
+    return f"layer {where['layer']}, head {where['head']}"
+
+
 def _extremes(family: Family, lines: str) -> str:
     """Many conditions: the two ends; no difference, they were picked for being the ends."""
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
@@ -80,7 +108,8 @@ def _extremes(family: Family, lines: str) -> str:
 def _number(condition: Condition) -> str:
     x = condition.estimate("min_mad")
     if x.over == "images":
-        return f"{x.value:.3f} ({interval_text(x)} over {x.n:,} images, 1 seed)"
+        seed = "" if condition.is_model else ", 1 seed"
+        return f"{x.value:.3f} ({interval_text(x)} over {x.n:,} images{seed})"
     return f"{x.value:.3f} ± {x.high - x.value:.3f} (n = {x.n} seeds)"
 
 

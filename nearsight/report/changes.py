@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from nearsight.report.terminal import unit_text
+
 MOST_SHOWN = 12  # heads; all of them are in diff.json
 DISTANCES = {"mad": "MAD", "score": "score"}
 OTHERS = {"entropy": "entropy", "self_mass": "self-mass"}
@@ -94,10 +96,10 @@ def print_difference(contents: dict[str, Any]) -> None:
     console.print(layer_table(contents))
     if contents["level"] == "head":
         console.print(head_table(contents))
-    unit = "1 - MAD / uniform" if contents["distance"] == "score" else contents["convention"]
+    unit = "" if contents["distance"] == "score" else f"MAD in {unit_text(contents)}. "
     console.print(
-        f"Intervals: 95 %, paired over {contents['num_images']:,} images of "
-        f"{contents['data']['name']}, no correction for several comparisons; {unit}.",
+        f"{unit}Intervals: 95 %, paired over {contents['num_images']:,} images of "
+        f"{contents['data']['name']}; no correction for several comparisons.",
         markup=False,
     )
     for note in contents["notes"]:

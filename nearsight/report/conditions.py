@@ -1,7 +1,8 @@
 """Runs grouped into conditions, and what several seeds say together.
 
 A condition is one protocol on one data set with one model; its runs differ by seed. It has one
-colour and one shape wherever it appears: circles with CutMix, triangles without.
+colour and one shape wherever it appears: circles with CutMix, triangles without. A model that was
+measured without being trained here is a condition of its own, drawn with squares.
 """
 
 from __future__ import annotations
@@ -44,16 +45,24 @@ class Condition:
         return self.runs[0].protocol.get("cutmix") is not None
 
     @property
+    def is_model(self) -> bool:
+        return self.runs[0].is_model
+
+    @property
     def marker(self) -> str:
-        return "o" if self.has_cutmix else "^"
+        return "s" if self.is_model else "o" if self.has_cutmix else "^"
 
     @property
     def line(self) -> Literal["solid", "dashed"]:
-        return "solid" if self.has_cutmix else "dashed"
+        return "solid" if self.has_cutmix or self.is_model else "dashed"
 
     @property
     def num_seeds(self) -> int:
         return len(self.runs)
+
+    def has(self, scalar: str) -> bool:
+        """Whether there is such a number; a model that was only measured has no accuracy."""
+        return all(scalar in run.scalars for run in self.runs)
 
     def estimate(self, scalar: str) -> Estimate:
         """Over seeds where there are several, over images otherwise."""
@@ -91,10 +100,20 @@ class Family:
         return self.conditions[0].runs[0]
 
     @property
+    def is_models(self) -> bool:
+        """Models that were only measured; they are no family with runs."""
+        return self.first.is_model
+
+    @property
     def name(self) -> str:
-        rows, cols = self.first.grid
         record = self.first.record
-        return f"{record['model']['name']} on {record['data']['name']}, {rows}x{cols} patches"
+        names = dict.fromkeys(c.runs[0].record["model"]["name"] for c in self.conditions)
+        which = next(iter(names)) if len(names) == 1 else f"{len(names)} models"
+        return f"{which} on {record['data']['name']}, {self.grids_text} patches"
+
+    @property
+    def grids_text(self) -> str:
+        return ", ".join(f"{rows}x{cols}" for rows, cols in dict.fromkeys(self.first.grids))
 
     @property
     def num_layers(self) -> int:
@@ -112,7 +131,13 @@ class Family:
     @property
     def images_text(self) -> str:
         counts = {run.measure["num_images"] for c in self.conditions for run in c.runs}
-        return f"{'–'.join(f'{n:,}' for n in sorted(counts))} test images"
+        kind = "images" if self.is_models else "test images"
+        return f"{'–'.join(f'{n:,}' for n in sorted(counts))} {kind}"
+
+    @property
+    def scope_text(self) -> str:
+        """What a figure's numbers are over."""
+        return self.images_text if self.is_models else f"{self.images_text} · {self.seeds_text}"
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
@@ -133,9 +158,11 @@ def over_seeds(values: Sequence[float]) -> Estimate:
 
 def paired_difference(one: Condition, other: Condition, scalar: str) -> Estimate | None:
     """one - other over the seeds both have; None with fewer than two."""
+    if not (one.has(scalar) and other.has(scalar)):
+        return None
     mine = {run.seed: run.scalars[scalar].value for run in one.runs}
     yours = {run.seed: run.scalars[scalar].value for run in other.runs}
-    shared = sorted(mine.keys() & yours.keys())
+    shared = sorted(seed for seed in mine.keys() & yours.keys() if seed is not None)
     if len(shared) < 2:
         return None
     return over_seeds([mine[seed] - yours[seed] for seed in shared])
@@ -159,12 +186,12 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
     conditions: list[Condition] = []
     others = 0
     for runs in groups:
-        runs = sorted(runs, key=lambda run: run.seed)
+        runs = sorted(runs, key=lambda run: run.seed or 0)
         for first, second in pairwise(runs):
             if first.seed == second.seed:
+                what = "measurement per model" if first.is_model else "run per protocol and seed"
                 raise ValueError(
-                    f"expected one run per protocol and seed, got {first.path} and {second.path}; "
-                    "give one of them"
+                    f"expected one {what}, got {first.path} and {second.path}; give one of them"
                 )
         name = runs[0].protocol["name"]
         colour = COLOURS.get(name.replace("colorjitter", "autoaugment"))
@@ -176,12 +203,14 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
 
 
 def _distinct(conditions: list[Condition]) -> list[Condition]:
-    """Conditions of the same name are told apart by the settings in which they differ."""
+    """Conditions of the same name are told apart by their settings, models by their folders."""
     labels = [condition.label for condition in conditions]
     distinct = []
     for condition in conditions:
         twins = [c for c in conditions if c.label == condition.label]
-        if labels.count(condition.label) > 1:
+        if labels.count(condition.label) > 1 and condition.is_model:
+            condition = replace(condition, label=condition.runs[0].path.resolve().name)
+        elif labels.count(condition.label) > 1:
             settings = [flat_settings(twin.runs[0].protocol) for twin in twins]
             keys = sorted({key for each in settings for key in each})
             mine = flat_settings(condition.runs[0].protocol)

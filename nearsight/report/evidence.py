@@ -1,4 +1,4 @@
-"""What a report knows of a run: its files, checked once, as plain numbers.
+"""What a report knows of a run or a measured model: its files, checked once, as plain numbers.
 
 Only run.json, train.jsonl and measure.json are read. A file that lacks something is named here, so
 that tables and figures can rely on what they get.
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsight.run import LOG, MEASURE, read_json, read_lines, read_record
+from nearsight.run import LOG, MEASURE, read_lines, read_measure, read_record
 
 NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
 PARTS = ("mean", "low", "high")
 METRICS = ("mad", "entropy", "self_mass")
+CONVENTION = "paper"  # the one that figures and their fixed scales are made for
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,40 @@ class Heads:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One measured run."""
+    """One measured run, or one model that was measured without being trained here."""
 
     path: Path
     record: dict[str, Any]
     measure: dict[str, Any]
     log: list[dict[str, Any]]
-    seed: int
-    grid: tuple[int, int]
+    seed: int | None  # None for a model
+    grid: tuple[int, int]  # of the first layer
     family: tuple[Any, ...]  # data, model and geometry: runs that agree in it share figures
-    scalars: dict[str, Estimate]  # accuracy, min_mad, layer1_mad, entropy, self_mass
+    scalars: dict[str, Estimate]  # accuracy (of runs), min_mad, layer1_mad, entropy, self_mass
     heads: dict[str, Heads]  # mad, entropy, self_mass
     layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
 
     @property
+    def is_model(self) -> bool:
+        return "protocol" not in self.record
+
+    @property
     def protocol(self) -> dict[str, Any]:
-        return self.record["protocol"]
+        """What tells conditions apart: a run's protocol, a model's name and weights."""
+        if not self.is_model:
+            return self.record["protocol"]
+        weights = self.record["weights"]
+        origin = f"file {weights['sha256']}" if "sha256" in weights else weights["from"]
+        return {"name": self.record["model"]["name"], "weights": origin}
+
+    @property
+    def grids(self) -> list[tuple[int, int]]:
+        """Of every layer; a hierarchical model has several."""
+        return [tuple(layer.get("grid", self.grid)) for layer in self.measure["layers"]]
+
+    def null(self, layer: int) -> dict[str, float]:
+        """The null lines of a layer's grid (layer counted from 0)."""
+        return self.measure["layers"][layer].get("null") or self.measure["null"]
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
@@ -74,14 +93,13 @@ def read_run(path: Path) -> Evidence:
     """The evidence of a run folder; ValueError says what is missing and what to do."""
     path = Path(path)
     record = read_record(path)
-    if record.get("status") != "finished":
+    if "protocol" in record and record.get("status") != "finished":
         raise ValueError(
             f"expected a finished run, but training in {path} has not finished; "
             "start its train command again, it continues where it stopped"
         )
-    if not (path / MEASURE).is_file():
-        raise ValueError(f"{path} has no {MEASURE}: run nearsight measure {path} first")
-    measure = read_json(path / MEASURE)
+    measure = read_measure(path)
+    _check_measured(path, measure)
     log = read_lines(path / LOG)
     try:
         return _evidence(path, record, measure, log)
@@ -93,24 +111,47 @@ def read_run(path: Path) -> Evidence:
         ) from error
 
 
+def _check_measured(path: Path, measure: dict[str, Any]) -> None:
+    """A report needs three metrics in the convention its scales are made for."""
+    convention, summary = measure.get("convention"), measure.get("summary")
+    if not isinstance(convention, dict) or not isinstance(summary, dict):
+        return  # damaged, which is said below
+    if convention.get("name", CONVENTION) != CONVENTION:
+        raise ValueError(
+            f"expected a measurement in the convention {CONVENTION} for a report, got "
+            f"{convention['name']} in {path}; measure it again with --convention {CONVENTION}"
+        )
+    lacking = [
+        metric
+        for metric in METRICS
+        if f"layer_mean_{metric}" not in summary and f"mean_{metric}" not in summary
+    ]
+    if lacking:
+        raise ValueError(
+            f"expected {', '.join(METRICS)} for a report, but {path} was measured without "
+            f"{', '.join(lacking)}; measure it again with --metrics default"
+        )
+
+
 def _evidence(
     path: Path, record: dict[str, Any], measure: dict[str, Any], log: list[dict[str, Any]]
 ) -> Evidence:
-    n, summary, result = int(measure["num_images"]), measure["summary"], record["result"]
+    n, summary = int(measure["num_images"]), measure["summary"]
 
     def estimate(entry: dict[str, Any]) -> Estimate:
         return Estimate(
             float(entry["value"]), float(entry["low"]), float(entry["high"]), n, "images"
         )
 
-    accuracy, num_test = float(result["test_accuracy"]), int(result["num_test"])
     scalars = {
-        "accuracy": Estimate(accuracy, *wilson_interval(accuracy, num_test), num_test, "images"),
         "min_mad": estimate(summary["min_mad"]),
         "layer1_mad": estimate(summary["layer_mean_mad"][0]),
         "entropy": estimate(summary["mean_entropy"]),
         "self_mass": estimate(summary["mean_self_mass"]),
     }
+    if "protocol" in record:
+        share, total = float(record["result"]["test_accuracy"]), int(record["result"]["num_test"])
+        scalars["accuracy"] = Estimate(share, *wilson_interval(share, total), total, "images")
     heads = {
         metric: Heads(*([layer[metric][part] for layer in measure["layers"]] for part in PARTS))
         for metric in METRICS
@@ -131,10 +172,15 @@ def _evidence(
         raise KeyError(lacking[0])
     rows, cols = (int(size) for size in measure["grid"])
     data = record["data"]["name"], record["data"]["hash"]
-    family = (*data, record["model"]["name"], (rows, cols), tuple(measure["num_heads"]))
+    geometry = [
+        (*layer.get("grid", (rows, cols)), heads)
+        for layer, heads in zip(measure["layers"], measure["num_heads"])
+    ]
+    own = record["model"]["name"] if "protocol" in record else None  # models share figures
+    seed = int(record["seed"]) if "protocol" in record else None
     return Evidence(
-        path=path, record=record, measure=measure, log=log, seed=int(record["seed"]),
-        grid=(rows, cols), family=family, scalars=scalars, heads=heads, layers=layers,
+        path=path, record=record, measure=measure, log=log, seed=seed, grid=(rows, cols),
+        family=(*data, own, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
     )  # fmt: skip
 
 
@@ -144,11 +190,20 @@ def _required(
     """What tables and figures take as given, beside what is read here."""
     nulls = tuple(f"{name}_{metric}" for name in ("uniform", "box") for metric in METRICS)
     line_keys = ("epoch", "train_loss", "validation_loss", "validation_accuracy")
-    return [
+    shared: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         (measure["null"], nulls),
         (measure, ("num_layers", "seconds", "convention")),
-        (record["result"], ("best_epoch", "num_epochs", "images_seen", "seconds")),
-        (record["data"], ("origin", "num_train", "num_validation", "num_test")),
         (record["model"], ("num_parameters",)),
         *((line, line_keys) for line in log),
+    ]
+    if "protocol" not in record:
+        return [
+            *shared,
+            (record, ("weights", "preprocessing")),
+            (record["data"], ("num_images", "num_available")),
+        ]
+    return [
+        *shared,
+        (record["result"], ("best_epoch", "num_epochs", "images_seen", "seconds")),
+        (record["data"], ("origin", "num_train", "num_validation", "num_test")),
     ]

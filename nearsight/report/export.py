@@ -11,7 +11,7 @@ from typing import Any
 
 import nearsight
 from nearsight.report.conditions import Family
-from nearsight.report.tables import COLUMNS, number_text, stands_out
+from nearsight.report.tables import COLUMNS, number_text, shown_columns, stands_out
 
 MEDIA = {
     "csv": "text/csv",
@@ -45,7 +45,11 @@ def json_text(families: list[Family]) -> str:
         {
             "condition": condition.label,
             "family": family.name,
-            "estimates": {c.scalar: vars(condition.estimate(c.scalar)) for c in COLUMNS},
+            "estimates": {
+                c.scalar: vars(condition.estimate(c.scalar))
+                for c in COLUMNS
+                if condition.has(c.scalar)
+            },
             "runs": [{"run": run.record, "measure": run.measure} for run in condition.runs],
         }
         for family in families
@@ -66,7 +70,8 @@ def latex_escaped(text: str) -> str:
 
 def latex_table(families: list[Family]) -> str:
     """The table of conditions for a paper (needs the booktabs package)."""
-    headings = ["condition", "$n$", *(latex_escaped(column.heading) for column in COLUMNS)]
+    columns = shown_columns(families)
+    headings = ["condition", "$n$", *(latex_escaped(column.heading) for column in columns)]
     lines = [
         r"% \usepackage{booktabs}; brackets: 95 % interval over n seeds, or over images for n = 1",
         rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
@@ -80,7 +85,10 @@ def latex_table(families: list[Family]) -> str:
         ]
         for condition in family.conditions:
             cells = [latex_escaped(condition.label), str(condition.num_seeds)]
-            for column in COLUMNS:
+            for column in columns:
+                if not condition.has(column.scalar):
+                    cells.append("--")
+                    continue
                 x = condition.estimate(column.scalar)
                 value = latex_escaped(number_text(x.value, column.percent))
                 if stands_out(family, condition, column):

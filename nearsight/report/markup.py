@@ -11,11 +11,12 @@ from nearsight.report.conditions import Condition, Family
 from nearsight.report.evidence import METRICS, Evidence
 from nearsight.report.provenance import run_entry, settings_table
 from nearsight.report.tables import (
-    COLUMNS,
     METRIC_NAMES,
+    Column,
     interval_text,
     layer_rows,
     number_text,
+    shown_columns,
     stands_out,
 )
 
@@ -28,15 +29,19 @@ NULLS = (
     "{uniform_entropy:.2f} and self-mass {uniform_self_mass:.3f}; an even 3x3 box has MAD "
     "{box_mad:.3f}, entropy {box_entropy:.2f} and self-mass {box_self_mass:.3f}.</li>"
 )
+NULL_OF = {
+    "min_mad": "mad", "layer1_mad": "mad", "entropy": "entropy", "self_mass": "self_mass",
+}  # fmt: skip
 CIRCLE = '<circle cx="15" cy="6" r="4" fill="{ink}"/>'
+SQUARE = '<path d="M11 2H19V10H11Z" fill="{ink}"/>'
 TRIANGLE = '<path d="M15 1.5 19.5 10H10.5Z" fill="{ink}"/>'
 
 
 def swatch(condition: Condition) -> str:
     """Colour, line and shape of a condition, as in the figures."""
     ink = f"var(--ink-{condition.colour[1:]}, {condition.colour})"
-    shape = (CIRCLE if condition.has_cutmix else TRIANGLE).format(ink=ink)
-    dash = "" if condition.has_cutmix else ' stroke-dasharray="6 3"'
+    shape = {"o": CIRCLE, "^": TRIANGLE, "s": SQUARE}[condition.marker].format(ink=ink)
+    dash = "" if condition.line == "solid" else ' stroke-dasharray="6 3"'
     return SWATCH.format(ink=ink, dash=dash, shape=shape)
 
 
@@ -50,24 +55,18 @@ def legend_list(conditions: Sequence[Condition]) -> str:
 
 def summary_table(families: list[Family]) -> str:
     """Conditions with accuracy, MAD, entropy and self-mass; null lines below each family."""
-    head = "".join(f"<th>{column.heading}</th>" for column in COLUMNS)
+    columns = shown_columns(families)
+    head = "".join(f"<th>{column.heading}</th>" for column in columns)
     body = []
     for family in families:
         if len(families) > 1:
             body.append(
-                f'<tr class="family"><th colspan="{len(COLUMNS) + 1}">{escape(family.name)}'
+                f'<tr class="family"><th colspan="{len(columns) + 1}">{escape(family.name)}'
                 "</th></tr>"
             )
-        body += [_condition_row(family, condition) for condition in family.conditions]
+        body += [_condition_row(family, condition, columns) for condition in family.conditions]
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
-            mad, entropy = family.null[f"{key}_mad"], family.null[f"{key}_entropy"]
-            values = ("", mad, mad, entropy, family.null[f"{key}_self_mass"])
-            cells = "".join(
-                f'<td data-label="{column.heading}">{number_text(value)}</td>'
-                if isinstance(value, float)
-                else "<td></td>"
-                for column, value in zip(COLUMNS, values)
-            )
+            cells = "".join(_null_cell(family.null, key, column) for column in columns)
             body.append(f'<tr class="null"><th scope="row">{name}</th>{cells}</tr>')
     return (
         f'<table class="summary"><thead><tr><th>condition</th>{head}</tr></thead>'
@@ -75,9 +74,19 @@ def summary_table(families: list[Family]) -> str:
     )
 
 
-def _condition_row(family: Family, condition: Condition) -> str:
+def _null_cell(null: dict[str, float], key: str, column: Column) -> str:
+    metric = NULL_OF.get(column.scalar)
+    if metric is None:
+        return "<td></td>"
+    return f'<td data-label="{column.heading}">{number_text(null[f"{key}_{metric}"])}</td>'
+
+
+def _condition_row(family: Family, condition: Condition, columns: Sequence[Column]) -> str:
     cells = []
-    for column in COLUMNS:
+    for column in columns:
+        if not condition.has(column.scalar):
+            cells.append(f'<td data-label="{column.heading}">–</td>')
+            continue
         x = condition.estimate(column.scalar)
         text = number_text(x.value, column.percent)
         if stands_out(family, condition, column):
@@ -95,9 +104,14 @@ def _condition_row(family: Family, condition: Condition) -> str:
 
 def interval_note(families: list[Family]) -> str:
     """What the intervals of the table are."""
-    counts = {condition.num_seeds for family in families for condition in family.conditions}
+    conditions = [condition for family in families for condition in family.conditions]
+    counts = {condition.num_seeds for condition in conditions if not condition.is_model}
     text = []
-    if max(counts) > 1:
+    if any(condition.is_model for condition in conditions):
+        text.append(
+            "Models: 95 % interval over images (min MAD: bootstrap with the minimum recomputed)."
+        )
+    if counts and max(counts) > 1:
         text.append("With several seeds: mean and 95 % t-interval over seeds.")
     if 1 in counts:
         text.append(
@@ -113,7 +127,7 @@ def head_details(families: list[Family]) -> str:
     for family in families:
         for condition in family.conditions:
             heads = "".join(
-                f"<details><summary>seed {run.seed}: every head</summary>"
+                f"<details><summary>{_seed_text(run)}every head</summary>"
                 f"{_head_table(run)}</details>"
                 for run in condition.runs
             )
@@ -122,6 +136,10 @@ def head_details(families: list[Family]) -> str:
                 f"{_layer_table(condition)}{heads}</details>"
             )
     return "\n".join(parts)
+
+
+def _seed_text(run: Evidence) -> str:
+    return "" if run.is_model else f"seed {run.seed}: "
 
 
 def _head_table(run: Evidence) -> str:
@@ -181,6 +199,9 @@ def provenance_section(families: list[Family]) -> str:
         title = f"<h3>{escape(family.name)}</h3>" if len(families) > 1 else ""
         runs = "".join(run_entry(c, run) for c in family.conditions for run in c.runs)
         count = sum(condition.num_seeds for condition in family.conditions)
+        if family.is_models:
+            parts.append(f"{title}{runs}")
+            continue
         parts.append(
             f"{title}<p>Settings in which a condition differs from the Baseline preset of this "
             "data set (bold), and values the paper does not give (assumed).</p>"
@@ -193,7 +214,11 @@ def provenance_section(families: list[Family]) -> str:
 
 def reading_section(families: list[Family]) -> str:
     """MAD, entropy and self-mass in words, with the null values of every grid in the report."""
-    grids = {family.first.grid: family.null for family in families}
+    grids = {
+        grid: family.first.null(layer)
+        for family in families
+        for layer, grid in enumerate(family.first.grids)
+    }
     lines = "".join(
         NULLS.format(rows=rows, cols=cols, **null) for (rows, cols), null in grids.items()
     )

@@ -95,7 +95,7 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
     """The figures of a family; their keys are told apart when there are several families."""
     number = "" if len(families) == 1 else f"-{families.index(family) + 1}"
     subtitle = (
-        f"{family.name} · {family.images_text} · {family.seeds_text} · "
+        f"{family.name} · {family.scope_text} · "
         "patches only, rows renormalised, distance in grid diagonals"
     )
     drawings = [
@@ -133,9 +133,11 @@ def report_page(
     inks = sorted({TEXT, MUTED, RULE} | colours | layers)
     dark = "; ".join(f"--ink-{ink[1:]}: {lightened(ink)}" for ink in inks)
     style = Template((folder / "style.css").read_text()).substitute(dark_inks=f"{dark};")
-    seeds = sorted({run.seed for f in families for c in f.conditions for run in c.runs})
-    scope = f"{'; '.join(family.name for family in families)} · "
-    scope += f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    runs = [run for f in families for c in f.conditions for run in c.runs]
+    seeds = sorted({run.seed for run in runs if run.seed is not None})
+    scope = "; ".join(family.name for family in families)
+    if seeds:
+        scope += f" · seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
     links = [
         data_link(text, kind, name).replace("</a>", f" ({name})</a>")
         for (name, kind), text in tables.items()
@@ -159,7 +161,7 @@ def report_page(
         answers="\n".join(answers),
         summary=summary_table(families),
         interval_note=escape(interval_note(families)),
-        bold_note=escape(BOLD_NOTE),
+        bold_note=escape("" if all(family.is_models for family in families) else BOLD_NOTE),
         downloads=" · ".join(links),
         figures="\n".join(sections),
         details=head_details(families),

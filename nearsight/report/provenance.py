@@ -64,29 +64,68 @@ def settings_table(family: Family) -> str:
 
 def run_entry(condition: Condition, run: Evidence) -> str:
     """One run: seed, data, code, hardware, time, and the command that repeats it."""
-    record, result = run.record, run.record["result"]
-    source, data = record.get("provenance", {}), record["data"]
+    source = run.record.get("provenance", {})
     hardware = source.get("hardware", {})
     versions = ", ".join(f"{name} {number}" for name, number in source.get("versions", {}).items())
-    stopped = ", stopped early" if result.get("stopped_early") else ""
     facts = {
-        "epochs": f"{result['num_epochs']}{stopped}; weights of epoch {result['best_epoch']}; "
-        f"{result['images_seen']:,} images seen",
-        "time": f"training {_duration(result['seconds'])}, measuring "
-        f"{_duration(run.measure['seconds'])}; started {source.get('started', 'unknown')}",
-        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {data['num_train']:,} "
-        f"train, {data['num_validation']:,} validation, {data['num_test']:,} test",
-        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+        **(_model_facts(run) if run.is_model else _run_facts(run)),
+        "layers": _layers_text(run),
         "code": f"commit {source.get('commit') or 'unknown'}; {versions}",
         "hardware": ", ".join(f"{name} {value}" for name, value in hardware.items()),
     }
-    items = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items())
+    items = "".join(
+        f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
+    )
     command = escape(source.get("command", "unknown"))
+    seed = "" if run.is_model else f", seed {run.seed}"
     return (
-        f"<h4>{escape(condition.label)}, seed {run.seed} "
-        f"<small>{escape(str(run.path))}</small></h4>"
+        f"<h4>{escape(condition.label)}{seed} <small>{escape(str(run.path))}</small></h4>"
         f"<dl>{items}<dt>again</dt><dd><code>{command}</code></dd></dl>"
     )
+
+
+def _run_facts(run: Evidence) -> dict[str, str]:
+    record, result, data = run.record, run.record["result"], run.record["data"]
+    stopped = ", stopped early" if result.get("stopped_early") else ""
+    started = record.get("provenance", {}).get("started", "unknown")
+    return {
+        "epochs": f"{result['num_epochs']}{stopped}; weights of epoch {result['best_epoch']}; "
+        f"{result['images_seen']:,} images seen",
+        "time": f"training {_duration(result['seconds'])}, measuring "
+        f"{_duration(run.measure['seconds'])}; started {started}",
+        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {data['num_train']:,} "
+        f"train, {data['num_validation']:,} validation, {data['num_test']:,} test",
+        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+    }
+
+
+def _model_facts(run: Evidence) -> dict[str, str]:
+    record, data, weights = run.record, run.record["data"], run.record["weights"]
+    origin = {
+        "file": f"{weights.get('file')}, sha256 {weights.get('sha256')}",
+        "pretrained": f"pretrained, as {record['model']['source']} gives them",
+        "random initialisation": f"random initialisation, seed {weights.get('seed')}",
+    }[weights["from"]]
+    steps = record["preprocessing"]
+    colours = f"mean {_text(steps['mean'])}, deviation {_text(steps['std'])}"
+    return {
+        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+        "weights": " ".join([f"{origin}.", *record.get("notes", [])]),
+        "images": f"{data['num_images']:,} of {data['num_available']:,} in {data['name']}, "
+        f"hash {data['hash']}",
+        "preprocessing": f"{steps['text']}; {colours}",
+        "time": f"measuring {_duration(run.measure['seconds'])}; started "
+        f"{record.get('provenance', {}).get('started', 'unknown')}",
+    }
+
+
+def _layers_text(run: Evidence) -> str:
+    """What has to be said of layers: those without attention between patches, and notes."""
+    layers = run.measure["layers"]
+    notes = dict.fromkeys(layer.get("note") for layer in layers if layer.get("note"))
+    skipped = [f"{x['name']} ({x['reason']})" for x in run.measure.get("skipped", [])]
+    text = [f"not measured: {', '.join(skipped)}."] if skipped else []
+    return " ".join([*text, *notes])
 
 
 def _duration(seconds: float) -> str:

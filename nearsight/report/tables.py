@@ -29,6 +29,14 @@ COLUMNS = (
     Column("entropy", "mean entropy", -1),
     Column("self_mass", "mean self-mass", +1),
 )
+
+
+def shown_columns(families: list[Family]) -> list[Column]:
+    """Those that some condition has a number for."""
+    conditions = [condition for family in families for condition in family.conditions]
+    return [column for column in COLUMNS if any(c.has(column.scalar) for c in conditions)]
+
+
 BOLD_NOTE = (
     "Bold: the highest accuracy and the most local value (lowest MAD and entropy, highest "
     "self-mass), only where the 95 % interval of its difference from every other condition, "
@@ -70,22 +78,26 @@ def interval_text(estimate: Estimate, percent: bool = False) -> str:
 def summary_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
     """The table of conditions for CSV: one row per condition."""
     header = ["condition", "model", "data", "grid", "seeds"]
-    for column in COLUMNS:
+    columns = shown_columns(families)
+    for column in columns:
         header += [f"{column.scalar}{end}" for end in ("", "_low", "_high", "_n", "_over")]
     rows: list[Row] = []
     for family in families:
-        record, (height, width) = family.first.record, family.first.grid
         for condition in family.conditions:
+            record = condition.runs[0].record
             row: list[str | int | float] = [
                 condition.label,
                 record["model"]["name"],
                 record["data"]["name"],
-                f"{height}x{width}",
-                " ".join(str(run.seed) for run in condition.runs),
+                family.grids_text,
+                " ".join(str(run.seed) for run in condition.runs if run.seed is not None),
             ]
-            for column in COLUMNS:
-                x = condition.estimate(column.scalar)
-                row += [x.value, x.low, x.high, x.n, x.over]
+            for column in columns:
+                if condition.has(column.scalar):
+                    x = condition.estimate(column.scalar)
+                    row += [x.value, x.low, x.high, x.n, x.over]
+                else:
+                    row += [""] * 5
             rows.append(tuple(row))
     return tuple(header), rows
 
@@ -127,5 +139,6 @@ def head_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
                                 run.heads[metric].high,
                             )
                         ]
-                        rows.append((*names, run.seed, layer + 1, head + 1, *numbers))
+                        seed = "" if run.seed is None else run.seed
+                        rows.append((*names, seed, layer + 1, head + 1, *numbers))
     return tuple(header), rows

@@ -1,20 +1,23 @@
-"""The table of measured runs for the terminal: at most 80 columns, a tiny bar per layer."""
+"""The table of measured runs and models for the terminal: 80 columns, a tiny bar per layer."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from nearsight.run import MEASURE, read_json, read_record
+from nearsight.run import read_measure, read_record, run_name
 
 BAR_WIDTH = 10
 BAR_MAD = 0.6  # MAD of a full bar, as in the heatmaps
 EIGHTHS = " ▏▎▍▌▋▊▉"
 HEADINGS = ("min MAD", "mean MAD", "entropy", "self-mass")
+METRICS = ("mad", "entropy", "self_mass")
 
 
 def mad_bar(mad: float, ascii_only: bool = False) -> str:
@@ -35,64 +38,128 @@ def terminal_table(
     records: Sequence[dict[str, Any]],
     ascii_only: bool = False,
 ) -> Table:
-    """Accuracy, MAD, entropy and self-mass of every run and layer, with the two null lines.
+    """Accuracy, MAD, entropy and self-mass of every run or model and layer, with two null lines.
 
-    ``measures`` are the contents of measure.json, ``records`` those of run.json.
+    ``measures`` are the contents of measure.json, ``records`` those of run.json. What was not
+    measured has no column or a dash.
     """
+    trained = any("protocol" in record for record in records)
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    table.add_column("", max_width=24)
-    for heading in ("accuracy", *HEADINGS):
+    table.add_column("", max_width=24 if trained else 32)
+    for heading in ("accuracy",) * trained + HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("MAD", no_wrap=True, width=BAR_WIDTH)
+
     for measure, record in zip(measures, records, strict=True):
-        summary = measure["summary"]
+        summary, unit = measure["summary"], diagonal(measure)
         accuracy = (record.get("result") or {}).get("test_accuracy")
-        table.add_row(
-            f"[bold]{record['protocol']['name']}[/], seed {record['seed']}",
-            "–" if accuracy is None else f"{accuracy:.1%}",
-            f"{summary['min_mad']['value']:.3f}",
-            f"{summary['mean_mad']['value']:.3f}",
-            f"{summary['mean_entropy']['value']:.3f}",
-            f"{summary['mean_self_mass']['value']:.3f}",
-            mad_bar(summary["mean_mad"]["value"], ascii_only),
-        )
-        for layer, heads in enumerate(measure["layers"]):
-            mad = summary["layer_mean_mad"][layer]["value"]
-            table.add_row(
-                f"  layer {layer + 1}",
-                "",
-                f"{min(heads['mad']['mean']):.3f}",
-                f"{mad:.3f}",
-                f"{summary['layer_mean_entropy'][layer]['value']:.3f}",
-                f"{summary['layer_mean_self_mass'][layer]['value']:.3f}",
-                mad_bar(mad, ascii_only),
-            )
-    for grid, null in {tuple(m["grid"]): m["null"] for m in measures}.items():
-        of_grid = "" if len({tuple(m["grid"]) for m in measures}) == 1 else f", {grid[0]}x{grid[1]}"
+        rows = [(f"[bold]{escape(run_name(record))}[/]", _of_model(summary))]
+        grids = layer_grids(measure)
+        rows += [
+            (f"  layer {layer + 1}{f', {grid}' * (len(set(grids)) > 1)}", _of_layer(measure, layer))
+            for layer, grid in enumerate(grids)
+        ]
+        for index, (name, numbers) in enumerate(rows):
+            share = "" if index else "–" if accuracy is None else f"{accuracy:.1%}"
+            cells = [share] * trained + [number_or_dash(number) for number in numbers]
+            table.add_row(name, *cells, _bar(numbers[1], unit, ascii_only))
+    nulls = {
+        (grid, diagonal(measure)): layer.get("null") or measure["null"]
+        for measure in measures
+        for grid, layer in zip(layer_grids(measure), measure["layers"])
+    }
+    for (grid, unit), null in nulls.items():
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
-            mad = null[f"{key}_mad"]
-            table.add_row(
-                f"{name}{of_grid}",
-                "",
-                f"{mad:.3f}",
-                f"{mad:.3f}",
-                f"{null[f'{key}_entropy']:.3f}",
-                f"{null[f'{key}_self_mass']:.3f}",
-                mad_bar(mad, ascii_only),
-                style="dim",
-            )
+            of_grid = f", {grid}" if len(nulls) > 1 else ""
+            mad, *others = (null[f"{key}_{metric}"] for metric in METRICS)
+            cells = [""] * trained + [number_or_dash(x) for x in (mad, mad, *others)]
+            table.add_row(f"{name}{of_grid}", *cells, _bar(mad, unit, ascii_only), style="dim")
     return table
 
 
+def layer_grids(measure: dict[str, Any]) -> list[str]:
+    """The grid of every layer: one and the same but in hierarchical models."""
+    grids = (layer.get("grid", measure["grid"]) for layer in measure["layers"])
+    return [f"{rows}x{cols}" for rows, cols in grids]
+
+
+def _of_model(summary: dict[str, Any]) -> list[float | None]:
+    """Smallest MAD, mean MAD, entropy and self-mass; None for what was not measured."""
+    return [_value(summary.get(key)) for key in ("min_mad", *(f"mean_{x}" for x in METRICS))]
+
+
+def _of_layer(measure: dict[str, Any], layer: int) -> list[float | None]:
+    heads, summary = measure["layers"][layer], measure["summary"]
+    means = [summary.get(f"layer_mean_{metric}") for metric in METRICS]
+    least = min(heads["mad"]["mean"]) if "mad" in heads else None
+    return [least, *(_value(x[layer]) if x else None for x in means)]
+
+
+def _value(entry: dict[str, float] | None) -> float | None:
+    return None if entry is None else entry["value"]
+
+
+def _bar(mad: float | None, unit: float, ascii_only: bool) -> str:
+    return "" if mad is None else mad_bar(mad / unit, ascii_only)
+
+
+def number_or_dash(number: float | None) -> str:
+    """Three decimals; fewer for large distances in pixels.
+
+    >>> number_or_dash(0.08125), number_or_dash(113.0417), number_or_dash(None)
+    ('0.081', '113.0', '–')
+    """
+    if number is None:
+        return "–"
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"
+
+
+def diagonal(measure: dict[str, Any]) -> float:
+    """The grid's diagonal in the unit of the measurement: 1 in our convention."""
+    rows, cols = measure["grid"]
+    unit = measure["convention"].get("unit", "grid diagonal")
+    patches = math.hypot(rows - 1, cols - 1) or 1.0
+    if unit == "patches":
+        return patches
+    return (
+        1.0 if unit == "grid diagonal" else patches * measure["layers"][0]["image_size"][0] / rows
+    )
+
+
+def unit_text(measure: dict[str, Any]) -> str:
+    unit = measure["convention"].get("unit", "grid diagonal")
+    return "grid diagonals" if unit == "grid diagonal" else unit
+
+
 def print_measurements(paths: Sequence[Path]) -> None:
-    """Print the table of measured run folders."""
+    """Print the table of measured folders, and below it what the numbers are of."""
     records = [read_record(Path(path)) for path in paths]
-    for path in paths:
-        if not (Path(path) / MEASURE).is_file():
-            raise ValueError(f"{path} has no {MEASURE}: run nearsight measure {path} first")
-    measures = [read_json(Path(path) / MEASURE) for path in paths]
+    measures = [read_measure(Path(path)) for path in paths]
     console = Console(highlight=False)
     console = Console(highlight=False, width=min(console.width, 80))
     console.print(terminal_table(measures, records, console.options.ascii_only))
     images = sorted({measure["num_images"] for measure in measures})
-    print(f"MAD in grid diagonals over {'–'.join(f'{n:,}' for n in images)} test images.")
+    units = dict.fromkeys(unit_text(measure) for measure in measures)
+    kind = "test images" if all("protocol" in record for record in records) else "images"
+    numbers = "–".join(f"{n:,}" for n in images)
+    print(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
+    for record, measure in zip(records, measures):
+        for line in remarks(record, measure):
+            console.print(line, markup=False)
+
+
+def remarks(record: dict[str, Any], measure: dict[str, Any]) -> list[str]:
+    """What a user should know of a measured model: its images, what was changed or left out."""
+    lines = []
+    if "protocol" not in record:
+        data = record["data"]
+        others = data.get("num_other_files", 0)
+        left_out = f"; {others:,} other files left out" if others else ""
+        lines.append(
+            f"Images: {data['num_images']:,} of {data['num_available']:,} in {data['name']}"
+            f"{left_out}. Preprocessing: {record['preprocessing']['text']}."
+        )
+        lines += record.get("notes", [])
+    lines += [f"Not measured: {x['name']} ({x['reason']})." for x in measure.get("skipped", [])]
+    lines += dict.fromkeys(layer["note"] for layer in measure["layers"] if layer.get("note"))
+    return lines

@@ -109,6 +109,7 @@ def test_words_and_facts_say_every_step():
     assert steps.facts() == {
         "source": "timm's", "resize": [31, 43], "crop": [29, 37], "keep_ratio": False,
         "interpolation": "bilinear", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225],
+        "text": steps.text(),
     }  # fmt: skip
     with pytest.raises(ValueError, match="got 'cubic'"):
         Preprocessing("", None, None, interpolation="cubic")

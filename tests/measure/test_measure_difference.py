@@ -181,6 +181,7 @@ def test_values_that_are_damaged_or_missing_are_one_sentence(tmp_path: Path):
 def write_folder(folder: Path, seed: int, images: list[str], data_hash: str = "00ff") -> Path:
     folder.mkdir()
     record = {"schema_version": 1, "kind": "model", "model": {"name": f"model{seed}"}}
+    record["weights"] = {"from": "pretrained"}
     (folder / "run.json").write_text(json.dumps(record))
     measure = {"schema_version": 1, "data": {"name": "x", "hash": data_hash}}
     (folder / "measure.json").write_text(json.dumps(measure))

@@ -5,6 +5,8 @@ from dataclasses import asdict, replace
 
 import torch
 
+from nearsight.measure.estimates import Estimates
+from nearsight.measure.facts import LayerFacts
 from nearsight.measure.profile import Profile
 from nearsight.measure.summary import measurement
 from nearsight.models.grid import Grid
@@ -24,7 +26,16 @@ def example_profile(seed, cutmix, depth, heads, grid):
         mad.append((centre + noise[0]).clamp(0))
         entropy.append((centre / 0.5 + noise[1]).clamp(0, 1))
         mass.append((0.5 - centre + noise[2]).clamp(0, 1))
-    return Profile(grid, 1, tuple(mad), tuple(entropy), tuple(mass))
+    layers = tuple(
+        LayerFacts(
+            name=f"blocks.{layer}.attn", kind="SelfAttention", grid=grid, num_heads=heads,
+            num_prefix=1, num_keys=grid.num_patches, num_windows=1, proof_error=1e-7, note=None,
+        )
+        for layer in range(depth)
+    )  # fmt: skip
+    metrics = {"mad": mad, "entropy": entropy, "self_mass": mass}
+    estimates = {name: Estimates([x.numpy() for x in values]) for name, values in metrics.items()}
+    return Profile(layers, (), estimates)
 
 
 def write_run(

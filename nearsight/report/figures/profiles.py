@@ -41,8 +41,9 @@ def draw_layer(axes: Axes, family: Family, layer: int) -> None:
     axes.set_ylim(0, mad_limit(family))
     ends, nulls = [], []
     for name, key in (("uniform", "uniform_mad"), ("3x3 box", "box_mad")):
-        axes.axhline(family.null[key], color=MUTED, linewidth=0.8)
-        nulls.append((family.null[key], name))
+        line = family.first.null(layer)[key]
+        axes.axhline(line, color=MUTED, linewidth=0.8)
+        nulls.append((line, name))
     for condition in family.conditions:
         heads = condition.sorted_heads("mad", layer)
         places = range(1, len(heads) + 1)
