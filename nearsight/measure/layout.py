@@ -25,7 +25,7 @@ def layout_of(
     """
     given = Given(grid, num_prefix)
     for place in reversed(call.path):
-        if family := family_of(place.module):
+        if family := family_of(type(place.module)):
             found = family(call, place, given)
             break
     else:
@@ -33,9 +33,9 @@ def layout_of(
     return checked(call, found) if isinstance(found, Layout) else found
 
 
-def family_of(module: nn.Module) -> Family | None:
-    """What the table knows of the module's class or the classes it comes from."""
-    for kind in type(module).__mro__:
-        if family := FAMILIES.get(f"{kind.__module__}.{kind.__qualname__}"):
+def family_of(kind: type[nn.Module]) -> Family | None:
+    """What the table knows of a class or the classes it comes from."""
+    for each in kind.__mro__:
+        if family := FAMILIES.get(f"{each.__module__}.{each.__qualname__}"):
             return family
     return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -113,6 +114,7 @@ def global_layout(
     return row_by_row(fits[0], left, note if inferred else None)
 
 
+@lru_cache(maxsize=32)
 def row_by_row(grid: Grid, num_prefix: int, note: str | None = None) -> Layout:
     """One window: prefix tokens, then the patches of the grid row by row.
 

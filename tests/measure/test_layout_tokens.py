@@ -93,21 +93,26 @@ def test_a_family_is_known_by_package_and_name_and_covers_subclasses():
         pass
 
     namesake = type("SwinTransformerBlock", (nn.Module,), {})
-    assert family_of(Subclass(12, (6, 10), 2, window_size=3)) is not None
-    assert family_of(namesake()) is None
+    assert family_of(Subclass) is family_of(SwinTransformerBlock) is not None
+    assert family_of(namesake) is None
+
+
+def on_the_image(tokens, points):
+    """(row, col) of every token in every window; None without a place."""
+    points = points.tolist()
+    return [[tuple(points[i]) if i >= 0 else None for i in window] for window in tokens.tolist()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_patch_is_a_query_once_and_every_cell_a_key(case):
+def test_every_token_sits_where_plain_loops_put_it(case):
     if case.library == "Hugging Face":
         pytest.importorskip("transformers", reason="the hf extra is not installed")
     layouts, model = [], case.model()
     with torch.no_grad(), AttentionCapture(model, lambda call: layouts.append(layout_of(call))):
         model(case.images())
-    for layout in layouts:
-        if isinstance(layout, Layout):
-            queries, keys = layout.queries.flatten(), layout.keys.flatten()
-            assert sorted(queries[queries >= 0].tolist()) == list(range(layout.grid.num_patches))
-            assert sorted(keys[keys >= 0].tolist()) == list(range(len(layout.cells)))
-            edge = torch.tensor([layout.grid.rows, layout.grid.cols]) - 0.5
-            assert bool(((layout.cells >= -0.5) & (layout.cells <= edge)).all())
+    layouts = [layout for layout in layouts if isinstance(layout, Layout)]
+    for layout, places in zip(layouts, case.places().values(), strict=True):
+        assert on_the_image(layout.queries, layout.grid.coordinates()) == places.queries
+        assert on_the_image(layout.keys, layout.cells) == places.keys
+        queries = layout.queries[layout.queries >= 0].tolist()
+        assert sorted(queries) == list(range(layout.grid.num_patches))
