@@ -64,7 +64,9 @@ class AttentionCall:
             return tuple(self.weights_made.shape)
         assert self.queries is not None
         assert self.keys is not None
-        leading = torch.broadcast_shapes(self.queries.shape[:-2], self.keys.shape[:-2])
+        leading, others = self.queries.shape[:-2], self.keys.shape[:-2]
+        if leading != others:
+            leading = torch.broadcast_shapes(leading, others)
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
 
