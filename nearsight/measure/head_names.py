@@ -5,7 +5,8 @@ The first rule that holds gives the name:
 - ``sink``: at least half of its attention goes to prefix tokens (or padding).
 - ``identity``: at least half of its attention stays on the patch itself.
 - ``local``: at least half of its attention stays in the 3x3 box, or all of it goes to one place
-  nearby (shifted): a mean offset of at most 3 patches with a spread of at most 2.
+  nearby (shifted): a mean offset of at most 3 patches with a spread of at most 2. Not so where it
+  is as far as ``global`` says: on a grid of a few patches everything is near.
 - ``positional``: attends alike whatever the image shows (position share of at least 0.9), and not
   just because it is nearly uniform (entropy below 0.9).
 - ``global``: looks at least three quarters as far as uniform attention (score of at most 0.25).
@@ -60,7 +61,7 @@ def _name(head: Mapping[str, Any], position_share: float) -> str:
         return "sink"
     if head["self_mass"] >= MOSTLY:
         return "identity"
-    if head["radius_mass"][0] >= MOSTLY or shifted:
+    if head["score"] > FAR and (head["radius_mass"][0] >= MOSTLY or shifted):
         return "local"
     if position_share >= SAME_MAP and head["entropy"] < DIFFUSE:
         return "positional"

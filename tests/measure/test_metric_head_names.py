@@ -7,6 +7,7 @@ from torch import nn
 
 from nearsight.measure.profile import measure_model
 from nearsight.models.grid import Grid
+from nearsight.models.registry import create_model
 
 GRID, NUM_PREFIX, NUM_IMAGES = Grid(7, 11), 2, 13
 
@@ -91,6 +92,13 @@ def test_a_head_that_is_the_same_in_every_image_is_named(rows, name):
 
 def test_attention_that_follows_the_image_is_not_positional():
     assert name_of(random_rows(NUM_IMAGES, 1)) == [["global"]]
+
+
+def test_on_a_grid_of_a_few_patches_looking_everywhere_is_not_local():
+    model = create_model("mu", 7, image_size=(8, 12), patch_size=4)  # untrained: nearly uniform
+    profile = measure_model(model, toy_models.images(8, 12), metrics="all")
+    assert profile.radius_mass.mean[0][0, 0] > 0.7
+    assert profile.head_names == [["global", "global"]] * 2
 
 
 def test_a_head_that_is_a_little_of_everything_is_mixed():
