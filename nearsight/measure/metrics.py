@@ -18,6 +18,7 @@ from nearsight.measure import sums
 from nearsight.measure.convention import PAPER, Convention
 from nearsight.measure.distance import ratio
 from nearsight.measure.geometry import Geometry
+from nearsight.measure.head_names import NEEDED
 from nearsight.measure.information import normalised
 from nearsight.measure.rows import Rows
 
@@ -111,7 +112,10 @@ METRICS = (*OF_ROWS, *FEATURE_METRICS, POSITION_SHARE)
 
 
 def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -> Chosen:
-    """The metrics of these names; ``"all"`` for every one."""
+    """The metrics of these names; ``"all"`` for every one.
+
+    ``position_share`` is there to name heads and brings the other metrics that names need.
+    """
     if isinstance(names, str):
         names = METRICS if names == "all" else (names,)
     unknown = [name for name in names if name not in METRICS]
@@ -120,6 +124,8 @@ def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -
             f"expected metrics among {', '.join(METRICS)} or 'all', "
             f"got {', '.join(map(repr, unknown)) or 'none'}"
         )
+    if POSITION_SHARE in names:
+        names = tuple(dict.fromkeys([*names, *NEEDED]))
     table = dict(OF_ROWS)
     if not convention.renormalised:
         table["mad"] = Metric("mad", KEPT_DISTANCES, _diagonals)

@@ -110,6 +110,13 @@ def test_a_head_that_looks_at_prefix_tokens_is_a_sink_whatever_the_rest_does():
     assert name_of(both, sink=0.7) == [["sink", "sink"]]
 
 
+def test_asking_for_the_position_share_alone_is_enough_for_names():
+    profile = measure_model(toy_models.plain(), toy_models.images(12, 20), metrics="position_share")
+    every = measure_model(toy_models.plain(), toy_models.images(12, 20), metrics="all")
+    assert profile.head_names == every.head_names
+    assert profile.num_images == 7
+
+
 def test_heads_without_the_needed_metrics_have_no_name():
     profile = measure_model(toy_models.plain(), toy_models.images(12, 20))
     with pytest.raises(ValueError, match=r"got none for sink, .*measure with metrics='all'"):
