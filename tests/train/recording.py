@@ -49,6 +49,7 @@ def terminate() -> None:
 
 
 def main() -> None:
+    from nearsight.measure.run_folder import measure_run
     from nearsight.protocol.overrides import protocol_from
     from nearsight.train.loop import train_run
 
@@ -65,6 +66,8 @@ def main() -> None:
         )
         if os.environ.get("RANK", "0") == "0":
             (out / "losses.json").write_text(json.dumps(recorder.losses))
+        torch.distributed.barrier()
+        measure_run(out, data_root=Path(job["data_root"]))
     torch.distributed.barrier()
     os._exit(0)  # torch's threads may abort while an interpreter with a process group shuts down
 

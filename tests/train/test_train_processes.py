@@ -1,4 +1,4 @@
-"""Two processes train what one trains, also where the last batch does not divide evenly.
+"""Two processes train and measure what one does, also where the last batch does not divide evenly.
 
 One torchrun goes through all jobs, because starting processes is slow.
 """
@@ -17,14 +17,16 @@ import torch
 from recording import Recorder
 from safetensors.torch import load_file
 
+from nearsight.measure.run_folder import measure_run
+from nearsight.measure.values import VALUES, read_values
 from nearsight.protocol.schema import Optimizer, Protocol
 from nearsight.run import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
 # 99 samples in batches of 7: the last batch holds 1 sample, so that one of the processes has none
 JOBS = {
-    "float64": ({"precision": "float64", "epochs": 2}, "ddp"),
-    "sharded": ({"precision": "float64", "epochs": 2}, "fsdp"),
+    "float64": ({"precision": "float64", "epochs": 2, "measure_every": 2}, "ddp"),
+    "sharded": ({"precision": "float64", "epochs": 2, "measure_every": 2}, "fsdp"),
     "float32": ({"epochs": 2}, "ddp"),
 }
 
@@ -106,4 +108,27 @@ def test_in_float32_the_first_20_losses_and_the_weights_agree_to_1e_5(
 def test_both_logs_tell_the_same_story(folders: dict[str, tuple[Path, Path, list[float]]]):
     alone, two, _ = folders["float64"]
     for one, other in zip(read_lines(alone / LOG), read_lines(two / LOG), strict=True):
+        one.pop("attention", None), other.pop("attention", None)
         assert other == pytest.approx(one, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["float64", "sharded"])
+def test_attention_looked_at_while_training_is_the_same_in_two_processes(
+    folders: dict[str, tuple[Path, Path, list[float]]], name: str
+):
+    alone, two, _ = folders[name]
+    one, other = (read_lines(folder / LOG)[1]["attention"] for folder in (alone, two))
+    for metric in ("mad", "entropy", "self_mass"):
+        for mine, yours in zip(one[metric]["mean"], other[metric]["mean"], strict=True):
+            assert yours == pytest.approx(mine, abs=1e-9)
+
+
+def test_two_processes_measure_what_one_measures_in_the_order_of_the_images(
+    folders: dict[str, tuple[Path, Path, list[float]]],
+):
+    alone, two, _ = folders["float64"]
+    measure_run(alone, data_root=alone.parent)
+    (one, names), (other, names_of_two) = (read_values(x / VALUES) for x in (alone, two))
+    assert names == names_of_two
+    for mine, yours in zip(one.mad.values, other.mad.values, strict=True):
+        assert yours == pytest.approx(mine, abs=1e-9)
