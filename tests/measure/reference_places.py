@@ -123,14 +123,43 @@ def hiera(rows, cols, num_halvings, pooling=False, num_windows=None):
     return Places(rows, cols, *windows, inner=True)
 
 
+def windows_apart(weights, places):
+    """[image, head, window, query, key]"""
+    if places.inner:
+        return weights
+    return weights.unflatten(0, (-1, len(places.queries))).transpose(1, 2)
+
+
+def put_back(weights, places):
+    """Attention [image, head, query, key] over prefix tokens and the whole image, row by row."""
+    weights = windows_apart(weights, places)
+    prefix = places.num_prefix
+
+    def numbered(windows):
+        ranked = sorted({place for tokens in windows for place in tokens if place is not None})
+        number = {place: prefix + rank for rank, place in enumerate(ranked)}
+        return prefix + len(ranked), [
+            [i if i < prefix else number.get(place) for i, place in enumerate(tokens)]
+            for tokens in windows
+        ]
+
+    num_queries, queries = numbered(places.queries)
+    num_keys, keys = numbered(places.keys)
+    whole = weights.new_zeros(*weights.shape[:2], num_queries, num_keys)
+    for window in range(weights.shape[2]):
+        for i, row in enumerate(queries[window]):
+            for j, col in enumerate(keys[window]):
+                if row is not None and col is not None:
+                    whole[:, :, row, col] = weights[:, :, window, i, j]
+    return whole
+
+
 def mad(weights, places):
     """MAD [image][head] in grid diagonals of attention as the model has it."""
-    num_windows, num_queries = len(places.queries), places.rows * places.cols
+    num_queries = places.rows * places.cols
     diagonal = math.hypot(places.rows - 1, places.cols - 1) or 1.0
-    if not places.inner:
-        weights = weights.unflatten(0, (-1, num_windows)).transpose(1, 2)
     found = []
-    for image in weights.double().tolist():
+    for image in windows_apart(weights, places).double().tolist():
         found.append([])
         for head in image:
             total = 0.0
