@@ -23,6 +23,7 @@ _HOME = {
     "measure_run": "nearsight.measure.run_folder",
     "patch_attention": "nearsight.measure.distance",
     "preset": "nearsight.protocol.presets",
+    "profile_difference": "nearsight.measure.difference",
     "self_mass": "nearsight.measure.mass",
     "train_run": "nearsight.train.loop",
     "write_report": "nearsight.report.page",
