@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_data import write_coloured_folder
+from made_data import write_coloured_folder, write_image
+from safetensors.torch import save_file
 
 from nearsight.cli import main
+from nearsight.models.registry import create_model
 
 Answer = tuple[int, str, str]
 
@@ -71,6 +75,7 @@ def test_alone_it_prints_its_help_to_stderr_and_exits_2(nearsight: Callable[...,
         ["protocols"],
         ["train"],
         ["measure"],
+        ["diff"],
         ["report"],
         ["data", "list"],
         ["data", "fetch"],
@@ -98,6 +103,13 @@ def test_every_subcommand_has_help_with_an_example(
         (["train", "modern", "--out", "r", "--precision", "bf17"], "'bf16'"),
         (["train", "my.yaml", "--out", "r"], "found no file my.yaml"),
         (["measure", "nowhere"], "expected a run folder"),
+        (["measure", "runs/none"], "expected a run folder"),
+        (["measure", "vit_tiny_patch16_225"], "did you mean vit_tiny_patch16_224"),
+        (["measure", "torchvision/vit_b16"], "did you mean vit_b_16"),
+        (["measure", "mu"], "give --images DIR"),
+        (["measure", "mu", "--images", "nowhere"], "there is no folder nowhere"),
+        (["measure", "mu", "--images", ".", "--device", "gpu"], "expected a device like cpu"),
+        (["diff", "nowhere", "nowhere"], "expected a run folder"),
         (["report", "nowhere"], "expected a run folder"),
         (["data", "fetch", "cifra100"], "did you mean"),
         (["data", "check", "cifar10"], "nearsight data fetch cifar10"),
@@ -143,6 +155,77 @@ def test_more_images_than_there_are_is_refused(nearsight: Callable[..., Answer],
     assert code == 1
     assert "100" in err
     assert not Path("run/measure.json").exists()
+
+
+@pytest.fixture
+def pictures(nearsight: Callable[..., Answer]) -> None:
+    """7 pictures in a folder of that name where the command runs."""
+    for index in range(7):
+        write_image(Path("pictures") / f"{index}.png", (41, 37), seed=index)
+
+
+@pytest.mark.usefixtures("pictures")
+def test_two_models_are_measured_compared_and_reported(nearsight: Callable[..., Answer]):
+    words = ["measure", "mu", "--images", "pictures", "--random-init"]
+    code, out, _ = nearsight(*words, "--num-images", "5", "--batch-size", "2")
+    assert code == 0
+    assert out.splitlines()[-1] == "runs/mu/measure.json"
+    assert "5 of 7 in pictures" in out
+    assert "short side to 32 (bicubic), middle 32x32" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+    save_file(create_model("mu", 7).state_dict(), "w.safetensors")
+    words = ["measure", "mu", "--images", "pictures", "--weights", "w.safetensors"]
+    code, out, _ = nearsight(*words, "--num-images", "5", "--out", "runs/b", "--metrics", "all")
+    assert code == 0
+    assert "The file has a classifier head for 7 classes" in out
+    code, out, _ = nearsight("diff", "runs/mu", "runs/b", "--out", "d.json")
+    assert code == 0
+    assert out.splitlines()[-1] == "d.json"
+    assert "paired over 5 images of pictures" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+    found = json.loads(Path("d.json").read_text())
+    a, b = (json.loads(Path(f"runs/{x}/measure.json").read_text()) for x in ("mu", "b"))
+    heads = [measured["layers"][1]["mad"]["mean"][0] for measured in (a, b)]
+    assert found["layers"][1]["mad"]["mean"][0] == pytest.approx(heads[1] - heads[0])
+    code, out, _ = nearsight("report", "runs/mu", "runs/b", "--out", "r.html")
+    assert code == 0
+    page = Path("r.html").read_text()
+    assert "random initialisation, seed 0" in page
+    assert "accuracy" not in page
+
+
+@pytest.mark.usefixtures("pictures")
+def test_other_images_cannot_be_compared(nearsight: Callable[..., Answer]):
+    for number in ("3", "5"):
+        nearsight(
+            "measure", "mu", "--images", "pictures", "--random-init", "--out", f"runs/{number}",
+            "--num-images", number,
+        )  # fmt: skip
+    code, out, err = nearsight("diff", "runs/3", "runs/5")
+    assert (code, out) == (1, "")
+    assert "got 3 and 5 images; measure both on the same folder" in err
+
+
+@pytest.mark.usefixtures("pictures")
+def test_a_pickle_with_code_is_refused_from_the_command_line(nearsight: Callable[..., Answer]):
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (os.system, ("touch exploded",))
+
+    Path("w.pth").write_bytes(pickle.dumps({"a": Bomb()}, protocol=2))
+    code, _, err = nearsight("measure", "mu", "--images", "pictures", "--weights", "w.pth")
+    assert code == 1
+    assert "it holds posix.system" in err.splitlines()[-1]
+    assert not Path("exploded").exists()
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("pictures")
+def test_a_run_takes_no_options_of_a_model(nearsight: Callable[..., Answer], train: list[str]):
+    nearsight(*train)
+    code, _, err = nearsight("measure", "run", "--images", "pictures", "--no-resize")
+    assert code == 1
+    assert "leave out --images, --no-resize" in err
 
 
 def test_wrong_usage_exits_2(nearsight: Callable[..., Answer]):

@@ -113,7 +113,8 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
     if "mad" not in shared:
         raise ValueError("expected MAD in both profiles; measure both with it")
     found: list[Values] = [
-        {name: profile.metrics[name].values for name in shared} for profile in (a, b)
+        {name: [x.reshape(len(x), -1) for x in profile.metrics[name].values] for name in shared}
+        for profile in (a, b)
     ]
     grids = [[str(layer.grid) for layer in profile.layers] for profile in (a, b)]
     if grids[0] == grids[1] or (len(grids[0]) != len(grids[1]) and set(grids[0]) == set(grids[1])):
@@ -131,9 +132,9 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
 
 
 def _per_image(profile: Profile, metric: str) -> bool:
-    """Whether a metric has one number per image and head, in every layer."""
+    """Whether a metric has one number per image and head (or layer), everywhere."""
     return all(
-        values.ndim == 2 and bool(np.isfinite(values).all())
+        values.ndim <= 2 and bool(np.isfinite(values).all())
         for values in profile.metrics[metric].values
     )
 

@@ -25,7 +25,7 @@ class Estimates:
     @property
     def mean(self) -> list[np.ndarray]:
         """Mean over images, one array per layer [head]."""
-        return [values.mean(0) for values in self.values]
+        return [np.asarray(values.mean(0)) for values in self.values]
 
     @property
     def low(self) -> list[np.ndarray]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from nearsight.data.pictures import (
     find_pictures,
     pictures_hash,
 )
-from nearsight.measure.metrics import DEFAULT_METRICS
+from nearsight.measure.convention import convention_of
+from nearsight.measure.metrics import DEFAULT_METRICS, chosen_metrics
 from nearsight.measure.nulls import NULL_IMAGES, measured_nulls
 from nearsight.measure.processes import gathered, place, share_of
 from nearsight.measure.profile import measure_model
@@ -73,6 +75,7 @@ def measure_named(
     """
     folder = Path(out) if out is not None else default_folder(name)
     _check_folder(folder, name)
+    chosen_metrics(metrics, convention_of(convention))
     images = Path(images)
     names, num_others = find_pictures(images)
     chosen = chosen_pictures(names, num_images, images)
@@ -81,7 +84,6 @@ def measure_named(
     steps = found.preprocessing if resize else found.preprocessing.untouched()
     model = found.model.to(device)
     _check_fit(model, size or steps.crop, name, device)
-    folder.mkdir(parents=True, exist_ok=True)
     share = share_of(chosen)
 
     def report(done: int) -> None:
@@ -91,15 +93,17 @@ def measure_named(
     record = {"schema_version": SCHEMA_VERSION, "kind": KIND, **_origin(found, weights, device)}
     batches = PictureBatches(images, share, steps, batch_size, device)
     began = time.perf_counter()
-    profile = gathered(
-        measure_model(model, batches, convention=convention, metrics=metrics, progress=report)
-    )
+    with _made(folder):
+        profile = gathered(
+            measure_model(model, batches, convention=convention, metrics=metrics, progress=report)
+        )
     seconds = time.perf_counter() - began
     digests = gathered_dict(batches.digests)
     rank, num_processes = place()
     if rank > 0:
         return folder / MEASURE
-    few = PictureBatches(images, chosen[:NULL_IMAGES], steps, batch_size, device)
+    spread = chosen[:: max(1, len(chosen) // NULL_IMAGES)][:NULL_IMAGES]
+    few = PictureBatches(images, spread, steps, batch_size, device)
     fresh = named_model(name, random_init=True, image_size=image_size).model.to(device)
     nulls = measured_nulls(model, fresh, few, profile)
     data = {
@@ -148,6 +152,20 @@ def _check_folder(folder: Path, name: str) -> None:
             f"{folder} holds the measurement of {record['model']['name']}; "
             "give another folder with --out"
         )
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder exists before the work, so that it can be written; a failure leaves no trace."""
+    was_there = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device: str) -> None:

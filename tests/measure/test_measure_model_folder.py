@@ -1,0 +1,183 @@
+"""A model by name on a folder of images: the same numbers as by hand, recorded whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_data import write_image
+from PIL import Image
+from safetensors.torch import save_file
+
+from nearsight.data.preprocessing import IMAGENET_MEAN, IMAGENET_STD
+from nearsight.measure.model_folder import default_folder, measure_named
+from nearsight.measure.profile import measure_model
+from nearsight.measure.target import measure_target
+from nearsight.measure.values import read_values
+from nearsight.models.registry import create_model
+from nearsight.run import file_hash, load_run, read_measure, read_record
+
+NUM_PICTURES = 13
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """13 pictures of 41x37 pixels in two folders, and a file that is none."""
+    for index in range(NUM_PICTURES):
+        write_image(tmp_path / "pictures" / "ab"[index % 2] / f"{index}.png", (41, 37), seed=index)
+    (tmp_path / "pictures" / "notes.txt").write_text("no picture")
+    return tmp_path / "pictures"
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    """Weights of mu for 32x48 pixels, large enough that heads differ."""
+    torch.manual_seed(11)
+    model = create_model("mu", 5, image_size=(32, 48))
+    save_file({name: 9 * x for name, x in model.state_dict().items()}, tmp_path / "w.safetensors")
+    return tmp_path / "w.safetensors"
+
+
+def by_hand(folder: Path, names: list[str], size: tuple[int, int]) -> torch.Tensor:
+    """Scaled to cover, middle cut out, normalised, with plain Pillow and numpy."""
+    rows, cols = size
+    found = []
+    for name in names:
+        image = Image.open(folder / name).convert("RGB")
+        scale = max(rows / image.height, cols / image.width)
+        image = image.resize(
+            (int(image.width * scale + 1e-9), int(image.height * scale + 1e-9)),
+            Image.Resampling.BICUBIC,
+        )
+        top, left = round((image.height - rows) / 2), round((image.width - cols) / 2)
+        pixels = np.asarray(image)[top : top + rows, left : left + cols] / 255
+        found.append((pixels - IMAGENET_MEAN) / IMAGENET_STD)
+    return torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2).float()
+
+
+def test_the_numbers_are_those_of_the_model_on_the_pictures(
+    pictures: Path, weights: Path, tmp_path: Path
+):
+    done: list[tuple[int, int]] = []
+    path = measure_named(
+        "mu", pictures, tmp_path / "out", weights=weights, image_size=(32, 48), batch_size=5,
+        progress=lambda *counts: done.append(counts),
+    )  # fmt: skip
+    assert path == tmp_path / "out" / "measure.json"
+    assert done == [(5, 13), (10, 13), (13, 13)]
+    profile, names = read_values(tmp_path / "out" / "measure.safetensors")
+    assert names == sorted(p.relative_to(pictures).as_posix() for p in pictures.rglob("*.png"))
+    model = create_model("mu", 5, image_size=(32, 48))
+    torch.manual_seed(11)
+    reference = create_model("mu", 5, image_size=(32, 48)).state_dict()
+    model.load_state_dict({name: 9 * x for name, x in reference.items()})
+    expected = measure_model(model, by_hand(pictures, names, (32, 48)))
+    measured = read_measure(tmp_path / "out")
+    for layer in range(2):
+        assert profile.mad.values[layer] == pytest.approx(expected.mad.values[layer], abs=1e-5)
+        assert measured["layers"][layer]["mad"]["low"] == pytest.approx(
+            expected.mad.low[layer], abs=1e-5
+        )
+    assert (np.ptp(np.concatenate(expected.mad.mean))) > 0.02
+
+
+def test_the_record_says_where_everything_came_from(pictures: Path, weights: Path, tmp_path: Path):
+    measure_named("mu", pictures, tmp_path / "out", weights=weights, image_size=(32, 48))
+    record = read_record(tmp_path / "out")
+    assert record["kind"] == "model"
+    assert record["weights"] == {
+        "from": "file", "file": str(weights), "sha256": file_hash(weights),
+    }  # fmt: skip
+    assert record["model"]["source"] == "nearsight"
+    assert record["preprocessing"]["crop"] == [32, 48]
+    assert "classifier head for 5 classes" in record["notes"][0]
+    data = record["data"]
+    assert (data["num_images"], data["num_available"], data["num_other_files"]) == (13, 13, 1)
+    measured = read_measure(tmp_path / "out")
+    assert measured["data"] == {"name": "pictures", "hash": data["hash"]}
+    assert len(measured["null"]["random_init"]["layer_mean_mad"]) == 2
+    with pytest.raises(ValueError, match="a measured model"):
+        load_run(tmp_path / "out")
+
+
+def test_two_models_see_the_same_pictures_and_others_have_another_hash(
+    pictures: Path, tmp_path: Path
+):
+    def measured(out: str, **options: Any) -> dict[str, Any]:
+        path = measure_named("mu", pictures, tmp_path / out, random_init=True, **options)
+        return json.loads(path.read_text())["data"]
+
+    assert measured("a", num_images=7) == measured("b", num_images=7, batch_size=2)
+    assert measured("c", num_images=7)["hash"] != measured("d", num_images=11)["hash"]
+
+
+def test_prepared_pictures_are_taken_as_they_are(tmp_path: Path):
+    folder = tmp_path / "prepared"
+    for index in range(3):
+        write_image(folder / f"{index}.png", (48, 32), seed=index)
+    path = measure_named(
+        "mu", folder, tmp_path / "out", random_init=True, resize=False, image_size=(32, 48)
+    )
+    assert json.loads(path.read_text())["preprocessing"]["resize"] is None
+    with pytest.raises(ValueError, match=r"a size that mu takes, got 32x48 pixels .*--image-size"):
+        measure_named("mu", folder, tmp_path / "other", random_init=True, resize=False)
+    assert not (tmp_path / "other").exists()
+    write_image(folder / "9.png", (32, 32))
+    with pytest.raises(ValueError, match=r"0\.png of 32x48 and 9\.png of 32x32"):
+        measure_named("mu", folder, tmp_path / "other", random_init=True, resize=False)
+
+
+def test_a_folder_of_something_else_is_not_written_over(pictures: Path, tmp_path: Path):
+    measure_named("mu", pictures, tmp_path / "out", random_init=True)
+    measure_named("mu", pictures, tmp_path / "out", random_init=True)
+    with pytest.raises(ValueError, match="out holds the measurement of mu; give another folder"):
+        measure_named("nano", pictures, tmp_path / "out", random_init=True)
+    trained = tmp_path / "trained"
+    trained.mkdir()
+    (trained / "run.json").write_text('{"schema_version": 1, "protocol": {}, "status": "finished"}')
+    with pytest.raises(ValueError, match="trained is a run that was trained"):
+        measure_named("mu", pictures, trained, random_init=True)
+
+
+def test_the_folder_is_named_for_the_model():
+    assert default_folder("timm/vit_tiny.augreg") == Path("runs/timm-vit_tiny.augreg")
+    assert default_folder("hf/../up") == Path("runs/hf-..-up")
+    assert default_folder("hf//models/x/") == Path("runs/hf-models-x")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"images": "nowhere", "random_init": True}, "there is no folder nowhere"),
+        ({}, "give --images DIR"),
+        ({"images": "pictures"}, "expected weights for mu, got none"),
+        ({"images": "pictures", "random_init": True, "num_images": 99}, "expected 99 images in"),
+        ({"images": "pictures", "random_init": True, "image_size": "32x"}, "as N or HxW"),
+        ({"images": "pictures", "random_init": True, "metrics": "mda"}, "expected metrics among"),
+        ({"images": "pictures", "random_init": True, "convention": "x"}, "a convention among"),
+        ({"images": "pictures", "weights": "no.pth"}, "there is no file no.pth"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_no_folder(
+    options: dict[str, Any], words: str, pictures: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(pictures.parent)
+    paths = {key: Path(options[key]) for key in ("images", "weights") if key in options}
+    with pytest.raises(ValueError, match=words):
+        measure_target("mu", **options | paths)
+    assert not Path("runs").exists()
+
+
+def test_a_target_is_a_run_or_a_model(pictures: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match=r"a run folder with run.json or a model; .* got 'muu'"):
+        measure_target("muu")
+    out = measure_target("mu", pictures, tmp_path / "out", random_init=True).parent
+    with pytest.raises(ValueError, match="holds the measurement of a model; to repeat it run"):
+        measure_target(str(out))
+    (out / "run.json").write_text('{"schema_version": 1, "protocol": {}, "status": "finished"}')
+    with pytest.raises(ValueError, match="its own test images: leave out --images, --no-resize"):
+        measure_target(str(out), pictures, resize=False)
