@@ -20,7 +20,7 @@ from torch import Tensor
 from nearsight.measure.capture import AttentionCall
 from nearsight.models.grid import Grid
 
-MAX_INFERRED_PREFIX = 8  # more leftover tokens than this are hardly class and register tokens
+MAX_INFERRED_PREFIX = 1  # a class token; more tokens than that may sit anywhere in the sequence
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def global_layout(
         key=lambda x: (x.rows, x.cols),
     )
     if len(fits) != 1:
-        _refuse_grid(call, grids, fits, known_prefix)
+        _refuse_grid(call, grids, fits, known_prefix, known=grid is not None)
     left = num_queries - fits[0].num_patches
     inferred = known_prefix is None and grid is None
     note = f"Inferred: {num_queries} tokens are {left} prefix tokens and a {fits[0]} grid."
@@ -168,16 +168,18 @@ def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
 
 
 def _refuse_grid(
-    call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None
+    call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None, known: bool
 ) -> NoReturn:
-    prefix = "any number of" if num_prefix is None else str(num_prefix)
+    prefix = f"{num_prefix} prefix tokens"
+    if num_prefix is None:
+        prefix = "prefix tokens" if known else "a class token or none"
     if fits:
         problem = f"its grid may be {' or '.join(map(str, fits))}"
     elif len(grids) == 1:
         (grid,) = grids
-        problem = f"they are not {prefix} prefix tokens and a {grid} grid"
+        problem = f"they are not {prefix} and a {grid} grid"
     else:
-        problem = f"no size among its convolutions fits, with {prefix} prefix tokens"
+        problem = f"no size among its convolutions fits, with {prefix}"
     refuse(
         call,
         f"{call.sizes[-1]} tokens attend to each other, and {problem}; "
