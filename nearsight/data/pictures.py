@@ -43,8 +43,8 @@ def find_pictures(folder: Path) -> tuple[list[str], int]:
     names = sorted(path.as_posix() for path in visible if path.suffix.lower() in SUFFIXES)
     if not names:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
-        found = f"{len(visible)} other files and none" if visible else "no files"
-        raise ValueError(f"expected images ({kinds}) in {folder}, found {found}")
+        found = f"only {len(visible)} of other kinds" if visible else "none"
+        raise ValueError(f"expected image files ({kinds}) in {folder}, found {found}")
     return names, len(visible) - len(names)
 
 

@@ -105,7 +105,11 @@ def measure_named(
     spread = chosen[:: max(1, len(chosen) // NULL_IMAGES)][:NULL_IMAGES]
     few = PictureBatches(images, spread, steps, batch_size, device)
     fresh = named_model(name, random_init=True, image_size=image_size).model.to(device)
-    nulls = measured_nulls(model, fresh, few, profile)
+    nulls: dict[str, Any] = {}
+    try:
+        nulls = measured_nulls(model, fresh, few, profile)
+    except ValueError as error:  # the measurement itself stands
+        record["notes"].append(f"The null lines of the model were not measured: {error}.")
     data = {
         "name": images.resolve().name,
         "hash": pictures_hash(chosen, digests),
@@ -179,7 +183,7 @@ def _check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device
     except (AssertionError, RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"expected images of a size that {name} takes, got {size[0]}x{size[1]} pixels "
+            f"expected images that {name} takes, got {size[0]}x{size[1]} pixels "
             f"({reason.rstrip('.')}); give its size with --image-size, or other images"
         ) from error
 

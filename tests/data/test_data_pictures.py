@@ -42,8 +42,8 @@ def test_a_nested_folder_is_read_in_order_of_names_without_what_is_no_picture(tm
     ("files", "words"),
     [
         (None, "there is no folder"),
-        ([], "found no files"),
-        (["a.txt", "b.csv"], "found 2 other files and none"),
+        ([], "found none"),
+        (["a.txt", "b.csv"], "found only 2 of other kinds"),
     ],
 )
 def test_a_folder_without_pictures_is_said(files: list[str] | None, words: str, tmp_path: Path):
