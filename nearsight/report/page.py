@@ -22,6 +22,7 @@ from nearsight.report.export import (
     latex_table,
 )
 from nearsight.report.figures.curves import learning_curves
+from nearsight.report.figures.depth import depth_profiles
 from nearsight.report.figures.drawing import (
     MUTED,
     RULE,
@@ -32,6 +33,7 @@ from nearsight.report.figures.drawing import (
     whole_figure,
 )
 from nearsight.report.figures.heatmaps import head_heatmaps
+from nearsight.report.figures.onset import onset_curves
 from nearsight.report.figures.plane import mad_entropy_plane
 from nearsight.report.figures.profiles import mad_profiles
 from nearsight.report.markup import (
@@ -99,6 +101,7 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         "patches only, rows renormalised, distance in grid diagonals"
     )
     drawings = [
+        depth_profiles(family, f"depth{number}", subtitle),
         mad_profiles(family, f"mad-profiles{number}", subtitle),
         mad_entropy_plane(family, f"mad-entropy-plane{number}", subtitle),
         head_heatmaps(family, f"head-heatmaps{number}", subtitle),
@@ -107,6 +110,8 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         validation = f"{family.first.record['data']['num_validation']:,} validation images"
         words = f"{family.name} · {validation} · {family.seeds_text}"
         drawings.append(learning_curves(family, f"learning-curves{number}", words))
+        if onset := onset_curves(family, f"onset{number}", words):
+            drawings.append(onset)
     return drawings
 
 

@@ -13,6 +13,7 @@ from nearsight.models.grid import Grid
 from nearsight.protocol.presets import assumed_values, preset
 
 NUM_IMAGES, NUM_EPOCHS, GRID = 11, 5, Grid(3, 5)
+FROM_FILE = {"from": "file", "file": "w.safetensors", "sha256": "0123456789abcdef"}
 
 
 def example_profile(seed, cutmix, depth, heads, grid):
@@ -95,3 +96,41 @@ def write_pair(root, seeds=(0,)):
         for name in ("baseline", "baseline+cutmix")
         for seed in seeds
     ]
+
+
+def write_model(
+    folder, name="vit_made", seed=0, weights=None, depth=5, heads=3, grids=(GRID,), data="pictures",
+    **changes,
+):  # fmt: skip
+    """A measured model that was never trained here; ``grids`` are those of its stages."""
+    profile = example_profile(seed, True, depth, heads, grids[0])
+    stages = [grids[layer * len(grids) // depth] for layer in range(depth)]
+    layers = tuple(replace(x, grid=grid) for x, grid in zip(profile.layers, stages))
+    images = {"name": data, "hash": "8899aabbccddeeff"}
+    record = {
+        "schema_version": 1,
+        "kind": "model",
+        "status": "measured",
+        "model": {"name": name, "source": "timm", "num_parameters": 54321},
+        "weights": weights or FROM_FILE,
+        "notes": ["pos_embed was resampled bicubically from 8x8 to 3x5 patches."],
+        "data": {
+            **images, "origin": "folder", "num_images": NUM_IMAGES, "num_available": 101,
+            "num_other_files": 2,
+        },
+        "preprocessing": {
+            "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25],
+            "text": "timm's configuration: short side to 248 (bicubic), middle 224x224",
+        },
+        "provenance": {
+            "command": f"nearsight measure {name} --images {data}", "commit": "abc1234",
+            "versions": {"python": "3.11.9"}, "hardware": {"device": "cpu"},
+            "started": "2026-11-15T22:00:00Z",
+        },
+    }  # fmt: skip
+    profile = replace(profile, layers=layers, skipped=(("head.pool", "one query"),))
+    measured = measurement(profile) | {"num_available": 101, "data": images, "seconds": 2.5}
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "measure.json").write_text(json.dumps(measured | changes))
+    return folder

@@ -125,8 +125,9 @@ def test_alt_texts_state_the_finding(pair_page):
     runs, text, _ = pair_page
     summary = json.loads((runs[1] / "measure.json").read_text())["summary"]
     labels = re.findall(r'aria-label="([^"]*)"', text)
-    assert len(labels) == 4
-    assert f"baseline+cutmix {summary['min_mad']['value']:.3f}" in labels[0]
+    assert len(labels) == 5
+    assert f"baseline+cutmix from {summary['layer_mean_mad'][0]['value']:.3f}" in labels[0]
+    assert f"baseline+cutmix {summary['min_mad']['value']:.3f}" in labels[1]
 
 
 def test_the_same_runs_give_the_same_bytes(pair_page, tmp_path):
@@ -139,7 +140,13 @@ def test_formats_are_written_as_files(tmp_path):
     out = write_report(runs, tmp_path / "deep" / "five.html", ALL_FORMATS)
     folder = tmp_path / "deep" / "five-files"
     names = {path.name for path in folder.iterdir()}
-    for figure in ("mad-profiles", "mad-entropy-plane", "head-heatmaps", "learning-curves"):
+    for figure in (
+        "depth",
+        "mad-profiles",
+        "mad-entropy-plane",
+        "head-heatmaps",
+        "learning-curves",
+    ):
         assert {f"{figure}.{kind}" for kind in ("svg", "png", "pdf", "csv")} <= names
     assert (folder / "mad-profiles.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "mad-profiles.pdf").read_bytes().startswith(b"%PDF")

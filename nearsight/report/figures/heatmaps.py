@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family
 from nearsight.report.evidence import Estimate
 from nearsight.report.figures.drawing import Drawing, Panel
+from nearsight.report.figures.nulls import random_nulls, shuffled_nulls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +64,19 @@ def _ticks(count: int) -> list[int]:
     return list(range(0, count, max(1, round(count / 8))))
 
 
+def _nulls_text(family: Family) -> str:
+    """The null lines in words: a heatmap has no place for lines."""
+    lines = [("uniform attention", family.null["uniform_mad"]), ("3x3 box", family.null["box_mad"])]
+    if untrained := random_nulls(family, "mad"):
+        lines.append(("random initialisation", fmean(untrained)))
+    lines += [
+        (f"{condition.label}, shuffled patches", fmean(shuffled))
+        for condition in family.conditions
+        if (shuffled := shuffled_nulls(condition, "mad"))
+    ]
+    return f"Mean MAD without learning or image: {', '.join(f'{n} {x:.3f}' for n, x in lines)}."
+
+
 def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
     tables = {(c.label, metric): cells(c, metric) for c in family.conditions for metric in SCALES}
     estimates = [head for table in tables.values() for layer in table for head in layer]
@@ -85,7 +100,8 @@ def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="Rows are layers, the first on top; dark is close (MAD) or focused (entropy). "
         "The scales are the same in every report. "
-        f"95 % half-width over {' or '.join(over)} of a cell: up to {widest:.2g}.",
+        f"95 % half-width over {' or '.join(over)} of a cell: up to {widest:.2g}. "
+        + _nulls_text(family),
         alt="Heatmaps of mean attention distance and entropy by layer and head. Mean distance in "
         f"layer 1: {first}.",
         panels=tuple(panels),

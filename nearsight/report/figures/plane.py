@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
+from nearsight.report.figures.nulls import random_nulls, shuffled_nulls
 from nearsight.report.figures.profiles import mad_limit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+METRICS = ("mad", "entropy")
 TOGETHER = 2  # conditions that share one plane; more get a plane each
 
 
 def draw_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
     """Colour by layer, shape by condition, whiskers over images, null points named."""
     colours = layer_colours(family.num_layers)
-    for key, name, offset, side in (
-        ("uniform", "uniform", (0, 6), "center"),
-        ("box", "3x3 box", (5, -9), "left"),
-    ):
-        place = family.null[f"{key}_mad"], family.null[f"{key}_entropy"]
-        axes.plot(*place, marker="x", color=MUTED, markersize=6, linestyle="none", zorder=5)
+    for name, place, mark, offset, side in _null_points(family, conditions):
+        axes.plot(*place, marker=mark, color=MUTED, markersize=6, linestyle="none", zorder=5)
         axes.annotate(
             name, place, xytext=offset, textcoords="offset points", ha=side,
             color=MUTED, fontsize=7.5,
@@ -49,6 +48,24 @@ def draw_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> N
     if len(conditions) > 1:
         axes.legend(handles=[_shape(c) for c in conditions], loc="lower right")
     _layer_bar(axes, colours)
+
+
+def _null_points(family: Family, conditions: Sequence[Condition]) -> list[tuple]:
+    """Name, place, mark, and where the name stands, of every null point."""
+    points: list[tuple] = [
+        ("uniform", (family.null["uniform_mad"], family.null["uniform_entropy"]), "x", (0, 6),
+         "center"),
+        ("3x3 box", (family.null["box_mad"], family.null["box_entropy"]), "x", (5, -9), "left"),
+    ]  # fmt: skip
+    untrained = [random_nulls(family, metric) for metric in METRICS]
+    if untrained[0]:
+        points.append(("random init", tuple(map(fmean, untrained)), "+", (6, -9), "left"))
+    for condition in conditions:
+        shuffled = [shuffled_nulls(condition, metric) for metric in METRICS]
+        if shuffled[0]:
+            name = "shuffled" if len(conditions) == 1 else f"shuffled, {condition.label}"
+            points.append((name, tuple(map(fmean, shuffled)), "1", (5, -3), "left"))
+    return points
 
 
 def _arms(values: list[float], low: list[float], high: list[float]) -> list[list[float]]:
@@ -110,7 +127,8 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="A point is a head of one run. Lower left: few patches, close by; right: far away; "
         "top: spread over many patches. Whiskers: 95 % over images, often smaller than the point. "
-        "Crosses: uniform attention and a 3x3 box.",
+        "Grey marks: uniform attention, a 3x3 box, and the mean over all heads at random "
+        "initialisation and on images with shuffled patches.",
         alt="Scatter plot of attention entropy against mean attention distance, coloured by "
         f"layer. Heads below the distance of a 3x3 box: {counts}.",
         panels=tuple(

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Family
-from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
+from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
+from nearsight.report.figures.nulls import READING, draw_nulls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,11 +40,7 @@ def mad_limit(family: Family) -> float:
 def draw_layer(axes: Axes, family: Family, layer: int) -> None:
     """One line per condition with its band, between the null lines."""
     axes.set_ylim(0, mad_limit(family))
-    ends, nulls = [], []
-    for name, key in (("uniform", "uniform_mad"), ("3x3 box", "box_mad")):
-        line = family.first.null(layer)[key]
-        axes.axhline(line, color=MUTED, linewidth=0.8)
-        nulls.append((line, name))
+    nulls, ends = draw_nulls(axes, family, "mad", layer), []
     for condition in family.conditions:
         heads = condition.sorted_heads("mad", layer)
         places = range(1, len(heads) + 1)
@@ -82,8 +79,7 @@ def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="Heads are sorted within each layer; a line that starts near 0 has heads that "
         "look at the patch itself or next to it. "
-        + band_text(family)
-        + " Grey lines: attention spread over all patches, and over a 3x3 box.",
+        f"{band_text(family)} {READING}",
         alt=f"Line charts of mean attention distance per head for layers "
         f"{', '.join(str(layer + 1) for layer in layers)}. Smallest value in layer "
         f"{layers[0] + 1}: {found}; uniform attention has {family.null['uniform_mad']:.3f}, "
