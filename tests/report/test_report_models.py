@@ -19,7 +19,7 @@ RANDOM = {"from": "random initialisation", "seed": 0}
 
 def words(text):
     """The text of a page without its tags, in single spaces."""
-    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    return " ".join(re.sub(r"<style.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())
 
 
 def table(path, name):
