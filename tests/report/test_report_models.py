@@ -27,7 +27,7 @@ def table(path, name):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_model_has_no_seed_and_no_accuracy_but_an_answer_with_its_head(tmp_path):
+def test_a_page_of_a_model_speaks_of_no_training_and_answers_with_its_head(tmp_path):
     folder = write_model(tmp_path / "a")
     page = write_report([folder], tmp_path / "r.html", ("csv", "json", "latex"))
     text = words(page.read_text())
