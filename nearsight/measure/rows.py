@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.unfold import HIDDEN, Block, Unfolded
 
-NUM_TRIED = 32
 SMALLEST = 1e-30
 
 
@@ -56,8 +56,8 @@ class Rows:
         share = share.to(near.dtype)
         if len(share) > 1:
             return wide(torch.einsum("iwhqn,wqnr->ihr", near, share))
-        sums = near.flatten(3).flatten(0, 2) @ share.flatten(0, 2)  # [image * window * head, 4]
-        return wide(sums.view(*sizes[:3], -1).sum(1))
+        sums = F.linear(near.flatten(3), share.flatten(0, 2).mT.contiguous())
+        return wide(sums.sum(1))
 
 
 def wide(x: Tensor) -> Tensor:
@@ -107,13 +107,12 @@ def _recomputed(
 def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
     """logsumexp of the rows of logits, whose softmax is known: logit minus log weight of any key.
 
-    The largest of the first few keys will do unless its weight is too small to have a logarithm.
+    The first key will do unless a weight is too small to have a logarithm; then the largest.
     """
-    some = slice(0, NUM_TRIED)
-    peak = weights[..., some].amax(-1)
-    if bool((peak < SMALLEST).any()):
-        some, peak = slice(None), weights.amax(-1)
-    return logits[..., some].amax(-1) - peak.log()
+    logit, weight = logits[..., 0], weights[..., 0]
+    if bool((weight < SMALLEST).any()):
+        logit, weight = logits.amax(-1), weights.amax(-1)
+    return logit - weight.log()
 
 
 def _made(

@@ -73,10 +73,11 @@ class Unfolded:
         """scale q k^T + mask [image, window, head, query, key], in memory that is used again."""
         assert self.queries is not None
         assert self.keys is not None
-        q = self.queries[block.images, :, block.heads, block.queries].to(self.dtype) * self.scale
+        q = self.queries[block.images, :, block.heads, block.queries].to(self.dtype)
         k = self.keys[block.images, :, block.heads, keys].to(self.dtype)
         logits = self.buffers.take("logits", (*q.shape[:-1], k.shape[-2]), like=q)
-        torch.bmm(q.flatten(0, 2), k.flatten(0, 2).transpose(1, 2), out=logits.flatten(0, 2))
+        flat, pairs = logits.flatten(0, 2), (q.flatten(0, 2), k.flatten(0, 2).mT)
+        torch.baddbmm(flat, *pairs, beta=0, alpha=self.scale, out=flat)
         if self.mask is not None:
             mask = self.mask[block.images, :, block.heads, block.queries, keys]
             if mask.dtype == torch.bool:
