@@ -25,7 +25,6 @@ _HOME = {
     "patch_attention": "nearsight.measure.distance",
     "preset": "nearsight.protocol.presets",
     "profile_difference": "nearsight.measure.difference",
-    "profile_difference": "nearsight.measure.difference",
     "self_mass": "nearsight.measure.mass",
     "train_run": "nearsight.train.loop",
     "write_report": "nearsight.report.page",

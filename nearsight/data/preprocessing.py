@@ -114,7 +114,7 @@ class Preprocessing:
         "timm's: short side to 248 (bicubic), middle 224x224"
         """
         if self.resize is None:
-            return f"{self.source}: as they are"
+            return f"none (--no-resize); mean and deviation: {self.source}"
         rows, cols = self.resize
         if not self.keep_ratio:
             way = f"squashed to {rows}x{cols}"

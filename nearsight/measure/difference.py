@@ -126,7 +126,8 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
     notes.append(
         f"The grids differ ({', '.join(dict.fromkeys(grids[0]))} and "
         f"{', '.join(dict.fromkeys(grids[1]))}), so MAD is compared as the score "
-        "1 - MAD / MAD of uniform attention: larger is more local."
+        "1 - MAD / MAD of uniform attention: larger is more local; other metrics depend on the "
+        "grid too."
     )
     return found[0], found[1], SCORE
 

@@ -92,24 +92,24 @@ def measure_named(
 
     record = {"schema_version": SCHEMA_VERSION, "kind": KIND, **_origin(found, weights, device)}
     batches = PictureBatches(images, share, steps, batch_size, device)
-    began = time.perf_counter()
     with _made(folder):
+        began = time.perf_counter()
         profile = gathered(
             measure_model(model, batches, convention=convention, metrics=metrics, progress=report)
         )
-    seconds = time.perf_counter() - began
-    digests = gathered_dict(batches.digests)
-    rank, num_processes = place()
-    if rank > 0:
-        return folder / MEASURE
-    spread = chosen[:: max(1, len(chosen) // NULL_IMAGES)][:NULL_IMAGES]
-    few = PictureBatches(images, spread, steps, batch_size, device)
-    fresh = named_model(name, random_init=True, image_size=image_size).model.to(device)
-    nulls: dict[str, Any] = {}
-    try:
-        nulls = measured_nulls(model, fresh, few, profile)
-    except ValueError as error:  # the measurement itself stands
-        record["notes"].append(f"The null lines of the model were not measured: {error}.")
+        seconds = time.perf_counter() - began
+        digests = gathered_dict(batches.digests)
+        rank, num_processes = place()
+        if rank > 0:
+            return folder / MEASURE
+        spread = chosen[:: max(1, len(chosen) // NULL_IMAGES)][:NULL_IMAGES]
+        few = PictureBatches(images, spread, steps, batch_size, device)
+        nulls: dict[str, Any] = {}
+        try:
+            fresh = named_model(name, random_init=True, image_size=image_size).model.to(device)
+            nulls = measured_nulls(model, fresh, few, profile)
+        except ValueError as error:  # the measurement itself stands
+            record["notes"].append(f"The null lines of the model were not measured: {error}.")
     data = {
         "name": images.resolve().name,
         "hash": pictures_hash(chosen, digests),

@@ -45,7 +45,8 @@ def named_model(
 ) -> NamedModel:
     """The model of a name with the weights asked for; a repository of ``hf/`` brings its own.
 
-    ``image_size``: the height and width it is built for, and its images brought to.
+    ``image_size``: the height and width it is built for, and its images brought to; models of
+    ``hf/`` are built as their configuration says, and take other sizes or refuse them.
     """
     source, own_name = split_name(name)
     check_name(name)
@@ -66,7 +67,7 @@ def named_model(
         kind = "file" if weights else "random initialisation"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(INITIAL_SEED)
-            model = _built(name, image_size)
+            model = _built(name, None if source == "hf" else image_size)
         if weights:
             notes = load_weights(model, weights)
     preprocessing = _preprocessing(source, own_name, model)

@@ -93,7 +93,9 @@ def test_weights_from_a_file_and_random_initialisation_work_too(tmp_path: Path):
     found = named_model(f"hf/{tmp_path}", path)
     assert found.weights == "file"
     assert all(x.equal(changed[name]) for name, x in found.model.state_dict().items())
-    assert named_model(f"hf/{tmp_path}", random_init=True).weights == "random initialisation"
+    fresh = named_model(f"hf/{tmp_path}", random_init=True, image_size=(32, 64))
+    assert fresh.weights == "random initialisation"
+    assert fresh.preprocessing.crop == (32, 64)
 
 
 def test_what_is_no_vision_model_is_refused(tmp_path: Path):
