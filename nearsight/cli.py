@@ -82,7 +82,7 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Start from these safetensors (fine-tuning).")
+        Path | None, typer.Option(help="Start from this file of weights (fine-tuning).")
     ] = None,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="float32, bf16, fp16 or float64.")] = None,

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 from torch import nn
 
@@ -42,9 +41,8 @@ def pretrained_model(name: str) -> nn.Module:
     library = _library()
     with _quiet(library), _finding(name):
         model, loaded = library.AutoModel.from_pretrained(
-            name, attn_implementation="sdpa", dtype=torch.float32, trust_remote_code=False,
-            output_loading_info=True,
-        )  # fmt: skip
+            name, attn_implementation="sdpa", trust_remote_code=False, output_loading_info=True
+        )
     place, part = _vision_part(model, name)
     missing = sorted(
         weight
@@ -57,7 +55,7 @@ def pretrained_model(name: str) -> nn.Module:
             f"expected all weights of {type(part).__name__} in hf/{name}, "
             f"missing: {', '.join(missing[:NUM_NAMED])}{more}"
         )
-    return part.eval()
+    return part.float().eval()  # some repositories hold half precision
 
 
 def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:

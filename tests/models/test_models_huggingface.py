@@ -68,6 +68,13 @@ def test_of_two_towers_the_vision_one_is_taken(family: str, tmp_path: Path):
     assert found.preprocessing.source == "the image processor of the repository"
 
 
+def test_half_precision_is_measured_in_float32(tmp_path: Path):
+    source = saved(transformers.ViTModel(transformers.ViTConfig(**TINY)).half(), tmp_path)
+    found = dict(named_model(f"hf/{tmp_path}").model.named_parameters())
+    assert all(x.dtype == torch.float32 for x in found.values())
+    assert all(found[name].equal(x.float()) for name, x in source.named_parameters())
+
+
 def test_without_an_image_processor_the_models_size_is_taken_and_said(tmp_path: Path):
     saved(transformers.ViTModel(transformers.ViTConfig(**TINY)), tmp_path)
     steps = named_model(f"hf/{tmp_path}").preprocessing
