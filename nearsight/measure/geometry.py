@@ -107,15 +107,15 @@ class Geometry:
         """The keys near every query, and what they count for.
 
         Index of the key [window, query, near]; whether it is the query's own, and whether it lies
-        within Chebyshev distance 1, 2, 3: float32 [window, query, near, 4]. The own key is the
+        within Chebyshev distance 1, 2, 3: float32 [window, 4, query, near]. The own key is the
         nearest cell.
         """
         found = [self._near(*offsets) for offsets in self._offsets()]
         num_near = max(index.shape[-1] for index, _ in found)
         lacking = [num_near - index.shape[-1] for index, _ in found]
         index = [F.pad(index, (0, more)) for (index, _), more in zip(found, lacking)]
-        share = [F.pad(share, (0, 0, 0, more)) for (_, share), more in zip(found, lacking)]
-        return torch.cat(index, dim=1).to(self.device), torch.cat(share, dim=1).to(self.device)
+        share = [F.pad(share, (0, more)) for (_, share), more in zip(found, lacking)]
+        return torch.cat(index, dim=1).to(self.device), torch.cat(share, dim=2).to(self.device)
 
     def _near(self, rows: Tensor, cols: Tensor) -> tuple[Tensor, Tensor]:
         reach, far = _reach(rows, cols), rows.hypot(cols)
@@ -127,8 +127,9 @@ class Geometry:
         own_first = reach.scatter(-1, own, -1.0)
         num_near = int((own_first <= radii[-1]).sum(-1).max())
         index = own_first.topk(num_near, dim=-1, largest=False).indices
-        within = reach.gather(-1, index)[..., None] <= radii
-        return index, torch.cat([index[..., None] == own[..., None], within], -1).float()
+        near = reach.gather(-1, index)
+        within = [near <= radius for radius in radii]
+        return index, torch.stack([index == own, *within], dim=1).float()
 
 
 def _reach(rows: Tensor, cols: Tensor) -> Tensor:

@@ -50,14 +50,12 @@ class Rows:
     @cached_property
     def near_sums(self) -> Float[Tensor, "image head 4"]:
         """Self-mass and masses within radius 1, 2, 3, summed over queries."""
-        index, share = (x[:, self.span] for x in self.geometry.near)
-        sizes = self.weights.shape[:4]
-        near = self.weights.gather(-1, index[:, None].expand(*sizes, index.shape[-1]))
-        share = share.to(near.dtype)
+        index, share = self.geometry.near
+        index, share = index[:, None, self.span], share[:, :, self.span].to(self.weights.dtype)
+        near = self.weights.gather(-1, index.expand(*self.weights.shape[:4], index.shape[-1]))
         if len(share) > 1:
-            return wide(torch.einsum("iwhqn,wqnr->ihr", near, share))
-        sums = F.linear(near.flatten(3), share.flatten(0, 2).mT.contiguous())
-        return wide(sums.sum(1))
+            return wide(torch.einsum("iwhqn,wrqn->ihr", near, share))
+        return wide(F.linear(near.flatten(3), share[0].flatten(1)).sum(1))
 
 
 def wide(x: Tensor) -> Tensor:
