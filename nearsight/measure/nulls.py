@@ -68,15 +68,19 @@ def measured_nulls(
 ) -> dict[str, Any]:
     """Layer means of ``fresh`` (the architecture at random initialisation), and of shuffled images.
 
-    ``batches`` are a few of the images that ``profile`` was measured on.
+    ``batches`` are a few of the images that ``profile`` was measured on. Images that the grid does
+    not divide have no patches to shuffle: that line is left out.
     """
     given = list(batches)
     convention = profile.convention.name
     untrained = measure_model(fresh, given, convention=convention, metrics=METRICS)
-    shuffled = measure_model(
-        model, _shuffled(given, profile), convention=convention, metrics=METRICS
-    )
-    return {"random_init": _layer_means(untrained), "shuffled_patches": _layer_means(shuffled)}
+    found = {"random_init": _layer_means(untrained)}
+    height, width = given[0].shape[-2:]
+    if height % profile.grid.rows == 0 and width % profile.grid.cols == 0:
+        batches = _shuffled(given, profile)
+        shuffled = measure_model(model, batches, convention=convention, metrics=METRICS)
+        found["shuffled_patches"] = _layer_means(shuffled)
+    return found
 
 
 def _shuffled(batches: Iterable[Tensor], profile: Profile) -> Iterator[Tensor]:

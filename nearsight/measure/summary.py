@@ -20,8 +20,8 @@ from nearsight.measure.interval import (
 )
 from nearsight.measure.nulls import null_lines
 from nearsight.measure.profile import Profile
+from nearsight.run import MEASURE_VERSION
 
-SCHEMA_VERSION = 2
 AVERAGED = ("mad", "entropy", "self_mass")  # also as means over the heads of a layer and the model
 
 
@@ -31,7 +31,7 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
     ``nulls``: those that were measured (see nulls.py), beside the two every grid has.
     """
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": MEASURE_VERSION,
         "nearsight": nearsight.__version__,
         "convention": asdict(profile.convention),
         "num_images": profile.num_images,
