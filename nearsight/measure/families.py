@@ -97,7 +97,7 @@ FAMILIES: dict[str, Family] = {
     "timm.models.convit.GPSA": prefixed(0),
     "timm.models.convit.MHSA": prefixed(1),
     "timm.models.naflexvit.NaFlexVit": naflex,
-    "timm.models.xcit.XCA": refused(f"XCA: {CHANNELS}"),
+    "timm.models.xcit.XCA": refused(CHANNELS),
     "timm.models.davit.ChannelAttention": refused(CHANNELS),
     "timm.models.davit.ChannelAttentionV2": refused(CHANNELS),
     "timm.models.edgenext.CrossCovarianceAttn": refused(CHANNELS),
