@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nearsight.measure.tokens import Layout
@@ -104,32 +103,56 @@ class Geometry:
 
     @cached_property
     def near(self) -> tuple[Tensor, Tensor]:
-        """The keys near every query, and what they count for.
+        """Slots for the keys near every query: which key is in it, and 1 if there is one (else 0).
 
-        Index of the key [window, query, near]; whether it is the query's own, and whether it lies
-        within Chebyshev distance 1, 2, 3: float32 [window, 4, query, near]. The own key is the
-        nearest cell.
+        Both [window, query, slot], int64 and float32; ``near_counts`` says what a slot counts for.
         """
-        found = [self._near(*offsets) for offsets in self._offsets()]
-        num_near = max(index.shape[-1] for index, _ in found)
-        lacking = [num_near - index.shape[-1] for index, _ in found]
-        index = [F.pad(index, (0, more)) for (index, _), more in zip(found, lacking)]
-        share = [F.pad(share, (0, more)) for (_, share), more in zip(found, lacking)]
-        return torch.cat(index, dim=1).to(self.device), torch.cat(share, dim=2).to(self.device)
+        found = [self._slots(*offsets) for offsets in self._offsets()]
+        index, taken = (torch.cat(parts, dim=1).to(self.device) for parts in zip(*found))
+        return index, taken
 
-    def _near(self, rows: Tensor, cols: Tensor) -> tuple[Tensor, Tensor]:
-        reach, far = _reach(rows, cols), rows.hypot(cols)
+    @cached_property
+    def near_counts(self) -> Tensor:
+        """Whether a slot counts as the own key, and within radius 1, 2, 3: float64 [slot, 4].
+
+        The first slot is the own key (the nearest cell), for self-mass alone; the others hold the
+        keys of ring 0 and 1, of ring 2 and of ring 3.
+        """
+        rings = [0] + [radius for radius, size in enumerate(self._sizes, 1) for _ in range(size)]
+        counts = [
+            [float(ring == 0), *(float(0 < ring <= radius) for radius in range(1, MAX_RADIUS + 1))]
+            for ring in rings
+        ]
+        return torch.tensor(counts, dtype=torch.float64)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """The most keys that a query has in ring 0 or 1, in ring 2, in ring 3."""
+        most = [0] * MAX_RADIUS
+        for rows, cols in self._offsets():
+            ring = self._ring(rows, cols)
+            found = [int((ring == radius).sum(-1).max()) for radius in range(1, MAX_RADIUS + 1)]
+            most = [max(pair) for pair in zip(most, found)]
+        return most
+
+    def _ring(self, rows: Tensor, cols: Tensor) -> Tensor:
+        """1, 2, 3 for the keys within that radius and no smaller one, else 0."""
+        ring = _reach(rows, cols).sub_(TOLERANCE).ceil_().clamp_(min=1)
         if self.key_missing is not None:
-            missing = self.key_missing[:, None].cpu()
-            reach, far = (x.masked_fill(missing, float("inf")) for x in (reach, far))
+            ring = ring.masked_fill(self.key_missing[:, None].cpu(), 0)
+        return ring.masked_fill_(ring > MAX_RADIUS, 0)
+
+    def _slots(self, rows: Tensor, cols: Tensor) -> tuple[Tensor, Tensor]:
+        far, ring = rows.hypot(cols), self._ring(rows, cols)
+        if self.key_missing is not None:
+            far = far.masked_fill(self.key_missing[:, None].cpu(), float("inf"))
         own = far.argmin(-1, keepdim=True)
-        radii = torch.arange(1, MAX_RADIUS + 1) + TOLERANCE
-        own_first = reach.scatter(-1, own, -1.0)
-        num_near = int((own_first <= radii[-1]).sum(-1).max())
-        index = own_first.topk(num_near, dim=-1, largest=False).indices
-        near = reach.gather(-1, index)
-        within = [near <= radius for radius in radii]
-        return index, torch.stack([index == own, *within], dim=1).float()
+        indices, taken = [own], [torch.ones_like(own, dtype=torch.float32)]
+        for radius, size in enumerate(self._sizes, 1):
+            there, index = (ring == radius).float().topk(size, dim=-1)
+            indices.append(index)
+            taken.append(there)
+        return torch.cat(indices, -1), torch.cat(taken, -1)
 
 
 def _reach(rows: Tensor, cols: Tensor) -> Tensor:

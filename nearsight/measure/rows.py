@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -50,12 +49,10 @@ class Rows:
     @cached_property
     def near_sums(self) -> Float[Tensor, "image head 4"]:
         """Self-mass and masses within radius 1, 2, 3, summed over queries."""
-        index, share = self.geometry.near
-        index, share = index[:, None, self.span], share[:, :, self.span].to(self.weights.dtype)
-        near = self.weights.gather(-1, index.expand(*self.weights.shape[:4], index.shape[-1]))
-        if len(share) > 1:
-            return wide(torch.einsum("iwhqn,wrqn->ihr", near, share))
-        return wide(F.linear(near.flatten(3), share[0].flatten(1)).sum(1))
+        index, taken = (x[:, None, self.span] for x in self.geometry.near)
+        slots = self.weights.gather(-1, index.expand(*self.weights.shape[:4], index.shape[-1]))
+        sums = wide(slots.mul_(taken).sum((1, 3)))  # [image, head, slot]
+        return sums @ self.geometry.near_counts.to(sums.device)
 
 
 def wide(x: Tensor) -> Tensor:

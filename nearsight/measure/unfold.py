@@ -35,14 +35,19 @@ class Buffers:
 
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
+        self._views: dict[tuple, Tensor] = {}
 
     def take(self, name: str, sizes: tuple[int, ...], like: Tensor) -> Tensor:
         """A tensor of ``sizes`` in the memory of this name; what was there is lost."""
-        num = math.prod(sizes)
-        memory = self._memory.get(name)
-        if memory is None or memory.numel() < num or memory.dtype != like.dtype:
-            self._memory[name] = memory = like.new_empty(num)
-        return memory[:num].view(sizes)
+        key = name, sizes, like.dtype, like.device
+        if key not in self._views:
+            num = math.prod(sizes)
+            memory = self._memory.get(name)
+            if memory is None or memory.numel() < num or (memory.dtype, memory.device) != key[2:]:
+                self._views = {x: view for x, view in self._views.items() if x[0] != name}
+                self._memory[name] = memory = like.new_empty(num)
+            self._views[key] = memory[:num].view(sizes)
+        return self._views[key]
 
 
 class Unfolded:

@@ -131,7 +131,7 @@ def test_prepared_pictures_are_taken_as_they_are(tmp_path: Path):
         measure_named("mu", folder, tmp_path / "other", random_init=True, resize=False)
 
 
-def test_null_lines_that_cannot_be_measured_do_not_undo_the_measurement(
+def test_images_that_the_grid_does_not_divide_have_no_line_of_shuffled_patches(
     pictures: Path, tmp_path: Path
 ):
     """Shuffling needs patches that cover the image; timm's cut off what is left over."""
@@ -139,8 +139,10 @@ def test_null_lines_that_cannot_be_measured_do_not_undo_the_measurement(
         "vit_tiny_patch16_224", pictures, tmp_path / "out", random_init=True, image_size=(50, 37),
         num_images=3,
     )  # fmt: skip
-    assert json.loads(path.read_text())["grid"] == [3, 2]
-    assert "null lines of the model were not measured" in read_record(path.parent)["notes"][-1]
+    found = json.loads(path.read_text())
+    assert found["grid"] == [3, 2]
+    assert "random_init" in found["null"]
+    assert "shuffled_patches" not in found["null"]
 
 
 def test_a_folder_of_something_else_is_not_written_over(pictures: Path, tmp_path: Path):
