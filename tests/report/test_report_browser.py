@@ -45,7 +45,9 @@ def browser():
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     root = tmp_path_factory.mktemp("browser")
-    runs = [*write_pair(root, seeds=(0, 1)), write_run(root / "c", depth=2, grid=Grid(5, 7))]
+    long_name = "vit_base_patch14_reg4_dinov2.lvd142m"
+    other = write_run(root / "c", depth=2, grid=Grid(5, 7), model=long_name)
+    runs = [*write_pair(root, seeds=(0, 1)), other]
     return write_report(runs, root / "report.html")
 
 
