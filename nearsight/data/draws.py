@@ -61,3 +61,12 @@ def integers(*key: Key, num: int, high: int) -> Tensor:
 def permutation(*key: str | int, length: int) -> Tensor:
     """A random order of 0..length-1, int64."""
     return torch.argsort(bits(*key, num=length), stable=True)
+
+
+def sample(*key: str | int, length: int, num: int) -> Tensor:
+    """``num`` different whole numbers below ``length``, sorted; a larger sample contains a smaller.
+
+    >>> sample("demo", 0, length=5, num=5).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    return permutation(*key, length=length)[:num].sort().values

@@ -61,8 +61,8 @@ def chosen_pictures(names: Sequence[str], num_images: int | None, folder: Path) 
         )
     if wanted < 2:
         raise ValueError(f"expected at least 2 images in {folder} for an interval, got {wanted}")
-    order = draws.permutation("measured images", SEED, length=len(names))
-    return [names[index] for index in order[:wanted].sort().values.tolist()]
+    chosen = draws.sample("measured images", SEED, length=len(names), num=wanted)
+    return [names[index] for index in chosen.tolist()]
 
 
 def equal_size(folder: Path, names: Sequence[str]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.unfold import HIDDEN, Block, Unfolded
 
-SMALLEST = 1e-30
+SMALLEST = 1e-30  # weight whose logarithm is still exact in float32
 
 
 @dataclass(frozen=True)

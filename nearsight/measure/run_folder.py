@@ -37,8 +37,8 @@ def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarr
             f"expected between 2 and {num_available} images (the test set has {num_available}), "
             f"got {wanted}"
         )
-    order = draws.permutation("measured images", IMAGE_SEED, length=num_available)
-    return order[:wanted].sort().values.numpy()
+    chosen = draws.sample("measured images", IMAGE_SEED, length=num_available, num=wanted)
+    return chosen.numpy()
 
 
 def measure_run(

@@ -33,8 +33,8 @@ def attention_seen(
     if protocol.measure_every is None or epoch % protocol.measure_every:
         return {}
     validation, device = parts.validation, next(parts.called.parameters()).device
-    order = draws.permutation("measured while training", IMAGE_SEED, length=len(validation))
-    chosen = validation[order[: protocol.measure_images].sort().values]
+    key, num = ("measured while training", IMAGE_SEED), protocol.measure_images
+    chosen = validation[draws.sample(*key, length=len(validation), num=num)]
     batches = (
         parts.transform(torch.from_numpy(parts.train.images[rows.numpy()]).to(device))
         for rows in chosen.split(BATCH)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from measure.test_measure_profile import sharp_model
 from safetensors.torch import save_file
 
 from nearsight.data.dataset import Dataset, ImageSet
@@ -16,14 +17,6 @@ from nearsight.models.registry import create_model
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 
 NUM_IMAGES = 23
-
-
-def sharp_model():
-    torch.manual_seed(3)
-    model = create_model("mu", 7, image_size=(12, 20), patch_size=4, num_registers=1).eval()
-    for block in model.blocks:
-        torch.nn.init.normal_(block.attn.qkv.weight, std=0.4)
-    return model
 
 
 def test_images_are_chosen_by_their_number_alone():
