@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nearsight.measure.tracking import PRODUCTS, SoftmaxTracking
-from nearsight.models.attention import attend
+from nearsight.models.attention import PatchBias, attend, attention_mask
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class AttentionCapture(TorchFunctionMode):
 
     def __enter__(self) -> AttentionCapture:
         for name, module in self.model.named_modules():
-            if name == "" or next(module.children(), None) is not None:
+            if name == "" or not type(module).__module__.startswith("torch.nn."):
                 enter, leave = self._hooks(name)
                 self._handles += [
                     module.register_forward_pre_hook(enter, with_kwargs=True),
@@ -150,7 +150,7 @@ class AttentionCapture(TorchFunctionMode):
         if func is F.scaled_dot_product_attention:
             self._show(output, **_fused_arguments(*args, **kwargs))
         elif func is attend:
-            self._show(output, **inspect.signature(attend).bind(*args, **kwargs).arguments)
+            self._show(output, **_attend_arguments(*args, **kwargs))
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
         elif func in PRODUCTS and (found := self._tracking.product(func, args)):
@@ -181,6 +181,21 @@ class AttentionCapture(TorchFunctionMode):
             call = {key: x.unflatten(0, (-1, self._folded_heads)) for key, x in call.items()}
         with torch.no_grad():
             self.consumer(AttentionCall(path, tuple(self._convolved), output=output, **call))
+
+
+def _attend_arguments(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    bias: PatchBias | None = None,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """What our ``attend`` makes of its arguments: the bias becomes part of the mask."""
+    with torch.no_grad():
+        whole = attention_mask(bias, mask, queries)
+    return {"queries": queries, "keys": keys, "values": values, "scale": scale, "mask": whole}
 
 
 def _fused_arguments(

@@ -78,6 +78,7 @@ def _registers(place: Place) -> int:
 CHANNELS = "it attends between channels, not between patches"
 ONE_QUERY = "pooling by learned queries, which are no patches"
 CLASS_ATTENTION = "class attention: the only query is the class token"
+REFINEMENT = "patch refinement, which pools for the head and is no layer"
 SHUFFLED = "it drops and shuffles patches at random"
 
 FAMILIES: dict[str, Family] = {
@@ -102,6 +103,8 @@ FAMILIES: dict[str, Family] = {
     "timm.models.davit.ChannelAttentionV2": refused(CHANNELS),
     "timm.models.edgenext.CrossCovarianceAttn": refused(CHANNELS),
     "timm.layers.attention_pool.AttentionPoolLatent": skipped(ONE_QUERY),
+    "timm.layers.attention_pool.AttentionPoolPrr": skipped(REFINEMENT),
+    "nearsight.models.refine.Refine": skipped(REFINEMENT),
     "torchvision.models.vision_transformer.VisionTransformer": prefixed(1),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": own_grids(
         windows.torchvision_swin

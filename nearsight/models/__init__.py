@@ -1,1 +1,5 @@
-"""Vision Transformers and the grid their patches sit on."""
+"""Vision Transformers; ``import nearsight.models`` makes our names known to timm."""
+
+from nearsight.models.names import announce
+
+announce()

@@ -1,15 +1,16 @@
 """Multi-head self-attention (Vaswani et al. 2017).
 
-attention = softmax(q k^T / sqrt(d)), output = attention v.
+attention = softmax(q k^T / sqrt(d) + bias), output = attention v.
 
 ``attend`` is the one place where attention is computed; capture sees it through torch's function
-modes, so that measuring never edits a model. Where we differ: two kernels give the same numbers,
-and ``attention_kernel`` takes the faster one.
+modes, so that measuring never edits a model. Where we differ: several kernels give the same numbers,
+and ``attention_kernel`` takes the fastest one; a bias between patches may come as two factors, from
+which the kernels make what they need.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,38 +20,86 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from nearsight.models.explicit import explicit_attention, split_heads
 
-Kernel = Literal["explicit", "fused"]
+Kernel = Literal["explicit", "fused", "flex"]
 MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
 
 
 def attention_kernel(
-    num_tokens: int, device: torch.device, dtype: torch.dtype, needs_grad: bool
+    num_tokens: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    needs_grad: bool,
+    biased: bool = False,
 ) -> Kernel:
-    """The faster kernel: explicit to train short sequences in full precision on CPU, else fused.
+    """The fastest kernel: explicit to train in full precision on CPU, else a fused one.
 
-    Measured for head widths from 11 to 128 (docs/models.md); the width does not change the rule.
-    Without a gradient the fused kernel wins and keeps no [token, token] matrix; on other devices it
-    always does. Half precision and autocast are left to it as well, and so is everything that torch
-    traces (compile, export, ONNX), for which the explicit kernel would be opaque.
+    Explicit is for short sequences, and for all with a bias, whose gradient torch's fused kernel
+    does not give. Measured for head widths from 11 to 128 (docs/models.md); the width does not
+    change the rule. Without a gradient the fused kernel wins; on other devices it always does, and
+    on CUDA FlexAttention makes a bias inside the kernel. Half precision and autocast are left to the
+    fused kernel as well, and so is everything that torch traces (compile, export, ONNX), for which
+    the others would be opaque.
 
     >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
     'explicit'
     """
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if not needs_grad or traced or torch.is_autocast_enabled(device.type):
+    if traced:
+        return "fused"
+    if biased and device.type == "cuda":
+        return "flex"
+    if not needs_grad or torch.is_autocast_enabled(device.type):
         return "fused"
     full_precision = dtype in (torch.float32, torch.float64)
-    short = num_tokens <= MAX_EXPLICIT_TOKENS
+    short = biased or num_tokens <= MAX_EXPLICIT_TOKENS
     return "explicit" if device.type == "cpu" and full_precision and short else "fused"
+
+
+class SeparableBias(NamedTuple):
+    """A bias between patches as a product: bias[p, (row, col)] = rows[p, row] * cols[p, col]."""
+
+    rows: Float[Tensor, "batch head patch row"]
+    cols: Float[Tensor, "batch head patch col"]
+
+    def dense(self) -> Float[Tensor, "batch head patch patch"]:
+        return (self.rows[..., :, None] * self.cols[..., None, :]).flatten(-2)
+
+
+PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
+
+
+def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head token token"]:
+    """The bias between all tokens: 0 in the rows and columns of the prefix tokens, which come first.
+
+    >>> token_bias(torch.ones(1, 1, 1, 1), num_tokens=2)
+    tensor([[[[0., 0.],
+              [0., 1.]]]])
+    """
+    num_prefix = num_tokens - (bias.rows if isinstance(bias, SeparableBias) else bias).shape[-2]
+    if isinstance(bias, SeparableBias) and not torch.is_grad_enabled() and num_prefix:
+        return _filled(bias, num_prefix)
+    patches = bias.dense() if isinstance(bias, SeparableBias) else bias
+    return F.pad(patches, (num_prefix, 0, num_prefix, 0)) if num_prefix else patches
+
+
+def _filled(bias: SeparableBias, num_prefix: int) -> Tensor:
+    """``token_bias`` written once: the product goes straight to its place."""
+    batch, heads, patches, rows = bias.rows.shape
+    out = bias.rows.new_zeros(batch, heads, num_prefix + patches, num_prefix + patches)
+    place = out[..., num_prefix:, num_prefix:].unflatten(-1, (rows, -1))
+    torch.mul(bias.rows[..., None], bias.cols[..., None, :], out=place)
+    return out
 
 
 def attention_weights(
     queries: Float[Tensor, "batch head query width"],
     keys: Float[Tensor, "batch head key width"],
     scale: float,
+    bias: Float[Tensor, "batch head query key"] | None = None,
 ) -> Float[Tensor, "batch head query key"]:
-    """softmax(scale * q k^T); every row sums to one."""
-    return (queries @ keys.transpose(-2, -1) * scale).softmax(-1)
+    """softmax(scale * q k^T + bias); every row sums to one."""
+    logits = queries @ keys.transpose(-2, -1) * scale
+    return (logits if bias is None else logits + bias).softmax(-1)
 
 
 def attend(
@@ -58,40 +107,81 @@ def attend(
     keys: Float[Tensor, "batch head key width"],
     values: Float[Tensor, "batch head key width"],
     scale: float,
+    bias: PatchBias | None = None,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
 ) -> Float[Tensor, "batch head query width"]:
-    """Attention-weighted values, ``attention_weights(q, k, scale) @ v``."""
-    if has_torch_function((queries, keys, values)):
-        given = (queries, keys, values)
-        return handle_torch_function(attend, given, *given, scale)
-    if _kernel_for(queries, keys, values) == "explicit":
-        return explicit_attention(queries, keys, values, scale)
-    return F.scaled_dot_product_attention(queries, keys, values, scale=scale)
+    """Attention-weighted values, ``attention_weights(q, k, scale, bias) @ v``.
+
+    ``bias`` is between patches; ``mask`` between all tokens, as torch takes it: added, or boolean.
+    """
+    given = (queries, keys, values)
+    if has_torch_function(given):
+        return handle_torch_function(attend, given, *given, scale, bias, mask, dropout)
+    plain = mask is None and not dropout
+    if plain and not isinstance(bias, Tensor):
+        kernel = _kernel_for(*given, biased=bias is not None)
+        if kernel == "explicit":
+            return explicit_attention(*given, scale, *(bias or ()))
+        if kernel == "flex" and bias is not None:
+            from nearsight.models.flex import flex_attend
+
+            return flex_attend(*given, scale, bias)
+    whole = attention_mask(bias, mask, queries)
+    return F.scaled_dot_product_attention(*given, whole, dropout, scale=scale)
 
 
-def _kernel_for(*inputs: Tensor) -> Kernel:
+def attention_mask(
+    bias: PatchBias | None, mask: Tensor | None, queries: Float[Tensor, "batch head query width"]
+) -> Tensor | None:
+    """Bias and mask as the one mask that torch takes, in the queries' precision."""
+    if bias is None:
+        return mask
+    whole = token_bias(bias, queries.shape[-2]).to(queries.dtype)
+    if mask is None:
+        return whole
+    return whole.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else whole + mask
+
+
+def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:
     """``attention_kernel`` for the longest of these sequences in the present grad mode."""
     needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
     num_tokens = max(x.shape[-2] for x in inputs)
-    return attention_kernel(num_tokens, inputs[0].device, inputs[0].dtype, needs_grad)
+    return attention_kernel(num_tokens, inputs[0].device, inputs[0].dtype, needs_grad, biased)
+
+
+def separate_heads(
+    qkv: Float[Tensor, "batch token 3 head width"], biased: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values [batch, head, token, width], laid out for the kernel to come."""
+    heads_first = qkv.permute(2, 0, 3, 1, 4)  # [3, batch, head, token, width]
+    explicit = _kernel_for(heads_first, biased=biased) == "explicit"
+    q, k, v = split_heads(qkv) if explicit else heads_first.unbind(0)
+    return q, k, v
 
 
 class SelfAttention(nn.Module):
     """Self-attention over all tokens; weight names as in timm (``qkv``, ``proj``)."""
+
+    biased = False  # whether ``patch_bias`` gives one
 
     def __init__(self, width: int, num_heads: int) -> None:
         super().__init__()
         if width % num_heads:
             raise ValueError(f"expected a width divisible by {num_heads} heads, got {width}")
         self.num_heads = num_heads
-        self.scale = (width // num_heads) ** -0.5
+        self.head_dim = width // num_heads
+        self.scale = self.head_dim**-0.5
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
+    def patch_bias(self, queries: Tensor, keys: Tensor, inputs: Tensor) -> PatchBias | None:
+        """What a subclass adds to the logits between patches."""
+        return None
+
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
         batch, tokens, width = x.shape
-        qkv = self.qkv(x).view(batch, tokens, 3, self.num_heads, width // self.num_heads)
-        heads_first = qkv.permute(2, 0, 3, 1, 4)  # [3, batch, head, token, head width]
-        explicit = _kernel_for(heads_first) == "explicit"
-        q, k, v = split_heads(qkv) if explicit else heads_first.unbind(0)
-        out = attend(q, k, v, self.scale)  # [batch, head, token, head width]
+        qkv = self.qkv(x).view(batch, tokens, 3, self.num_heads, self.head_dim)
+        q, k, v = separate_heads(qkv, self.biased)
+        out = attend(q, k, v, self.scale, self.patch_bias(q, k, x))  # [batch, head, token, width]
         return self.proj(out.transpose(1, 2).reshape(batch, tokens, width))

@@ -1,18 +1,21 @@
 """Explicit attention: two batched products with a hand-written gradient (Vaswani et al. 2017).
 
-Forward:   P = softmax(scale * Q K^T),  O = P V
+Forward:   P = softmax(scale * Q K^T + B),  O = P V,  B[p, (r, c)] = R[p, r] C[p, c] between patches
 Backward:  dV = P^T dO,  dS = P * (dP - rowsum(dP * P)) with dP = dO V^T,
-           dQ = scale * dS K,  dK = scale * dS^T Q
+           dQ = scale * dS K,  dK = scale * dS^T Q,
+           dR = sum over columns of dS C,  dC = sum over rows of dS R
 
-Where we differ from letting autograd do it, and why: the same products, but the scale rides in them
-instead of taking passes of its own, softmax and its gradient work in place, and the gradients of
-queries, keys and values are written once, into the layout the linear layer before them wants.
-docs/models.md has the times beside autograd's version and torch's fused kernel.
-``attention_kernel`` in attention.py says when it is taken. Second derivatives are refused.
+Where we differ from letting autograd do it, and why: the same products, but scale and bias ride in
+them instead of taking passes of their own, softmax and its gradient work in place, a piece of all
+heads at a time so that it stays in the cache, and the gradients of queries, keys and values are
+written once, into the layout the linear layer before them wants. docs/models.md has the times beside
+autograd's version and torch's fused kernel. ``attention_kernel`` in attention.py says when it is
+taken. Second derivatives are refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-CHUNK = 256  # heads times images per piece of the backward: dS stays in the cache
+PIECE = 2**20  # attention weights per piece
 
 
 def explicit_attention(
@@ -28,9 +31,14 @@ def explicit_attention(
     keys: Float[Tensor, "batch head key width"],
     values: Float[Tensor, "batch head key width"],
     scale: float,
+    rows: Float[Tensor, "batch head patch row"] | None = None,
+    cols: Float[Tensor, "batch head patch col"] | None = None,
 ) -> Float[Tensor, "batch head query width"]:
-    """softmax(scale * q k^T) v; keeps the probabilities for the backward."""
-    return _ExplicitAttention.apply(queries, keys, values, scale)
+    """softmax(scale * q k^T + bias) v; keeps the probabilities for the backward.
+
+    ``rows`` and ``cols`` are the bias between patches in two factors; prefix tokens come first.
+    """
+    return _ExplicitAttention.apply(queries, keys, values, scale, rows, cols)
 
 
 def split_heads(
@@ -49,31 +57,75 @@ def split_heads(
 
 class _ExplicitAttention(Function):
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
-        batch, heads, num_queries, width = queries.shape
-        q, k, v = (x.flatten(0, 1) for x in (queries, keys, values))  # [batch * head, token, width]
-        scores = q.new_empty(batch * heads, num_queries, k.shape[1])
-        scores.baddbmm_(q, k.transpose(1, 2), beta=0, alpha=scale)
-        weights = torch.softmax(scores, -1, out=scores)
-        ctx.save_for_backward(q, k, v, weights)
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+        rows: Tensor | None,
+        cols: Tensor | None,
+    ) -> Tensor:
+        ctx.head_first = queries.shape[:2]  # [batch, head]
         ctx.scale = scale
-        return torch.bmm(weights, v).view(batch, heads, num_queries, width)
+        given = [x.flatten(0, 1) for x in (queries, keys, values, rows, cols) if x is not None]
+        q, k, v = given[:3]  # [batch * head, token, width]
+        weights = q.new_empty(len(q), q.shape[1], k.shape[1])
+        output = q.new_empty(len(q), q.shape[1], v.shape[2])
+        for scores, out, q_, k_, v_, *bias in _pieces(weights, output, *given):
+            if bias:
+                _write_bias(scores, *bias)
+            scores.baddbmm_(q_, k_.transpose(1, 2), beta=1 if bias else 0, alpha=scale)
+            torch.softmax(scores, -1, out=scores)
+            torch.bmm(scores, v_, out=out)
+        ctx.save_for_backward(weights, *given)
+        return output.unflatten(0, ctx.head_first)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivative()
-        q, k, v, weights = ctx.saved_tensors
-        grad_q, grad_k, grad_v = (torch.empty_like(x) for x in (q, k, v))
-        grads = grad_q, grad_k, grad_v, grad.flatten(0, 1)
-        pieces = (x.split(CHUNK) for x in (q, k, v, weights, *grads))
-        for q_, k_, v_, weights_, grad_q_, grad_k_, grad_v_, grad_ in zip(*pieces):
-            torch.bmm(weights_.transpose(1, 2), grad_, out=grad_v_)
-            scores = torch.bmm(grad_, v_.transpose(1, 2))  # dP, then dS in its place
+        weights, *given = ctx.saved_tensors
+        grads = [torch.empty_like(x) for x in given]
+        num = len(given)
+        for weights_, grad_, *rest in _pieces(weights, grad.flatten(0, 1), *given, *grads):
+            (q, k, v, *bias), (grad_q, grad_k, grad_v, *grad_bias) = rest[:num], rest[num:]
+            torch.bmm(weights_.transpose(1, 2), grad_, out=grad_v)
+            scores = torch.bmm(grad_, v.transpose(1, 2))  # dP, then dS in its place
             torch._softmax_backward_data(scores, weights_, -1, scores.dtype, grad_input=scores)
-            grad_q_.baddbmm_(scores, k_, beta=0, alpha=ctx.scale)
-            grad_k_.baddbmm_(scores.transpose(1, 2), q_, beta=0, alpha=ctx.scale)
-        head_first = grad.shape[:2]  # [batch, head]
-        return *(x.unflatten(0, head_first) for x in (grad_q, grad_k, grad_v)), None
+            grad_q.baddbmm_(scores, k, beta=0, alpha=ctx.scale)
+            grad_k.baddbmm_(scores.transpose(1, 2), q, beta=0, alpha=ctx.scale)
+            if bias:
+                _write_bias_gradient(scores, *bias, *grad_bias)
+        grad_q, grad_k, grad_v, *grad_bias = (x.unflatten(0, ctx.head_first) for x in grads)
+        return grad_q, grad_k, grad_v, None, *(grad_bias or (None, None))
+
+
+def _pieces(weights: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """All tensors cut alike along heads, PIECE weights at a time."""
+    num_heads = max(1, PIECE // max(1, weights[0].numel())) if len(weights) else 1
+    return zip(*(x.split(num_heads) for x in (weights, *others)))
+
+
+def _between_patches(scores: Tensor, rows: Tensor) -> tuple[int, Tensor]:
+    """The number of prefix tokens, and the scores of patches [head, patch, row, col]."""
+    patches, num_rows = rows.shape[1:]
+    num_prefix = scores.shape[1] - patches
+    return num_prefix, scores[:, num_prefix:, num_prefix:].unflatten(-1, (num_rows, -1))
+
+
+def _write_bias(scores: Tensor, rows: Tensor, cols: Tensor) -> None:
+    num_prefix, patches = _between_patches(scores, rows)
+    scores[:, :num_prefix] = 0
+    scores[:, :, :num_prefix] = 0
+    torch.mul(rows[..., None], cols[..., None, :], out=patches)
+
+
+def _write_bias_gradient(
+    grad_scores: Tensor, rows: Tensor, cols: Tensor, grad_rows: Tensor, grad_cols: Tensor
+) -> None:
+    _, patches = _between_patches(grad_scores, rows)
+    torch.sum(patches * cols[..., None, :], -1, out=grad_rows)
+    torch.sum(patches * rows[..., None], -2, out=grad_cols)
 
 
 class _SplitHeads(Function):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,3 +91,30 @@ class Grid:
         """Mean distance of attention spread evenly over the 3x3 box: the null line '3x3 box'."""
         near = self.box()
         return float(((self.distances(unit) * near).sum(-1) / near.sum(-1)).mean())
+
+
+class TokenGrid:
+    """Where the tokens of the image in a model sit; its layers share one.
+
+    A model for one image size keeps the grid it has. One that takes images of any size has
+    ``see_images`` as a hook on its patch embedding: what the layers need is known before the
+    first of them runs, and equal for all.
+    """
+
+    def __init__(self, grid: Grid, num_prefix: int) -> None:
+        self.grid = grid
+        self.num_prefix = num_prefix
+
+    def see_images(self, embed: Any, args: tuple[Any, ...]) -> None:
+        """Before a timm patch embedding: the grid of the images it gets."""
+        rows, cols = embed.dynamic_feat_size(tuple(args[0].shape[-2:]))
+        if (rows, cols) != (self.grid.rows, self.grid.cols):
+            self.grid = Grid(rows, cols)
+
+    def check(self, num_tokens: int) -> None:
+        """ValueError unless these are the prefix tokens and the patches of the grid."""
+        if num_tokens != self.num_prefix + self.grid.num_patches:
+            raise ValueError(
+                f"expected {self.num_prefix} prefix tokens and a grid of {self.grid} patches, "
+                f"{self.num_prefix + self.grid.num_patches} tokens, got {num_tokens}"
+            )

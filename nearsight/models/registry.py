@@ -1,29 +1,38 @@
 """``create_model``: our names, their short forms, and every name of timm, torchvision and the hub.
 
 ``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``, ``torchvision/vit_b_16``,
-``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``).
+``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``). Models with LocAt:
+``compact_locat`` and its kin, and the published names of names.py, which timm knows too.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from torch import nn
 
+from nearsight.models.names import ARCHITECTURES, gaussian_settings
 from nearsight.models.torchvision_ops import declare_missing_ops
-from nearsight.models.vit import SIZES, VisionTransformer
-from nearsight.protocol.schema import ModelSettings
+from nearsight.models.vit import SIZES, Pool, VisionTransformer
+from nearsight.protocol.schema import LocatSettings, ModelSettings
 
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
 OURS = "nearsight"
+PARTS = {  # the end of one of our names, and what it has of LocAt
+    "vit": None,
+    "locat": LocatSettings(),
+    "gaug": LocatSettings(refine=False),
+    "prr": LocatSettings(gaussian=None),
+}
 PREFIXES = ("timm", "torchvision", "hf")
 
 
 def model_names() -> list[str]:
-    """Our own names; timm's come on top."""
-    return list(SIZES)
+    """Our own names; timm's come on top, and with them those of names.py."""
+    return [f"{size.removesuffix('_vit')}_{part}" for part in PARTS for size in SIZES]
 
 
 def full_name(name: str) -> str:
@@ -37,7 +46,7 @@ def split_name(name: str) -> tuple[str, str]:
     >>> split_name("compact"), split_name("vit_tiny_patch16_224"), split_name("hf/openai/clip")
     (('nearsight', 'compact_vit'), ('timm', 'vit_tiny_patch16_224'), ('hf', 'openai/clip'))
     """
-    if full_name(name) in SIZES:
+    if full_name(name) in model_names():
         return OURS, full_name(name)
     prefix, _, rest = name.partition("/")
     return (prefix, rest) if prefix in PREFIXES and rest else ("timm", name)
@@ -49,13 +58,19 @@ def create_model(
     image_size: int | tuple[int, int] | None = None,
     patch_size: int | None = None,
     num_registers: int = 0,
+    locat: LocatSettings | None = None,
+    pool: Pool | None = None,
+    positions: bool = True,
     **options: Any,
 ) -> nn.Module:
     """A freshly initialised model in training mode.
 
-    Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height.
-    Others: ``image_size`` defaults to the model's own; ``patch_size`` and registers only if given;
-    further options go to the library's own function.
+    Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height; the
+    end of the name says which parts of LocAt it has (``_vit`` none, ``_locat``, ``_gaug``,
+    ``_prr``), unless ``gaussian=`` or ``refine=`` or ``locat`` say it.
+    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling and absent
+    positions only if given; ``locat`` adds it to a stock model, at the start for training from
+    scratch; further options go to the library's own function.
 
     >>> model = create_model("mu", num_classes=7)
     >>> str(model.grid), model.num_prefix
@@ -67,11 +82,25 @@ def create_model(
     source, own_name = split_name(name)
     check_name(name)
     if source == OURS:
+        base, _, part = own_name.rpartition("_")
+        parts = _chosen_parts(locat or PARTS[part], options)
         if options:
             raise ValueError(f"{name} takes no option {', '.join(options)}")
         size = size or (32, 32)
-        patch_size = patch_size or max(1, size[0] // GRID_SIDE)
-        return VisionTransformer(SIZES[own_name], num_classes, size, patch_size, num_registers)
+        ours = VisionTransformer(
+            SIZES[f"{base}_vit"],
+            num_classes,
+            size,
+            patch_size or max(1, size[0] // GRID_SIDE),
+            num_registers,
+            pool or "token",
+            positions,
+        )
+        return _with_locat(ours, parts)
+    if pool is not None:
+        options["global_pool"] = pool
+    if not positions:
+        options["pos_embed"] = "none"
     given = {"patch_size": patch_size, "reg_tokens": num_registers or None}
     options |= {key: value for key, value in given.items() if value is not None}
     if source == "hf":
@@ -83,7 +112,7 @@ def create_model(
     try:
         if source == "torchvision":
             return _torchvision_model(own_name, num_classes, size, options)
-        return _timm_model(own_name, num_classes, size, options)
+        return _timm_model(own_name, num_classes, size, locat, options)
     except TypeError as error:
         raise ValueError(f"{source}'s {own_name} does not take these options: {error}") from error
 
@@ -97,7 +126,7 @@ def check_name(name: str) -> None:
 
         if not timm.is_model(own_name):
             expected = f"one of {', '.join(SIZES)} or a name of timm"
-            raise _unknown(own_name, expected, [*SIZES, *timm.list_models()])
+            raise _unknown(own_name, expected, [*model_names(), *timm.list_models()])
     elif source == "torchvision":
         declare_missing_ops()
         from torchvision.models import list_models
@@ -112,14 +141,39 @@ def _unknown(name: str, expected: str, known: Sequence[str]) -> ValueError:
     return ValueError(f"expected {expected}, got {name!r}{hint}")
 
 
+def _chosen_parts(locat: LocatSettings | None, options: dict[str, Any]) -> LocatSettings | None:
+    """The parts of LocAt after ``gaussian=`` and ``refine=``, which are taken out of the options."""
+    gaussian = options.pop("gaussian", locat.gaussian if locat else None)
+    refine = bool(options.pop("refine", locat.refine if locat else False))
+    settings = gaussian_settings(gaussian)
+    return LocatSettings(gaussian=settings, refine=refine) if settings or refine else None
+
+
+def _with_locat(model: nn.Module, locat: LocatSettings | None) -> nn.Module:
+    """The model with the parts that are on, at the start for training from scratch."""
+    if locat is None or not (locat.gaussian or locat.refine):
+        return model
+    from nearsight.models.locat import add_locat
+
+    return add_locat(model, locat.gaussian, locat.refine, published_start=True)
+
+
 def _timm_model(
-    name: str, num_classes: int, size: tuple[int, int] | None, options: dict[str, Any]
+    name: str,
+    num_classes: int,
+    size: tuple[int, int] | None,
+    locat: LocatSettings | None,
+    options: dict[str, Any],
 ) -> nn.Module:
     import timm
 
     if size is not None:
         options["img_size"] = size
-    return timm.create_model(name, num_classes=num_classes, **options)
+    if locat is not None and name in ARCHITECTURES:
+        gaussian = asdict(locat.gaussian) if locat.gaussian else False
+        options |= {"gaussian": gaussian, "refine": locat.refine}
+        locat = None
+    return _with_locat(timm.create_model(name, num_classes=num_classes, **options), locat)
 
 
 def _torchvision_model(
@@ -150,7 +204,14 @@ def model_for(
     ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
     model = create_model(
-        settings.name, num_classes, size, settings.patch_size, settings.num_registers
+        settings.name,
+        num_classes,
+        size,
+        settings.patch_size,
+        settings.num_registers,
+        settings.locat,
+        settings.pool,
+        settings.positions,
     )
     if size is None:
         facts: Any = model.pretrained_cfg

@@ -3,12 +3,14 @@
 Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, final LayerNorm, linear
 head on [CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers,
 8 heads". Weight names are timm's, so that the two load each other's weights.
-We differ in one option: any number of register tokens (Darcet et al. 2024).
+We differ in options: register tokens (Darcet et al. 2024), average pooling of the patches, no
+positional embedding, and a pooling layer in the slot ``attn_pool`` (LocAt's refinement).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +37,7 @@ SIZES = {
     "mu_vit": Size(depth=2, width=22, num_heads=2, mlp_width=46),  # for tests
 }
 
+Pool = Literal["token", "avg"]
 NORM_EPS = 1e-6  # timm's, so that logits agree; torch's default is 1e-5
 
 
@@ -86,10 +89,16 @@ class VisionTransformer(nn.Module):
         image_size: tuple[int, int],
         patch_size: int,
         num_registers: int = 0,
+        pool: Pool = "token",
+        positions: bool = True,
     ) -> None:
         super().__init__()
         if num_registers < 0:
             raise ValueError(f"expected at least 0 register tokens, got {num_registers}")
+        if pool not in get_args(Pool):
+            raise ValueError(f"expected pooling by {' or '.join(get_args(Pool))}, got {pool!r}")
+        self.pool = pool
+        self.attn_pool: nn.Module | None = None
         self.grid = Grid.of_image(*image_size, patch_size)
         self.image_size = image_size
         self.num_prefix = 1 + num_registers
@@ -99,7 +108,9 @@ class VisionTransformer(nn.Module):
             nn.Parameter(torch.zeros(1, num_registers, size.width)) if num_registers else None
         )
         num_tokens = self.num_prefix + self.grid.num_patches
-        self.pos_embed = nn.Parameter(torch.zeros(1, num_tokens, size.width))
+        self.pos_embed = (
+            nn.Parameter(torch.zeros(1, num_tokens, size.width)) if positions else None
+        )
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.depth))
         self.norm = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.head = nn.Linear(size.width, num_classes)
@@ -120,13 +131,20 @@ class VisionTransformer(nn.Module):
         patches = self.patch_embed(images)  # [batch, patch, width]
         prefix = [self.cls_token] if self.reg_token is None else [self.cls_token, self.reg_token]
         tokens = [token.expand(len(patches), -1, -1) for token in prefix]
-        x = torch.cat([*tokens, patches], dim=1) + self.pos_embed  # [batch, token, width]
+        x = torch.cat([*tokens, patches], dim=1)  # [batch, token, width]
+        if self.pos_embed is not None:
+            x = x + self.pos_embed
         for block in self.blocks:
             x = block(x)
         return self.norm(x)
 
     def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Float[Tensor, "batch cls"]:
-        return self.head(self.forward_features(images)[:, 0])
+        return self.forward_head(self.forward_features(images))
+
+    def forward_head(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch cls"]:
+        if self.attn_pool is not None:
+            return self.head(self.attn_pool(x))
+        return self.head(x[:, 0] if self.pool == "token" else x[:, self.num_prefix :].mean(1))
 
 
 def _initialise(module: nn.Module) -> None:

@@ -37,6 +37,28 @@ class DataSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GaussianSettings:
+    """Gaussian-augmented attention: the kernel's shape, and what its width and strength come from.
+
+    The defaults are LocAt's; the others are the variants of its appendix.
+    """
+
+    kernel: Literal["gaussian", "laplace", "inverse"] = "gaussian"
+    source: Literal["query", "input"] = "query"  # what the width is predicted from
+    isotropic: bool = False  # one width for both axes; the other kernels have one anyway
+    width: PositiveFloat | None = None  # standard deviation in patches; None: predicted
+    strength: Literal["learned", "one", "auto"] = "learned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocatSettings:
+    """The two parts of LocAt; None or false leaves one out."""
+
+    gaussian: GaussianSettings | None = GaussianSettings()
+    refine: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """Which model; None lets the data set and the model decide."""
 
@@ -44,6 +66,9 @@ class ModelSettings:
     image_size: PositiveInt | None = None  # pixels of the model's input
     patch_size: PositiveInt | None = None
     num_registers: NonNegativeInt = 0
+    locat: LocatSettings | None = None  # None: as the name says
+    pool: Literal["token", "avg"] | None = None  # what the head reads: [CLS], or the patches' mean
+    positions: bool = True  # learnable positional embeddings
     num_classes: PositiveInt | None = None  # outputs of the head; at least the classes of the data
     weights: str | None = None  # a safetensors file to start from
 

@@ -1,0 +1,52 @@
+"""Weights of another variant: one sentence instead of torch's list of every name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+PARTS = {  # a piece of a weight's name, and the option that decides whether a model has it
+    ".gaug.log_var": ("GAug with a predicted width", "gaussian="),
+    ".gaug.log_alpha": ("GAug with a learned strength", "gaussian="),
+    "norm_patches.": ("Jumbo's refinement", "refine="),
+    "reg_token": ("register tokens", "reg_tokens="),
+    "rope.": ("rotary positions", "the model's name"),
+    "pos_embed": ("positional embeddings", "pos_embed="),
+    "fc_norm.": ("a norm after pooling", "global_pool="),
+}
+
+
+class ChecksVariant(nn.Module):
+    """A model that says in one sentence why weights do not fit; a base class before timm's."""
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        if strict:
+            check_variant(self, state_dict)
+        return super().load_state_dict(state_dict, strict, assign)
+
+
+def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """ValueError if these weights are not this model's."""
+    own = model.state_dict()
+    missing, extra = own.keys() - weights.keys(), weights.keys() - own.keys()
+    for part, (meaning, option) in PARTS.items():
+        absent, present = (next((x for x in y if part in x), None) for y in (missing, extra))
+        if (absent is None) != (present is None):
+            words = ("with", "without") if absent else ("without", "with")
+            raise ValueError(
+                f"expected weights {words[0]} {meaning}, got weights {words[1]} ({absent or present}); "
+                f"change {option} to match"
+            )
+    if missing or extra:
+        found = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []
+        found += [f"{len(extra)} unknown (such as {min(extra)})"] if extra else []
+        raise ValueError(f"expected {len(own)} weights of this model, got {' and '.join(found)}")
+    for name, value in own.items():
+        if value.shape != weights[name].shape:
+            raise ValueError(
+                f"expected {name} of shape {list(value.shape)}, got {list(weights[name].shape)}"
+            )
