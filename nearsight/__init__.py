@@ -14,6 +14,7 @@ _HOME = {
     "Grid": "nearsight.models.grid",
     "Protocol": "nearsight.protocol.schema",
     "attention_entropy": "nearsight.measure.entropy",
+    "attention_maps": "nearsight.measure.image_maps",
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.registry",
     "head_diversity": "nearsight.measure.diversity",

@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 import typer
 
 from nearsight.cli_data import DataRoot, data_app
+from nearsight.cli_maps import EXAMPLE as MAPS_EXAMPLE
+from nearsight.cli_maps import show_maps
 from nearsight.progress import counting
 
 app = typer.Typer(
@@ -197,6 +199,9 @@ def diff(
     if out is not None:
         write_json(out, contents)
         print(out)
+
+
+app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 
 
 @app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")

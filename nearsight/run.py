@@ -22,7 +22,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,7 +35,9 @@ from nearsight.protocol.overrides import protocol_from
 from nearsight.protocol.schema import Protocol
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
+
+    from nearsight.data.transform import InputTransform
 
 SCHEMA_VERSION = 1
 MEASURE_VERSION = 2  # of measure.json
@@ -170,7 +172,7 @@ class LoadedRun:
     path: Path
     protocol: Protocol
     model: nn.Module
-    transform: Callable[[Tensor], Tensor]  # uint8 [n, 3, h, w] -> the model's input
+    transform: InputTransform  # uint8 [n, 3, h, w] -> the model's input
     record: dict[str, Any]
 
 

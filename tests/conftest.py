@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,27 @@ def real_data() -> Path:
     if not root or not Path(root).is_dir():
         pytest.skip("NEARSIGHT_DATA names no folder of real data sets")
     return Path(root)
+
+
+@pytest.fixture
+def nearsight(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in ``tmp_path``: exit code, stdout, stderr."""
+    from nearsight.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NEARSIGHT_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("NEARSIGHT_TRACEBACK", raising=False)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["nearsight", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return command
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ RANKS: tuple[set[str], ...] = (
     {"run", "progress"},
     {"measure", "evaluate"},
     {"train"},
-    {"study", "report", "explore", "cli", "cli_data", "__init__", "__main__"},
+    {"study", "report", "explore", "cli", "cli_data", "cli_maps", "__init__", "__main__"},
 )
 NO_TORCH = {"torch", "torchvision", "timm"}
 
@@ -98,7 +98,7 @@ def test_a_new_part_must_be_given_its_place() -> None:
 
 
 def names_without_torch() -> list[str]:
-    free = [PACKAGE / f"{name}.py" for name in ("__init__", "cli", "cli_data", "run")]
+    free = [PACKAGE / f"{name}.py" for name in ("__init__", "cli", "cli_data", "cli_maps", "run")]
     free += [path for path in MODULES if path.parent.name in ("protocol", "report", "figures")]
     names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in free)
     return [name.removesuffix(".__init__") for name in names]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,29 +12,9 @@ import pytest
 from made_data import write_coloured_folder, write_image
 from safetensors.torch import save_file
 
-from nearsight.cli import main
 from nearsight.models.registry import create_model
 
 Answer = tuple[int, str, str]
-
-
-@pytest.fixture
-def nearsight(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Answer]:
-    """Run a command in ``tmp_path``: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NEARSIGHT_DATA", str(tmp_path / "data"))
-    monkeypatch.delenv("NEARSIGHT_TRACEBACK", raising=False)
-
-    def command(*words: str) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["nearsight", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return int(ended.value.code or 0), printed.out, printed.err
-
-    return command
 
 
 @pytest.fixture

@@ -127,15 +127,22 @@ class PictureBatches:
         return self.preprocessing.normalised(pixels.to(self.device))
 
     def _read(self, name: str) -> UInt8[np.ndarray, "3 h w"]:
-        try:
-            content = (self.folder / name).read_bytes()
-            with Image.open(io.BytesIO(content)) as opened:
-                image = as_rgb(ImageOps.exif_transpose(opened))
-            pixels = self.preprocessing.pixels(image)
-        except Exception as problem:  # decoders raise all kinds
-            raise _unreadable(self.folder, name, problem) from None
-        self.digests[name] = hashlib.sha256(content).hexdigest()
+        pixels, self.digests[name] = read_picture(self.folder, name, self.preprocessing)
         return pixels
+
+
+def read_picture(
+    folder: Path, name: str, preprocessing: Preprocessing
+) -> tuple[UInt8[np.ndarray, "3 h w"], str]:
+    """The pixels of one picture as a model wants them, and the sha256 of its file."""
+    try:
+        content = (folder / name).read_bytes()
+        with Image.open(io.BytesIO(content)) as opened:
+            image = as_rgb(ImageOps.exif_transpose(opened))
+        pixels = preprocessing.pixels(image)
+    except Exception as problem:  # decoders raise all kinds
+        raise _unreadable(folder, name, problem) from None
+    return pixels, hashlib.sha256(content).hexdigest()
 
 
 def pictures_hash(names: Sequence[str], digests: dict[str, str]) -> str:

@@ -22,6 +22,7 @@ from nearsight.models.grid import Grid
 
 CONTAINERS = (nn.Sequential, nn.ModuleList)
 CLASS_TOKENS = ("cls_token", "class_token", "class_embedding")
+NO_CLASS = "no class token takes part in this layer"
 FORWARD = ((0, 1), (1, -1), (1, 0), (1, 1))  # half of the 8 neighbours; the rest by symmetry
 
 
@@ -129,11 +130,18 @@ def patch_features(output: Any, layout: Layout) -> Tensor | Missing:
 def class_feature(output: Any, layout: Layout, model: nn.Module) -> Tensor | Missing:
     """[image, width] of the class token: the first prefix token, where the model has one."""
     output = _tensor(output)
-    names = {name.rpartition(".")[2] for name, _ in model.named_parameters()}
     num_prefix = int((layout.queries[0] >= 0).int().argmax())
-    if output is None or output.ndim != 3 or not num_prefix or not names & {*CLASS_TOKENS}:
-        return Missing("no class token takes part in this layer")
+    if output is None or output.ndim != 3 or not num_prefix or not num_class_tokens(model):
+        return Missing(NO_CLASS)
     return output[:, 0]
+
+
+def num_class_tokens(model: nn.Module) -> int:
+    """How many class tokens a model has: by its parameter [..., token, width] of a known name."""
+    for name, parameter in model.named_parameters():
+        if name.rpartition(".")[2] in CLASS_TOKENS:
+            return parameter.shape[-2] if parameter.ndim > 1 else 1
+    return 0
 
 
 def _tensor(output: Any) -> Tensor | None:

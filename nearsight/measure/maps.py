@@ -65,7 +65,7 @@ def on_the_image(tensors: Unfolded, layout: Layout) -> Tensor:
     everything = Block(slice(None), slice(None), slice(None))
     weights = tensors.weights(everything)  # [image, window, head, query, key]
     images, num_windows, heads = weights.shape[:3]
-    num_prefix = _num_leading(layout.queries), _num_leading(layout.keys)
+    num_prefix = num_leading(layout.queries), num_leading(layout.keys)
     if num_windows == 1 and not _scattered(layout, num_prefix):
         return weights[:, 0]
     sizes = num_prefix[0] + layout.grid.num_patches, num_prefix[1] + len(layout.cells)
@@ -79,7 +79,7 @@ def on_the_image(tensors: Unfolded, layout: Layout) -> Tensor:
     return whole
 
 
-def _num_leading(tokens: Tensor) -> int:
+def num_leading(tokens: Tensor) -> int:
     """Prefix tokens: leading tokens without a place, where there is one window."""
     return 0 if len(tokens) > 1 else int((tokens[0] >= 0).int().argmax())
 

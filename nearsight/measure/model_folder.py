@@ -83,7 +83,7 @@ def measure_named(
     found = named_model(name, weights, pretrained, random_init, image_size)
     steps = found.preprocessing if resize else found.preprocessing.untouched()
     model = found.model.to(device)
-    _check_fit(model, size or steps.crop, name, device)
+    check_fit(model, size or steps.crop, name, device)
     share = share_of(chosen)
 
     def report(done: int) -> None:
@@ -172,7 +172,7 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device: str) -> None:
+def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device: str) -> None:
     """One empty image through the model, so that a size it does not take is said in words."""
     assert size is not None
     try:

@@ -126,7 +126,7 @@ def panel_svgs(drawing: Drawing) -> list[str]:
             axes = figure.add_subplot()
             panel.draw(axes)
             axes.set_title(panel.title)
-            svg = _saved(figure, "svg").decode()
+            svg = saved_figure(figure, "svg").decode()
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{key}-", svg)
@@ -167,10 +167,10 @@ def whole_figure(drawing: Drawing, file_format: str) -> bytes:
                 loc="outside lower left",
                 ncols=min(len(drawing.legend), 2 * per_row),
             )
-        return _saved(figure, file_format)
+        return saved_figure(figure, file_format)
 
 
-def _saved(figure: Figure, file_format: str) -> bytes:
+def saved_figure(figure: Figure, file_format: str) -> bytes:
     """The file's bytes, without dates."""
     nothing = {
         "svg": {"Date": None, "Creator": None},

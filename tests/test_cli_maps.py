@@ -1,0 +1,70 @@
+"""nearsight maps: the files it writes, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made_data import write_image
+from PIL import Image
+
+Answer = tuple[int, str, str]
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> str:
+    write_image(tmp_path / "a.png", (67, 41))
+    return "a.png"
+
+
+def test_two_models_stand_in_one_figure_and_its_words_are_text(
+    nearsight: Callable[..., Answer], picture: str
+):
+    models = ["mu", "nano", "--random-init", "--image-size", "16x32"]
+    words = ["--image", picture, "--patch", "2,9", "--patch", "8,16", "--layer", "1", "--head", "2"]
+    assert nearsight("maps", *models, *words, "--out", "new/maps.svg")[:2] == (0, "new/maps.svg\n")
+    svg = Path("new/maps.svg").read_text()
+    for text in (
+        "a.png", "[CLS]", "patch 2", "row 8, column 16", "layer 1 of 2, head 2 of 2, 8x16 patches",
+        "times uniform attention",
+    ):  # fmt: skip
+        assert text in svg
+
+
+def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):
+    assert nearsight("maps", "mu", "--random-init", "--image", picture)[:2] == (0, "maps.png\n")
+    with Image.open("maps.png") as written:
+        assert written.format == "PNG"
+        assert written.width > written.height  # image, [CLS] and three patches in one row
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["mu", "--image", "none.png"], "expected an image file, but none.png is no such file"),
+        (["mu", "--image", "."], "expected an image file, but . is a folder"),
+        (["mu", "--image", "text.png"], "cannot read the image text.png (not an image"),
+        (["mu"], "expected weights for mu, got none"),
+        (["mu", "--random-init", "--patch", "9,1"], "rows 1 to 8 and columns 1 to 8, got row 9"),
+        (["mu", "--random-init", "--patch", "0,1"], "--patch as ROW,COL, both counted from 1"),
+        (["mu", "--random-init", "--patch", "3"], "--patch as ROW,COL, both counted from 1"),
+        (["mu", "--random-init", "--layer", "3"], "expected a layer of 1 to 2, got 3"),
+        (["mu", "--random-init", "--head", "3"], "expected a head of 1 to 2 of blocks.1.attn"),
+        (["mu", "--random-init", "--head", "all"], "--head as mean or a number counted from 1"),
+        (["mu", "--random-init", "--out", "a.gif"], "ends in one of .png, .svg, .pdf, got a.gif"),
+        (["mu", "--random-init", "--out", "a.png/b.svg"], "cannot write the maps to a.png/b.svg"),
+        (["wrong_name", "--random-init"], "expected a run folder with run.json or a model"),
+        (["mu", "--weights", "x", "--weights", "y"], "expected at most 1 files of weights"),
+        (["resnet18", "--random-init"], "ResNet has no softmax attention between patches"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    words: list[str], sentence: str, nearsight: Callable[..., Answer], picture: str
+):
+    Path("text.png").write_text("no picture")
+    image = [] if "--image" in words else ["--image", picture]
+    code, out, err = nearsight("maps", *words, *image)
+    assert (code, out) == (1, "")
+    assert sentence in err
+    assert err.count("\n") == 1
