@@ -76,6 +76,16 @@ class Condition:
             return self.runs[0].layers[metric][layer]
         return over_seeds([run.layers[metric][layer].value for run in self.runs])
 
+    def feature_estimate(self, metric: str, layer: int) -> Estimate | None:
+        """The same for a metric of a layer's output; None where some run has no such number."""
+        found = [
+            run.features[metric][layer] if metric in run.features else None for run in self.runs
+        ]
+        known = [x for x in found if x is not None]
+        if len(known) < self.num_seeds:
+            return None
+        return known[0] if self.num_seeds == 1 else over_seeds([x.value for x in known])
+
     def sorted_heads(self, metric: str, layer: int) -> list[Estimate]:
         """Heads of a layer in ascending order of the metric; the k-th head over seeds."""
         ranked = []

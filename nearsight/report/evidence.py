@@ -16,6 +16,7 @@ from nearsight.run import LOG, MEASURE, read_lines, read_measure, read_record
 NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
 PARTS = ("mean", "low", "high")
 METRICS = ("mad", "entropy", "self_mass")
+FEATURES = ("locality_score", "cls_similarity")  # of a layer's output; only where measured
 CONVENTION = "paper"  # the one that figures and their fixed scales are made for
 
 
@@ -53,6 +54,7 @@ class Evidence:
     scalars: dict[str, Estimate]  # accuracy (of runs), min_mad, layer1_mad, entropy, self_mass
     heads: dict[str, Heads]  # mad, entropy, self_mass
     layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
+    features: dict[str, list[Estimate | None]]  # locality_score, cls_similarity: where measured
 
     @property
     def is_model(self) -> bool:
@@ -162,6 +164,11 @@ def _evidence(
     layers = {
         metric: [estimate(entry) for entry in summary[f"layer_mean_{metric}"]] for metric in METRICS
     }
+    features = {
+        metric: [_of_layer(layer[metric], n) for layer in measure["layers"]]
+        for metric in FEATURES
+        if all(metric in layer for layer in measure["layers"])
+    }
     lacking = [
         key
         for place, keys in _required(record, measure, log)
@@ -181,7 +188,16 @@ def _evidence(
     return Evidence(
         path=path, record=record, measure=measure, log=log, seed=seed, grid=(rows, cols),
         family=(*data, own, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
+        features=features,
     )  # fmt: skip
+
+
+def _of_layer(entry: dict[str, Any], n: int) -> Estimate | None:
+    """A number of a layer; None where it was not available."""
+    if entry["mean"] is None:
+        return None
+    mean, low, high = (float(entry[part]) for part in PARTS)
+    return Estimate(mean, low, high, n, "images")
 
 
 def _required(

@@ -32,6 +32,7 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
+from nearsight.report.figures.features import feature_depth
 from nearsight.report.figures.heatmaps import head_heatmaps
 from nearsight.report.figures.onset import onset_curves
 from nearsight.report.figures.plane import mad_entropy_plane
@@ -106,6 +107,9 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         mad_entropy_plane(family, f"mad-entropy-plane{number}", subtitle),
         head_heatmaps(family, f"head-heatmaps{number}", subtitle),
     ]
+    words = f"{family.name} · {family.scope_text} · outputs of blocks"
+    if features := feature_depth(family, f"features{number}", words):
+        drawings.append(features)
     if all(run.log for condition in family.conditions for run in condition.runs):
         validation = f"{family.first.record['data']['num_validation']:,} validation images"
         words = f"{family.name} · {validation} · {family.seeds_text}"
