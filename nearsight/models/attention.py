@@ -3,9 +3,9 @@
 attention = softmax(q k^T / sqrt(d) + bias), output = attention v.
 
 ``attend`` is the one place where attention is computed; capture sees it through torch's function
-modes, so that measuring never edits a model. Where we differ: several kernels give the same numbers,
-and ``attention_kernel`` takes the fastest one; a bias between patches may come as two factors, from
-which the kernels make what they need.
+modes, so that measuring never edits a model. Where we differ: several kernels give the same
+numbers, and ``attention_kernel`` takes the fastest one; a bias between patches may come as two
+factors, from which the kernels make what they need.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ def attention_kernel(
     Explicit is for short sequences, and for all with a bias, whose gradient torch's fused kernel
     does not give. Measured for head widths from 11 to 128 (docs/models.md); the width does not
     change the rule. Without a gradient the fused kernel wins; on other devices it always does, and
-    on CUDA FlexAttention makes a bias inside the kernel. Half precision and autocast are left to the
-    fused kernel as well, and so is everything that torch traces (compile, export, ONNX), for which
-    the others would be opaque.
+    on CUDA FlexAttention makes a bias inside the kernel. Half precision and autocast are left to
+    the fused kernel as well, and so is everything that torch traces (compile, export, ONNX), for
+    which the others would be opaque.
 
     >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
     'explicit'
     """
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if traced:
+    if _traced():
         return "fused"
     if biased and device.type == "cuda":
         return "flex"
@@ -53,6 +52,11 @@ def attention_kernel(
     full_precision = dtype in (torch.float32, torch.float64)
     short = biased or num_tokens <= MAX_EXPLICIT_TOKENS
     return "explicit" if device.type == "cpu" and full_precision and short else "fused"
+
+
+def _traced() -> bool:
+    """Whether torch writes down what runs (compile, export, ONNX, trace)."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
 class SeparableBias(NamedTuple):
@@ -69,14 +73,15 @@ PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
 
 
 def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head token token"]:
-    """The bias between all tokens: 0 in the rows and columns of the prefix tokens, which come first.
+    """The bias between all tokens: 0 in rows and columns of the prefix tokens, which come first.
 
     >>> token_bias(torch.ones(1, 1, 1, 1), num_tokens=2)
     tensor([[[[0., 0.],
               [0., 1.]]]])
     """
     num_prefix = num_tokens - (bias.rows if isinstance(bias, SeparableBias) else bias).shape[-2]
-    if isinstance(bias, SeparableBias) and not torch.is_grad_enabled() and num_prefix:
+    written = not torch.is_grad_enabled() and not _traced()
+    if isinstance(bias, SeparableBias) and num_prefix and written:
         return _filled(bias, num_prefix)
     patches = bias.dense() if isinstance(bias, SeparableBias) else bias
     return F.pad(patches, (num_prefix, 0, num_prefix, 0)) if num_prefix else patches

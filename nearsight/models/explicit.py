@@ -8,9 +8,9 @@ Backward:  dV = P^T dO,  dS = P * (dP - rowsum(dP * P)) with dP = dO V^T,
 Where we differ from letting autograd do it, and why: the same products, but scale and bias ride in
 them instead of taking passes of their own, softmax and its gradient work in place, a piece of all
 heads at a time so that it stays in the cache, and the gradients of queries, keys and values are
-written once, into the layout the linear layer before them wants. docs/models.md has the times beside
-autograd's version and torch's fused kernel. ``attention_kernel`` in attention.py says when it is
-taken. Second derivatives are refused.
+written once, into the layout the linear layer before them wants. docs/models.md has the times
+beside autograd's version and torch's fused kernel. ``attention_kernel`` in attention.py says when
+it is taken. Second derivatives are refused.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ formulas of its variants: what we take for them is said in ``GaussianSettings`` 
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -92,7 +93,8 @@ def gaussian_factors(
     """
     by_row, by_col = offsets
     rows, cols = len(by_row), len(by_col)
-    exponents = (-0.5 / (variance + eps)).unflatten(2, (rows, cols))  # [batch, head, row, col, axis]
+    by_place = variance.unflatten(2, (rows, cols))  # [batch, head, row, col, axis]
+    exponents = -0.5 / (by_place + eps)
     along_rows = (exponents[..., :1] * by_row[:, None]).exp()  # [batch, head, row, col, row]
     along_cols = (exponents[..., -1:] * by_col).exp()  # [batch, head, row, col, col]
     return SeparableBias(along_rows.flatten(2, 3), along_cols.flatten(2, 3))
@@ -119,6 +121,9 @@ class Gaussian(nn.Module):
 
     Weight names are the authors' (``log_var``, ``log_alpha``), though neither is a logarithm.
     """
+
+    by_row: Tensor
+    by_col: Tensor
 
     def __init__(
         self,
@@ -179,7 +184,7 @@ class Gaussian(nn.Module):
         """Variance and strength of every patch, at least in float32."""
         dtype = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, inputs = (x.to(dtype) for x in (queries, keys, inputs))
-        with torch.autocast(queries.device.type, enabled=False):
+        with _without_autocast(queries.device):
             variance = self._variance(queries, inputs)
             strength = self._strength(queries, keys)
         smaller, initial = min(grid.rows, grid.cols), min(self.grid.rows, self.grid.cols)
@@ -213,12 +218,18 @@ class Gaussian(nn.Module):
     ) -> PatchBias:
         """What is added to the logits between patches."""
         variance, strength = self.widths(queries, keys, inputs, grid)
-        with torch.autocast(queries.device.type, enabled=False):
+        with _without_autocast(queries.device):
             if self.settings.kernel != "gaussian":
                 kernel = distance_kernel(variance.sqrt(), self.offsets(grid), self.settings.kernel)
                 return kernel * strength[..., None]
             rows, cols = gaussian_factors(variance, self.offsets(grid), self.eps)
             return SeparableBias(rows * strength[..., None], cols)
+
+
+def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """The meta device, on which costs are counted, knows no autocast."""
+    known = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 
 def _linear(linear: nn.Linear, x: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 Each class is its parent plus the layer ``gaug``; ``install`` turns a parent into it in place, so
 that weights and their names stay. Queries go to ``gaug`` after their norm, before the scale and
-before any rotation. Where we differ from the parents: attention is ``attend``, with dropout and masks
-kept, and causal attention, which has no patches ahead, is refused.
+before any rotation. Where we differ from the parents: attention is ``attend``, with dropout and
+masks kept, and causal attention, which has no patches ahead, is refused.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class GaussianAttentionRope(_Augmented, AttentionRope):
 class GaussianEvaAttention(_Augmented, EvaAttention):
     """timm's EVA attention, whose keys have no bias, with GAug."""
 
+    k_bias: Any
+
     def forward(
         self,
         x: Tensor,
@@ -111,7 +113,7 @@ class GaussianWindowAttention(WindowAttention):
         q, k, v = separate_heads(qkv)
         whole = self._get_rel_pos_bias()  # [1, head, token, token]
         if mask is not None:
-            repeats = len(x) // len(mask)  # windows of one image, images after one another
+            repeats = x.shape[0] // len(mask)  # windows of one image, images after one another
             whole = whole + mask[:, None].repeat(repeats, 1, 1, 1)  # [window, head, token, token]
         return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
 
@@ -166,7 +168,8 @@ def _attended(
     if is_causal:
         raise ValueError("expected attention in both directions with GAug, got is_causal=True")
     dropout = layer.attn_drop.p if layer.training else 0.0
-    out = attend(q, k, v, layer.scale, bias, mask, dropout).transpose(1, 2).flatten(2)
+    out = attend(q, k, v, layer.scale, bias, mask, dropout)  # [batch, head, token, width]
+    out = out.transpose(1, 2).reshape(*x.shape[:2], -1)  # not flatten: ONNX would get a view
     if (norm := getattr(layer, "norm", None)) is not None:
         out = norm(out)
     if (gate := getattr(layer, "gate", None)) is not None:

@@ -30,7 +30,7 @@ from huggingface_hub import PyTorchModelHubMixin
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.models.locat_models import HUB, with_locat
+from nearsight.models.locat import HUB, from_scratch
 from nearsight.models.refine import Refine, refine
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.variant import ChecksVariant
@@ -221,7 +221,7 @@ class LocAtJumbo(ChecksVariant, PyTorchModelHubMixin, JumboViT, **HUB):
         self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
     ) -> None:
         super().__init__(**options)
-        with_locat(self, gaussian, refine)
+        from_scratch(self, gaussian, refine)
 
 
 def _split(

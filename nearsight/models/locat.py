@@ -20,6 +20,8 @@ from nearsight.models.names import GaussianChoice, gaussian_settings
 from nearsight.models.refine import Refine, RefineMap
 from nearsight.models.vit import VisionTransformer
 
+HUB: dict[str, Any] = {"library_name": "nearsight", "tags": ["vision-transformer", "locality"]}
+
 log = logging.getLogger("nearsight")
 
 NOT_SERVED = {  # classes of attention that no bias between patches can serve
@@ -62,8 +64,8 @@ def add_locat(
 ) -> nn.Module:
     """The same model with GAug and PRR, changed in place; ``model.locat`` says what was changed.
 
-    Serves timm's ViT (with any prefix tokens), EVA and RoPE ViT and Swin, and our own. GAug starts so
-    weak that attention logits move by at most 0.0025: a trained model stays what it is. For a
+    Serves timm's ViT (with any prefix tokens), EVA and RoPE ViT and Swin, and our own. GAug starts
+    so weak that attention logits move by at most 0.0025: a trained model stays what it is. For a
     training from scratch ``published_start=True`` takes the authors' start. PRR has no weak start.
 
     >>> from nearsight.models.registry import create_model
@@ -83,7 +85,7 @@ def add_locat(
         assert settings is not None
         install(layer, tokens, settings, gentle=not published_start)
     if layers and hasattr(model, "num_prefix_tokens"):
-        model.patch_embed.register_forward_pre_hook(tokens.see_images)  # type: ignore[operator]
+        model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
     if slot:
         slot.fill()
     changes = Changes(
@@ -97,6 +99,12 @@ def add_locat(
     model.locat = changes  # type: ignore[assignment]
     log.info("LocAt: %s", changes)
     return model
+
+
+def from_scratch(model: nn.Module, gaussian: GaussianChoice, refine: bool) -> None:
+    """A new model with both parts at the published start, with one of them, or with none."""
+    if gaussian_settings(gaussian) is not None or refine:
+        add_locat(model, gaussian, refine, published_start=True)
 
 
 def has_locat(model: nn.Module) -> bool:
@@ -172,8 +180,8 @@ class _Slot:
 def _pooling_slot(model: Any) -> _Slot:
     if _is_swin(model):
         heads = model.layers[-1].blocks[-1].attn.num_heads
-        pooling = RefineMap(heads, model.head.global_pool.pool_type)
-        return _Slot(model.head, "head.global_pool", {"global_pool": pooling})
+        of_map = RefineMap(heads, model.head.global_pool.pool_type)
+        return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
     if type(model).__name__ == "VisionTransformerDistilled":
         raise ValueError(
             "expected one class token for PRR, got a distilled model whose two heads read two "

@@ -8,15 +8,18 @@ passed on, ``gaussian`` and ``refine`` switch the parts off or take a variant.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from huggingface_hub import PyTorchModelHubMixin
 from torch import nn
 
-from nearsight.models.locat import add_locat
-from nearsight.models.names import ARCHITECTURES, GaussianChoice, gaussian_settings
+from nearsight.models.jumbo import LocAtJumbo
+from nearsight.models.locat import HUB, from_scratch
+from nearsight.models.names import ARCHITECTURES
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.variant import ChecksVariant
+from nearsight.protocol.schema import GaussianSettings
 
 declare_missing_ops()
 
@@ -25,8 +28,7 @@ from timm.models.eva import Eva  # noqa: E402
 from timm.models.swin_transformer import SwinTransformer  # noqa: E402
 from timm.models.vision_transformer import VisionTransformer  # noqa: E402
 
-HUB = {"library_name": "nearsight", "tags": ["vision-transformer", "locality"]}
-ROPE = {
+ROPE: dict[str, Any] = {
     "attn_type": "rope",
     "init_values": 1e-5,
     "global_pool": "token",
@@ -36,7 +38,7 @@ ROPE = {
     "rope_grid_indexing": "xy",
     "rope_temperature": 10.0,
 }
-FACTS = {  # how the images are prepared; the published recipe follows Swin's
+FACTS: dict[str, Any] = {  # how the images are prepared; the published recipe follows Swin's
     "num_classes": 1000,
     "input_size": (3, 224, 224),
     "crop_pct": 0.9,
@@ -49,12 +51,6 @@ FACTS = {  # how the images are prepared; the published recipe follows Swin's
 }
 
 
-def with_locat(model: nn.Module, gaussian: GaussianChoice, refine: bool) -> None:
-    """Both parts at the published start, or whichever is wanted, or none."""
-    if gaussian_settings(gaussian) is not None or refine:
-        add_locat(model, gaussian, refine, published_start=True)
-
-
 class LocAtViT(ChecksVariant, PyTorchModelHubMixin, VisionTransformer, **HUB):
     """timm's ViT with LocAt."""
 
@@ -62,7 +58,7 @@ class LocAtViT(ChecksVariant, PyTorchModelHubMixin, VisionTransformer, **HUB):
         self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
     ) -> None:
         super().__init__(**options)
-        with_locat(self, gaussian, refine)
+        from_scratch(self, gaussian, refine)
 
 
 class LocAtRopeViT(ChecksVariant, PyTorchModelHubMixin, Eva, **HUB):
@@ -72,7 +68,7 @@ class LocAtRopeViT(ChecksVariant, PyTorchModelHubMixin, Eva, **HUB):
         self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
     ) -> None:
         super().__init__(**ROPE | options)
-        with_locat(self, gaussian, refine)
+        from_scratch(self, gaussian, refine)
 
 
 class LocAtSwin(ChecksVariant, PyTorchModelHubMixin, SwinTransformer, **HUB):
@@ -82,31 +78,27 @@ class LocAtSwin(ChecksVariant, PyTorchModelHubMixin, SwinTransformer, **HUB):
         self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
     ) -> None:
         super().__init__(**options)
-        with_locat(self, gaussian, refine)
+        from_scratch(self, gaussian, refine)
+
+
+CLASSES = {"vit": LocAtViT, "rope": LocAtRopeViT, "swin": LocAtSwin, "jumbo": LocAtJumbo}
 
 
 def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Module:
     """The model of a name in ``ARCHITECTURES``, as timm builds its own."""
     if pretrained:
         raise ValueError(
-            f"{name} has no weights on a hub that nearsight knows; load a file with load_state_dict, "
-            "or a repository with the class's from_pretrained"
+            f"{name} has no weights on a hub that nearsight knows; load a file with "
+            "load_state_dict, or a repository with the class's from_pretrained"
         )
     family, settings = ARCHITECTURES[name]
-    classes: dict[str, Any] = {"vit": LocAtViT, "rope": LocAtRopeViT, "swin": LocAtSwin}
-    if family == "jumbo":
-        from nearsight.models.jumbo import LocAtJumbo as model_class
-    else:
-        model_class = classes[family]
-    facts = dict(FACTS)
-    if family == "swin":
-        facts |= {"first_conv": "patch_embed.proj", "classifier": "head.fc"}
-    for unused in ("pretrained_cfg", "pretrained_cfg_overlay", "cache_dir"):
-        options.pop(unused, None)
-    if not isinstance(options.get("gaussian", True), bool | dict):
-        from dataclasses import asdict
-
-        options["gaussian"] = asdict(options["gaussian"])
+    facts = FACTS | ({"classifier": "head.fc"} if family == "swin" else {})
+    for of_timm in ("pretrained_cfg", "pretrained_cfg_overlay", "cache_dir"):
+        options.pop(of_timm, None)
+    if isinstance(options.get("gaussian"), GaussianSettings):
+        options["gaussian"] = asdict(
+            options["gaussian"]
+        )  # plain values, so that the hub saves them
     return build_model_with_cfg(
-        model_class, name, pretrained=False, pretrained_cfg=facts, **settings | options
+        CLASSES[family], name, pretrained=False, pretrained_cfg=facts, **settings | options
     )

@@ -68,9 +68,9 @@ def create_model(
     Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height; the
     end of the name says which parts of LocAt it has (``_vit`` none, ``_locat``, ``_gaug``,
     ``_prr``), unless ``gaussian=`` or ``refine=`` or ``locat`` say it.
-    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling and absent
-    positions only if given; ``locat`` adds it to a stock model, at the start for training from
-    scratch; further options go to the library's own function.
+    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling and
+    absent positions only if given; ``locat`` adds it to a stock model, at the start for training
+    from scratch; further options go to the library's own function.
 
     >>> model = create_model("mu", num_classes=7)
     >>> str(model.grid), model.num_prefix
@@ -142,7 +142,7 @@ def _unknown(name: str, expected: str, known: Sequence[str]) -> ValueError:
 
 
 def _chosen_parts(locat: LocatSettings | None, options: dict[str, Any]) -> LocatSettings | None:
-    """The parts of LocAt after ``gaussian=`` and ``refine=``, which are taken out of the options."""
+    """The parts of LocAt after ``gaussian=`` and ``refine=``, taken out of the options."""
     gaussian = options.pop("gaussian", locat.gaussian if locat else None)
     refine = bool(options.pop("refine", locat.refine if locat else False))
     settings = gaussian_settings(gaussian)

@@ -36,10 +36,10 @@ def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     for part, (meaning, option) in PARTS.items():
         absent, present = (next((x for x in y if part in x), None) for y in (missing, extra))
         if (absent is None) != (present is None):
-            words = ("with", "without") if absent else ("without", "with")
+            wanted, got = ("with", "without") if absent else ("without", "with")
             raise ValueError(
-                f"expected weights {words[0]} {meaning}, got weights {words[1]} ({absent or present}); "
-                f"change {option} to match"
+                f"expected weights {wanted} {meaning}, got weights {got} "
+                f"({absent or present}); change {option} to match"
             )
     if missing or extra:
         found = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []

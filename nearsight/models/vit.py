@@ -108,9 +108,7 @@ class VisionTransformer(nn.Module):
             nn.Parameter(torch.zeros(1, num_registers, size.width)) if num_registers else None
         )
         num_tokens = self.num_prefix + self.grid.num_patches
-        self.pos_embed = (
-            nn.Parameter(torch.zeros(1, num_tokens, size.width)) if positions else None
-        )
+        self.pos_embed = nn.Parameter(torch.zeros(1, num_tokens, size.width)) if positions else None
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.depth))
         self.norm = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.head = nn.Linear(size.width, num_classes)
@@ -130,7 +128,7 @@ class VisionTransformer(nn.Module):
             )
         patches = self.patch_embed(images)  # [batch, patch, width]
         prefix = [self.cls_token] if self.reg_token is None else [self.cls_token, self.reg_token]
-        tokens = [token.expand(len(patches), -1, -1) for token in prefix]
+        tokens = [token.expand(patches.shape[0], -1, -1) for token in prefix]
         x = torch.cat([*tokens, patches], dim=1)  # [batch, token, width]
         if self.pos_embed is not None:
             x = x + self.pos_embed
