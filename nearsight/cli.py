@@ -16,6 +16,8 @@ import typer
 from nearsight.cli_data import DataRoot, data_app
 from nearsight.cli_maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli_maps import show_maps
+from nearsight.cli_models import EXAMPLE as MODELS_EXAMPLE
+from nearsight.cli_models import show_models
 from nearsight.progress import counting
 
 app = typer.Typer(
@@ -202,6 +204,7 @@ def diff(
 
 
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
+app.command("models", epilog=MODELS_EXAMPLE)(show_models)
 
 
 @app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")

@@ -15,13 +15,14 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nearsight"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
+CLI = ("cli", "cli_data", "cli_maps", "cli_models")
 # A part may import parts of its own rank and below. train may import measure, never the reverse.
 RANKS: tuple[set[str], ...] = (
     {"disk", "models", "data", "protocol"},
     {"run", "progress"},
     {"measure", "evaluate"},
     {"train"},
-    {"study", "report", "explore", "cli", "cli_data", "cli_maps", "__init__", "__main__"},
+    {"study", "report", "explore", "__init__", "__main__", *CLI},
 )
 NO_TORCH = {"torch", "torchvision", "timm"}
 
@@ -98,7 +99,7 @@ def test_a_new_part_must_be_given_its_place() -> None:
 
 
 def names_without_torch() -> list[str]:
-    free = [PACKAGE / f"{name}.py" for name in ("__init__", "cli", "cli_data", "cli_maps", "run")]
+    free = [PACKAGE / f"{name}.py" for name in ("__init__", *CLI, "run")]
     free += [path for path in MODULES if path.parent.name in ("protocol", "report", "figures")]
     names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in free)
     return [name.removesuffix(".__init__") for name in names]

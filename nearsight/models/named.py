@@ -67,16 +67,16 @@ def named_model(
         kind = "file" if weights else "random initialisation"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(INITIAL_SEED)
-            model = _built(name, None if source == "hf" else image_size)
+            model = built(name, None if source == "hf" else image_size)
         if weights:
             notes = load_weights(model, weights)
-    preprocessing = _preprocessing(source, own_name, model)
+    preprocessing = own_preprocessing(source, own_name, model)
     if image_size is not None:
         preprocessing = preprocessing.of_size(image_size)
     return NamedModel(name, source, model.eval(), kind, preprocessing, tuple(notes))
 
 
-def _built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.Module:
+def built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.Module:
     """A model for this image size; one that does not take the option takes images as they come."""
     try:
         return create_model(name, image_size=image_size, **options)
@@ -97,10 +97,10 @@ def _pretrained(source: str, name: str, image_size: tuple[int, int] | None) -> n
     with from_hub(name):
         if source == "torchvision":
             return create_model(f"torchvision/{name}", weights="DEFAULT")
-        return _built(name, image_size, pretrained=True)
+        return built(name, image_size, pretrained=True)
 
 
-def _preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing:
+def own_preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing:
     """What the model's own library does to its images."""
     if source == OURS:
         size: Any = model.image_size

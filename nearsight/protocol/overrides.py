@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 from collections.abc import Iterable
@@ -37,10 +38,8 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
     """
     settings = asdict(protocol)
     for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        if not equals:
-            raise ValueError(f"expected KEY=VALUE, got {assignment!r}")
-        *parents, last = path.strip().split(".")
+        path, text = _halves(assignment)
+        *parents, last = path.split(".")
         part = settings
         for depth, key in enumerate([*parents, last]):
             if key not in part:
@@ -50,9 +49,35 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
         part[last] = value = _parsed(text, path)
         protocol = protocol_from(settings)
         settings = asdict(protocol)
-        if isinstance(value, bool) and not isinstance(value_at(settings, path.strip()), bool):
+        if isinstance(value, bool) and not isinstance(value_at(settings, path), bool):
             raise ValueError(f"setting {path}: expected no true or false, got {text!r}")
     return protocol
+
+
+def option_values(assignments: Iterable[str]) -> dict[str, Any]:
+    """Every ``key=value`` as a keyword argument: values are YAML, and 1e-4 is a number as well.
+
+    >>> option_values(["reg_tokens=4", "gaussian=false", "init_values=1e-4", "depths=[1, 2]"])
+    {'reg_tokens': 4, 'gaussian': False, 'init_values': 0.0001, 'depths': [1, 2]}
+    """
+    options = {}
+    for assignment in assignments:
+        key, text = _halves(assignment)
+        if not key.isidentifier():
+            raise ValueError(f"expected the name of an option before '=', got {assignment!r}")
+        value = _parsed(text, key)
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError):  # YAML 1.1 wants a point in 1.0e-4
+                value = float(value)
+        options[key] = value
+    return options
+
+
+def _halves(assignment: str) -> tuple[str, str]:
+    key, equals, text = assignment.partition("=")
+    if not equals:
+        raise ValueError(f"expected KEY=VALUE, got {assignment!r}")
+    return key.strip(), text
 
 
 def _part(value: Any, name: str, path: str) -> dict[str, Any]:

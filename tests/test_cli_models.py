@@ -1,0 +1,83 @@
+"""nearsight models: our names, what one costs, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from nearsight.models.registry import check_name
+
+Answer = tuple[int, str, str]
+
+
+def test_alone_it_lists_our_names_and_how_to_name_others(nearsight: Callable[..., Answer]):
+    code, out, err = nearsight("models")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    for name in ("compact_vit", "_locat", "locatvit_base", "locatjumbo_tiny", "timm", "hf/FOLDER"):
+        assert name in out
+
+
+def test_every_name_it_lists_can_be_built(nearsight: Callable[..., Answer]):
+    names = json.loads(nearsight("models", "--json")[1])
+    assert len(names) > 20
+    for name in names:
+        check_name(name)
+
+
+def test_a_model_with_locat_stands_beside_its_backbone(nearsight: Callable[..., Answer]):
+    words = ["mu_locat", "--image-size", "24x40", "--set", "patch_size=4", "--set", "num_classes=7"]
+    code, out, err = nearsight("models", *words)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    lines = {line.split("  ")[0]: line.split()[-3:] for line in out.splitlines()}
+    assert lines["parameters"] == ["11,127", "11,055", "+72"]
+    added = 3 * 12 * 2 * 2 * 60 + 2 * 61 * 61 * 22  # GAug with its biases, PRR in full
+    assert lines["paper's unit, M"][2] == f"{added / 1e6:+.3f}"
+    assert "61 tokens: 1 prefix token and 6x10 patches" in " ".join(out.split())
+    found = json.loads(nearsight("models", *words, "--json")[1])
+    assert found["paper_unit"] - found["plain"]["paper_unit"] == added
+    assert found["num_locat_parameters"] == 72
+    assert (found["num_classes"], found["image_size"]) == (7, [24, 40])
+
+
+def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
+    words = ["--set", "gaussian=false", "--set", "num_registers=2", "--json"]
+    found = json.loads(nearsight("models", "mu_locat", *words)[1])
+    assert (found["kernel_operations"], found["num_prefix"]) == (0, 3)
+    assert found["paper_unit"] - found["plain"]["paper_unit"] == 2 * 67 * 67 * 22
+    words = ["--set", "gaussian={isotropic: true}", "--set", "refine=no", "--json"]
+    found = json.loads(nearsight("models", "mu_locat", *words)[1])
+    assert found["num_locat_parameters"] == 2 * (2 * 11 + 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["locatvit_tinny"], "did you mean locatvit_tiny"),
+        (["torchvision/vit_b16"], "did you mean vit_b_16"),
+        (["hf/./nowhere"], "there is no folder ./nowhere"),
+        (["mu", "--image-size", "many"], "expected --image-size as N or HxW"),
+        (["mu", "--image-size", "31"], "divisible by the patch size 3"),
+        (["torchvision/vit_b_16", "--image-size", "64x128"], "Expected 224 but got 64"),
+        (["mu", "--set", "reg_tokens"], "expected KEY=VALUE"),
+        (["mu", "--set", "reg tokens=3"], "expected the name of an option"),
+        (["mu", "--set", "reg_tokens=[3"], "expected a plain value"),
+        (["mu", "--set", "image_size=48"], "expected the image size as --image-size"),
+        (["mu", "--set", "pretrained=true"], "expected no weights"),
+        (["mu", "--set", "colour=blue"], "takes no option colour"),
+        (["vit_tiny_patch16_224", "--set", "colour=blue"], "unexpected keyword argument 'colour'"),
+        (["vit_tiny_patch16_224", "--set", "embed_dim=7"], "embed_dim=7: dim should be divisible"),
+        (["vit_tiny_patch16_224", "--set", "patch_size=0"], "cannot build and run"),
+        (["--image-size", "64"], "expected the name of a model"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(
+    nearsight: Callable[..., Answer], words: list[str], sentence: str
+):
+    code, out, err = nearsight("models", *words)
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert sentence in err
