@@ -37,13 +37,14 @@ SOFTMAXES = ("_softmax", "_safe_softmax")
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one image; ``grid`` and the tokens are those of the first attention."""
+    """The cost of one image; grid, tokens, queries and keys are those of the first attention."""
 
     image_size: tuple[int, int]
     num_parameters: int
-    grid: Grid | None  # None: a model without attention
+    grid: Grid | None  # None: no attention, or not between patches that we know the places of
     num_prefix: int
-    num_keys: int  # tokens that a query of the first attention sees: fewer in windows
+    num_queries: int  # 0: no attention
+    num_keys: int  # that each query sees: in windows fewer than there are tokens
     macs: int  # multiply-accumulates
     skipped_macs: int  # of PRR's rows that no head reads, which are not computed
     bias_additions: int
@@ -71,18 +72,41 @@ def model_cost(model: nn.Module, image_size: tuple[int, int]) -> Cost:
     counter = _Counter()
     with _observed(model, counter), _in_operations(), counter:
         model(images)
-    grid, num_keys = counter.grid, counter.num_keys or 0
+    names = ("num_prefix", "num_prefix_tokens")
+    declared = next((x for x in (getattr(model, name, None) for name in names) if x), None)
+    grid, num_prefix = _tokens(counter.attention, counter.convolved, declared)
     return Cost(
         image_size=image_size,
         num_parameters=sum(weight.numel() for weight in model.parameters()),
         grid=grid,
-        num_prefix=max(0, num_keys - grid.num_patches) if grid else 0,
-        num_keys=num_keys,
+        num_prefix=num_prefix,
+        num_queries=counter.attention[-2],
+        num_keys=counter.attention[-1],
         macs=counter.macs,
         skipped_macs=counter.full_refine_macs - counter.refine_macs,
         bias_additions=counter.bias_additions,
         kernel_operations=counter.kernel_operations,
     )
+
+
+def _tokens(
+    attention: tuple[int, ...], convolved: list[Grid], declared: int | None
+) -> tuple[Grid | None, int]:
+    """The grid and the prefix tokens that fit attention of this shape, if any do.
+
+    ``convolved`` are the sizes that the convolutions before it gave, ``declared`` the prefix tokens
+    that the model says it has; some models add them only later.
+    """
+    *leading, queries, keys = attention
+    if queries != keys:
+        return None, 0
+    for grid in reversed(convolved):
+        left = keys - grid.num_patches
+        if left in (0, declared or 1) or (declared is None and len(convolved) == 1 and left > 0):
+            return grid, left
+        if any(num * keys == grid.num_patches for num in leading):  # windows
+            return grid, 0
+    return None, 0
 
 
 @contextmanager
@@ -126,11 +150,10 @@ class _Counter(TorchDispatchMode):
         super().__init__()
         self.macs = self.bias_additions = self.kernel_operations = 0
         self.refine_macs = self.full_refine_macs = 0
-        self.num_keys: int | None = None
-        self.grid: Grid | None = None
+        self.attention: tuple[int, ...] = (0, 0)  # shape of the first, with its batch and heads
+        self.convolved: list[Grid] = []  # sizes that the convolutions before it gave
         self._in_kernel = False
         self._before_refine = 0
-        self._convolved: Grid | None = None
         self._product: tuple[int, ...] | None = None  # size of the product that was just made
 
     def __torch_dispatch__(
@@ -144,14 +167,15 @@ class _Counter(TorchDispatchMode):
             self.macs += macs
             self.bias_additions += additions
             self._product = out.shape if name == "mm" else None
-            if name == "convolution" and out.ndim == 4:
-                self._convolved = Grid(*out.shape[-2:])
+            if name == "convolution" and out.ndim == 4 and not any(self.attention):
+                self.convolved.append(Grid(*out.shape[-2:]))
         elif name == "_unsafe_view" and product is not None:
             self._product = out.shape
         elif name in ("add", "add_") and out.shape == product and _is_vector(args[1]):
             self.bias_additions += out.numel()  # a linear map in two steps
-        elif name in SOFTMAXES and self.num_keys is None and args[1] in (-1, out.ndim - 1):
-            self.num_keys, self.grid = out.shape[-1], self._convolved
+        elif name in SOFTMAXES:
+            if not any(self.attention) and args[1] in (-1, out.ndim - 1):
+                self.attention = tuple(out.shape)
         elif self._in_kernel:
             self.kernel_operations += _elementwise(operation, name, args, out)
         return out

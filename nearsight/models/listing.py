@@ -88,6 +88,7 @@ def _contents(cost: Cost) -> dict[str, Any]:
         "image_size": list(cost.image_size),
         "grid": [cost.grid.rows, cost.grid.cols] if cost.grid else None,
         "num_prefix": cost.num_prefix,
+        "num_queries": cost.num_queries,
         "num_keys": cost.num_keys,
         "num_parameters": cost.num_parameters,
         "paper_unit": cost.paper_unit,
@@ -99,16 +100,18 @@ def _contents(cost: Cost) -> dict[str, Any]:
 
 
 def tokens_text(cost: Cost) -> str:
-    """What the first attention sees, in words.
+    """What the first attention is between, in words.
 
     >>> from nearsight.models.grid import Grid
-    >>> tokens_text(Cost((224, 224), 0, Grid(14, 14), 1, 197, 0, 0, 0, 0))
+    >>> tokens_text(Cost((224, 224), 0, Grid(14, 14), 1, 197, 197, 0, 0, 0, 0))
     '197 tokens: 1 prefix token and 14x14 patches'
-    >>> tokens_text(Cost((224, 224), 0, Grid(56, 56), 0, 49, 0, 0, 0, 0))
+    >>> tokens_text(Cost((224, 224), 0, Grid(56, 56), 0, 49, 49, 0, 0, 0, 0))
     '3,136 tokens: 56x56 patches, each attends to 49'
     """
+    if not cost.num_queries:
+        return "no attention with a softmax"
     if cost.grid is None:
-        return "no attention" if not cost.num_keys else f"each token attends to {cost.num_keys:,}"
+        return f"first attention of {cost.num_queries:,} queries to {cost.num_keys:,} keys"
     num_tokens = cost.num_prefix + cost.grid.num_patches
     prefix = f"{cost.num_prefix} prefix token{'s' * (cost.num_prefix > 1)} and "
     text = f"{num_tokens:,} tokens: {prefix * (cost.num_prefix > 0)}{cost.grid} patches"

@@ -214,12 +214,17 @@ def test_a_model_that_reads_its_numbers_is_counted_with_real_ones(monkeypatch: p
 def test_a_model_without_attention_has_its_counts():
     cost = named_cost("resnet50").cost
     assert cost.paper_unit / 1e9 == pytest.approx(4.09, abs=0.01)
-    assert (cost.grid, cost.num_prefix, cost.num_keys) == (None, 0, 0)
+    assert (cost.grid, cost.num_prefix, cost.num_queries, cost.num_keys) == (None, 0, 0, 0)
 
 
 def test_another_image_size_gives_another_grid():
     cost = named_cost("vit_tiny_patch16_224", image_size=(160, 288), depth=1).cost
     assert (str(cost.grid), cost.num_prefix, cost.num_keys) == ("10x18", 1, 181)
+
+
+def test_a_grid_is_not_claimed_where_queries_and_keys_differ():
+    cost = named_cost("pvt_v2_b0", depths=[1, 1, 1, 1]).cost  # keys are pooled
+    assert (cost.grid, cost.num_queries, cost.num_keys) == (None, 56 * 56, 7 * 7)
 
 
 def test_patches_in_windows_see_those_of_their_window():
