@@ -17,6 +17,7 @@ _HOME = {
     "attention_maps": "nearsight.measure.image_maps",
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.registry",
+    "gaussian_widths": "nearsight.measure.widths",
     "head_diversity": "nearsight.measure.diversity",
     "load_dataset": "nearsight.data.catalog",
     "load_run": "nearsight.run",

@@ -1,15 +1,18 @@
-"""A model made ready to be watched, and left as it was found."""
+"""A model made ready to be watched, its images, and the model left as it was found."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nearsight.measure.proof import refuse_scripted
+
+BATCH_SIZE = 32  # of images given as one tensor
 
 
 def inner_model(model: nn.Module) -> nn.Module:
@@ -50,3 +53,23 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     finally:
         for module, training in modes.items():
             module.training = training
+
+
+def image_batches(images: Tensor | Iterable[Any], model: nn.Module) -> Iterator[Tensor]:
+    """Batches on the model's device and in its precision."""
+    parameter = next((x for x in model.parameters() if x.is_floating_point()), None)
+    given = images.split(BATCH_SIZE) if isinstance(images, Tensor) else images
+    for batch in given:
+        if isinstance(batch, dict):
+            batch = next(iter(batch.values()))
+        elif isinstance(batch, (tuple, list)):
+            batch = batch[0]
+        if not isinstance(batch, Tensor) or batch.ndim != 4 or not batch.is_floating_point():
+            kind = (
+                f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
+            )
+            raise ValueError(
+                f"expected batches of normalised images, float [n, 3, h, w], got {kind}"
+            )
+        if len(batch):
+            yield batch if parameter is None else batch.to(parameter.device, parameter.dtype)

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from nearsight.measure.estimates import Estimates
 from nearsight.measure.profile import Profile
+from nearsight.measure.widths import LayerWidths
 
 Item = TypeVar("Item")
 
@@ -49,7 +50,23 @@ def gathered(profile: Profile) -> Profile:
         name: Estimates([_interleaved([p[name][i] for p in parts]) for i in range(len(values))])
         for name, values in parts[0].items()
     }
-    return replace(profile, metrics=metrics)
+    widths: list[dict[int, LayerWidths]] = [{} for _ in range(num_processes)]
+    dist.all_gather_object(widths, profile.widths)
+    joined = {layer: joined_widths([share[layer] for share in widths]) for layer in widths[0]}
+    return replace(profile, metrics=metrics, widths=joined)
+
+
+def joined_widths(shares: list[LayerWidths]) -> LayerWidths:
+    """One layer over the images of all processes."""
+    whole = LayerWidths(shares[0].name, shares[0].grid, shares[0].largest)
+    whole.num_near = np.sum([share.num_near for share in shares], axis=0)
+    for name in ("deviation", "strength"):
+        into, parts = getattr(whole, name), [getattr(share, name) for share in shares]
+        into.counts = np.sum([part.counts for part in parts], axis=0)
+        into.least = min(part.least for part in parts)
+        into.most = max(part.most for part in parts)
+        into.image_means = _interleaved([part.image_means for part in parts])
+    return whole
 
 
 def _interleaved(shares: list[np.ndarray]) -> np.ndarray:

@@ -6,8 +6,8 @@ per image, layer and head, with means and intervals over images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,11 @@ from nearsight.measure.convention import PAPER, Convention, convention_of, conve
 from nearsight.measure.estimates import Estimates
 from nearsight.measure.head_names import head_names
 from nearsight.measure.metrics import DEFAULT_METRICS, METRICS, chosen_metrics
-from nearsight.measure.observed import evaluating
+from nearsight.measure.observed import evaluating, image_batches, inner_model
 from nearsight.measure.proof import refuse_unseen
 from nearsight.measure.recorder import LayerFacts, Recorder
+from nearsight.measure.widths import LayerWidths, WidthRecorder
 from nearsight.models.grid import Grid
-
-BATCH_SIZE = 32  # of images given as one tensor
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class Profile:
     convention: Convention = PAPER
     unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; its values are NaN
     position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
+    widths: dict[int, LayerWidths] = field(default_factory=dict)  # of layers with GAug, by number
 
     def __getattr__(self, name: str) -> Estimates:
         if name in METRICS:
@@ -92,10 +92,11 @@ def measure_model(
     """
     counted = convention_of(convention)
     chosen = chosen_metrics(metrics, counted)
-    recorder = Recorder(chosen, grid, num_prefix, counted)
+    widths = WidthRecorder(inner_model(model))
+    recorder = Recorder(chosen, grid, num_prefix, counted, widths)
     found: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
-    with evaluating(model) as inner, AttentionCapture(inner, recorder) as capture:
-        for batch in _batches(images, inner):
+    with evaluating(model) as inner, widths, AttentionCapture(inner, recorder) as capture:
+        for batch in image_batches(images, inner):
             recorder.begin()
             inner(batch)
             refuse_unseen(capture.unseen)
@@ -118,6 +119,7 @@ def measure_model(
         counted,
         tuple(recorder.unavailable),
         recorder.position_share() if chosen.position_share else None,
+        widths.layers,
     )
 
 
@@ -138,23 +140,3 @@ def _check_layers(recorder: Recorder, model: nn.Module) -> None:
             f"expected the {len(recorder.layers)} attention layers of the first batch, "
             f"got {len(recorder.values)} in a later one"
         )
-
-
-def _batches(images: Tensor | Iterable[Any], model: nn.Module) -> Iterator[Tensor]:
-    """Batches on the model's device and in its precision."""
-    parameter = next((x for x in model.parameters() if x.is_floating_point()), None)
-    given = images.split(BATCH_SIZE) if isinstance(images, Tensor) else images
-    for batch in given:
-        if isinstance(batch, dict):
-            batch = next(iter(batch.values()))
-        elif isinstance(batch, (tuple, list)):
-            batch = batch[0]
-        if not isinstance(batch, Tensor) or batch.ndim != 4 or not batch.is_floating_point():
-            kind = (
-                f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
-            )
-            raise ValueError(
-                f"expected batches of normalised images, float [n, 3, h, w], got {kind}"
-            )
-        if len(batch):
-            yield batch if parameter is None else batch.to(parameter.device, parameter.dtype)

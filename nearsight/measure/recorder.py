@@ -20,6 +20,7 @@ from nearsight.measure.proof import prove
 from nearsight.measure.rows import attention_rows
 from nearsight.measure.tokens import Layout, Skipped
 from nearsight.measure.unfold import Buffers, Unfolded
+from nearsight.measure.widths import WidthRecorder
 from nearsight.models.grid import Grid
 
 
@@ -37,8 +38,10 @@ class Recorder:
         grid: Grid | None = None,
         num_prefix: int | None = None,
         convention: Convention = PAPER,
+        widths: WidthRecorder | None = None,
     ) -> None:
         self.metrics = metrics
+        self.widths = widths
         self.given = grid, num_prefix
         self.convention = convention
         self.layers: list[LayerFacts] = []
@@ -70,6 +73,8 @@ class Recorder:
             self.convention.patch(facts.grid, facts.image_size)
             self.layers.append(facts)
             self.maps.append(MeanMap(facts.num_heads))
+        if self.widths:
+            self.widths.add(len(self.values), call, layout)
         values = self._measured(tensors, geometry, call.name)
         self.values.append(values)
         if self.metrics.of_features:

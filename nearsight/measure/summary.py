@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import nearsight
+from nearsight.measure.distribution import METHOD, PERCENTILES
 from nearsight.measure.estimates import Estimates
 from nearsight.measure.facts import LayerFacts
 from nearsight.measure.interval import (
@@ -20,6 +21,7 @@ from nearsight.measure.interval import (
 )
 from nearsight.measure.nulls import null_lines
 from nearsight.measure.profile import Profile
+from nearsight.measure.widths import MARGIN, LayerWidths
 from nearsight.run import MEASURE_VERSION
 
 AVERAGED = ("mad", "entropy", "self_mass")  # also as means over the heads of a layer and the model
@@ -30,7 +32,7 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
 
     ``nulls``: those that were measured (see nulls.py), beside the two every grid has.
     """
-    return {
+    contents = {
         "schema_version": MEASURE_VERSION,
         "nearsight": nearsight.__version__,
         "convention": asdict(profile.convention),
@@ -48,6 +50,11 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
         ],
         "summary": _summary(profile),
     }
+    if profile.widths:
+        contents["gaussian"] = {
+            "percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD,
+        }  # fmt: skip
+    return contents
 
 
 def _in_unit(lines: dict[str, float], profile: Profile, layer: LayerFacts) -> dict[str, float]:
@@ -68,6 +75,8 @@ def _layer(profile: Profile, index: int) -> dict[str, Any]:
     if profile.position_share is not None:
         numbers["position_share"] = {"mean": profile.position_share[index].tolist()}
         numbers["head_names"] = profile.head_names[index]
+    if index in profile.widths:
+        numbers["gaussian"] = _gaussian(profile.widths[index])
     return {
         "layer": index + 1,
         **asdict(facts),
@@ -75,6 +84,20 @@ def _layer(profile: Profile, index: int) -> dict[str, Any]:
         "null": _in_unit(null_lines(facts.grid), profile, facts),
         **numbers,
     }
+
+
+def _gaussian(widths: LayerWidths) -> dict[str, Any]:
+    """Standard deviations in patches and strengths of a layer with GAug."""
+    found: dict[str, Any] = {
+        "grid": [widths.grid.rows, widths.grid.cols],
+        "largest": widths.largest,
+        "near_bounds": widths.near_bounds,
+    }
+    parts = {"deviation": widths.deviation, "strength": widths.strength}
+    for name, x in parts.items():
+        low, high = x.interval
+        found[name] = {"mean": x.mean, "low": low, "high": high, "percentiles": x.percentiles}
+    return found
 
 
 def _per_head(estimates: Estimates, index: int) -> dict[str, Any]:

@@ -41,6 +41,24 @@ class Heads:
 
 
 @dataclass(frozen=True)
+class Distribution:
+    """A number of every patch and head of a layer: its mean, and its percentiles."""
+
+    mean: Estimate
+    percentiles: tuple[float, ...]  # 5, 25, 50, 75, 95 %
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """What GAug does in a layer: standard deviations in patches, and strengths."""
+
+    deviation: Distribution
+    strength: Distribution
+    largest: float | None  # bound of the standard deviation; None where it is fixed
+    near_bounds: tuple[float, float] | None  # shares near 0 and near the largest
+
+
+@dataclass(frozen=True)
 class Evidence:
     """One measured run, or one model that was measured without being trained here."""
 
@@ -55,6 +73,7 @@ class Evidence:
     heads: dict[str, Heads]  # mad, entropy, self_mass
     layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
     features: dict[str, list[Estimate | None]]  # locality_score, cls_similarity: where measured
+    gaussians: list[Gaussians | None]  # of every layer, where it has GAug
 
     @property
     def is_model(self) -> bool:
@@ -165,7 +184,10 @@ def _evidence(
         metric: [estimate(entry) for entry in summary[f"layer_mean_{metric}"]] for metric in METRICS
     }
     features = {
-        metric: [_of_layer(layer[metric], n) for layer in measure["layers"]]
+        metric: [
+            None if layer[metric]["mean"] is None else _estimate(layer[metric], n)
+            for layer in measure["layers"]
+        ]
         for metric in FEATURES
         if all(metric in layer for layer in measure["layers"])
     }
@@ -188,16 +210,25 @@ def _evidence(
     return Evidence(
         path=path, record=record, measure=measure, log=log, seed=seed, grid=(rows, cols),
         family=(*data, own, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
-        features=features,
+        features=features, gaussians=[_gaussians(x.get("gaussian"), n) for x in measure["layers"]],
     )  # fmt: skip
 
 
-def _of_layer(entry: dict[str, Any], n: int) -> Estimate | None:
-    """A number of a layer; None where it was not available."""
-    if entry["mean"] is None:
-        return None
+def _estimate(entry: dict[str, Any], n: int) -> Estimate:
     mean, low, high = (float(entry[part]) for part in PARTS)
     return Estimate(mean, low, high, n, "images")
+
+
+def _gaussians(entry: dict[str, Any] | None, n: int) -> Gaussians | None:
+    """What a layer says of its GAug, if it has any."""
+    if entry is None:
+        return None
+    deviation, strength = (
+        Distribution(_estimate(entry[name], n), tuple(map(float, entry[name]["percentiles"])))
+        for name in ("deviation", "strength")
+    )
+    near = entry["near_bounds"]
+    return Gaussians(deviation, strength, entry["largest"], (near[0], near[1]) if near else None)
 
 
 def _required(

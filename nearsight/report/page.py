@@ -37,6 +37,7 @@ from nearsight.report.figures.heatmaps import head_heatmaps
 from nearsight.report.figures.onset import onset_curves
 from nearsight.report.figures.plane import mad_entropy_plane
 from nearsight.report.figures.profiles import mad_profiles
+from nearsight.report.figures.widths import gaussian_depth
 from nearsight.report.markup import (
     head_details,
     interval_note,
@@ -110,6 +111,9 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
     words = f"{family.name} · {family.scope_text} · outputs of blocks"
     if features := feature_depth(family, f"features{number}", words):
         drawings.append(features)
+    words = f"{family.name} · {family.scope_text} · all heads, patches and both axes"
+    if widths := gaussian_depth(family, f"gaussians{number}", words):
+        drawings.append(widths)
     if all(run.log for condition in family.conditions for run in condition.runs):
         validation = f"{family.first.record['data']['num_validation']:,} validation images"
         words = f"{family.name} · {validation} · {family.seeds_text}"

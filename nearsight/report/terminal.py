@@ -77,6 +77,29 @@ def terminal_table(
     return table
 
 
+def gaussian_table(measure: dict[str, Any]) -> Table | None:
+    """Widths and strengths of the layers with GAug; None where there are none."""
+    layers = [(x["layer"], x["gaussian"]) for x in measure["layers"] if x.get("gaussian")]
+    if not layers:
+        return None
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    table.add_column("Gaussians")
+    for heading in ("width", "5 %", "median", "95 %", "near 0", "near max"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("strength", "5 %", "95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, layer in layers:
+        width, strength = layer["deviation"], layer["strength"]
+        low, _, median, _, high = width["percentiles"]
+        near = layer["near_bounds"] or (None, None)
+        numbers = [width["mean"], low, median, high]
+        shares = ["–" if share is None else f"{share:.1%}" for share in near]
+        others = [strength["mean"], strength["percentiles"][0], strength["percentiles"][-1]]
+        cells = [*map(number_or_dash, numbers), *shares, *map(number_or_dash, others)]
+        table.add_row(f"  layer {number}", *cells)
+    return table
+
+
 def layer_grids(measure: dict[str, Any]) -> list[str]:
     """The grid of every layer: one and the same but in hierarchical models."""
     grids = (layer.get("grid", measure["grid"]) for layer in measure["layers"])
@@ -143,6 +166,11 @@ def print_measurements(paths: Sequence[Path]) -> None:
     kind = "test images" if all("protocol" in record for record in records) else "images"
     numbers = "–".join(f"{n:,}" for n in images)
     print(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
+    for record, measure in zip(records, measures):
+        if table := gaussian_table(measure):
+            table.title, table.title_justify = escape(run_name(record)), "left"
+            console.print(table)
+            print("Width: standard deviation in patches; near: within 5 % of its range.")
     for record, measure in zip(records, measures):
         for line in remarks(record, measure):
             console.print(line, markup=False)

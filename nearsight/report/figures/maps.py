@@ -165,7 +165,7 @@ def draw_map(axes: Axes, row: TargetMaps, column: Column, found: AttentionMap | 
 
     colours = colormaps["viridis"].with_extremes(bad=RULE)
     _on_image(axes, row, found.times_uniform, cmap=colours, norm=_scale())
-    caption = f"{found.on_patches:.0%} on patches"
+    caption = f"{100 * found.on_patches:.0f} % on patches"
     if column.patch is not None:
         at = row.maps.patches[column.patch]
         caption = f"row {at[0] + 1}, column {at[1] + 1} · {caption}"
