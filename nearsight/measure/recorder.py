@@ -73,9 +73,9 @@ class Recorder:
             self.convention.patch(facts.grid, facts.image_size)
             self.layers.append(facts)
             self.maps.append(MeanMap(facts.num_heads))
+        values = self._measured(tensors, geometry, call.name)
         if self.widths:
             self.widths.add(len(self.values), call, layout)
-        values = self._measured(tensors, geometry, call.name)
         self.values.append(values)
         if self.metrics.of_features:
             self._await_features(call, layout, values, tensors.num_images)

@@ -55,6 +55,8 @@ class LayerWidths:
     def add(
         self, deviation: Float[Tensor, "image number"], strength: Float[Tensor, "image patch"]
     ) -> None:
+        if not bool(deviation.isfinite().all() and strength.isfinite().all()):
+            raise ValueError(f"expected numbers, got NaN in the Gaussians of layer {self.name}")
         self.deviation.add(deviation)
         self.strength.add(strength)
         if self.largest is not None:

@@ -192,6 +192,13 @@ def test_a_model_without_gaug_has_no_such_numbers():
         ns.gaussian_widths(plain(), images(12, 20))
 
 
+def test_a_gaussian_that_is_no_number_is_named():
+    model = add_locat(plain())
+    model.blocks[1].attn.gaug.log_var.bias.data[0] = torch.nan
+    with pytest.raises(ValueError, match=r"NaN in the Gaussians of layer blocks\.1\.attn"):
+        gaussian_widths(model, images(12, 20))
+
+
 def test_shares_of_processes_join_to_the_whole():
     model, given = varied(add_locat(plain())), images(12, 20)
     (whole, *_), (one, *_), (two, *_) = (
