@@ -32,15 +32,15 @@ class ChecksVariant(nn.Module):
 def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """ValueError if these weights are not this model's."""
     own = model.state_dict()
-    missing, extra = own.keys() - weights.keys(), weights.keys() - own.keys()
     for part, (meaning, option) in PARTS.items():
-        absent, present = (next((x for x in y if part in x), None) for y in (missing, extra))
-        if (absent is None) != (present is None):
-            wanted, got = ("with", "without") if absent else ("without", "with")
+        ours, theirs = (next((x for x in y if part in x), None) for y in (own, weights))
+        if (ours is None) != (theirs is None):
+            wanted, got = ("with", "without") if ours else ("without", "with")
             raise ValueError(
                 f"expected weights {wanted} {meaning}, got weights {got} "
-                f"({absent or present}); change {option} to match"
+                f"({ours or theirs}); change {option} to match"
             )
+    missing, extra = own.keys() - weights.keys(), weights.keys() - own.keys()
     if missing or extra:
         found = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []
         found += [f"{len(extra)} unknown (such as {min(extra)})"] if extra else []

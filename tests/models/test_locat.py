@@ -1,0 +1,204 @@
+"""``add_locat``: what it keeps, what it adds, where it starts, what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nearsight.models.gaussian import Gaussian
+from nearsight.models.locat import add_locat
+from nearsight.models.registry import create_model
+from nearsight.models.vit import SIZES, VisionTransformer
+
+VIT: dict[str, Any] = {"img_size": (48, 80), "depth": 2, "num_classes": 7}
+BACKBONES: dict[str, dict[str, Any]] = {
+    "vit_tiny_patch16_224": VIT,
+    "vit_base_patch16_siglip_gap_224": VIT | {"embed_dim": 36, "num_heads": 3},
+    "vit_medium_patch16_reg4_gap_256": VIT | {"embed_dim": 36, "num_heads": 3},
+    "deit_tiny_distilled_patch16_224": VIT,
+    "vit_small_patch16_rope_mixed_224": VIT | {"embed_dim": 36, "num_heads": 3},
+    "eva02_tiny_patch14_224": VIT | {"img_size": (42, 70)},
+    "vit_small_patch16_dinov3": VIT | {"embed_dim": 36, "num_heads": 3},
+    "swin_tiny_patch4_window7_224": {
+        "img_size": 56,
+        "embed_dim": 6,
+        "depths": (2, 2),
+        "num_heads": (2, 3),
+        "num_classes": 7,
+    },
+    "mu": {"num_classes": 7, "image_size": (12, 20), "patch_size": 4},
+}
+
+
+def backbone(name: str, **options: Any) -> nn.Module:
+    """A stock model with weights large enough that attention is not uniform."""
+    torch.manual_seed(0)
+    model = create_model(name, **BACKBONES[name] | options).eval()
+    for part, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=0.15)
+        if "gamma" in part:  # layer scales start near 0
+            nn.init.ones_(parameter)
+    return model
+
+
+def images_for(name: str) -> Tensor:
+    size = BACKBONES[name].get("img_size") or BACKBONES[name]["image_size"]
+    torch.manual_seed(1)
+    return torch.randn(2, 3, *((size, size) if isinstance(size, int) else size))
+
+
+def set_strength(model: nn.Module, bias: float) -> None:
+    for module in model.modules():
+        if isinstance(module, Gaussian):
+            nn.init.zeros_(module.log_alpha.weight)
+            nn.init.constant_(module.log_alpha.bias, bias)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_without_strength_the_model_is_the_plain_backbone(name: str):
+    model, images = backbone(name), images_for(name)
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    plain = model(images)
+    add_locat(model, refine=False)
+    torch.testing.assert_close(model(images), plain, atol=0.003, rtol=0)
+    set_strength(model, -99.0)
+    torch.testing.assert_close(model(images), plain)
+    set_strength(model, 5.0)
+    assert (model(images) - plain).abs().max() > 1e-3
+    kept = {key: value for key, value in model.state_dict().items() if "gaug" not in key}
+    assert kept.keys() == weights.keys()
+    assert all(kept[key].equal(weights[key]) for key in kept)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_three_times_the_head_width_and_three_parameters_come_per_layer(name: str):
+    model = backbone(name)
+    before = sum(parameter.numel() for parameter in model.parameters())
+    add_locat(model, refine=False)
+    heads = [x for x in model.modules() if isinstance(x, Gaussian)]
+    expected = sum(3 * x.log_alpha.in_features + 3 for x in heads)
+    assert len(heads) == len(model.locat.layers) >= 2
+    assert sum(parameter.numel() for parameter in model.parameters()) - before == expected
+    assert model.locat.num_parameters == expected
+    assert f"GAug in {len(heads)} layers" in str(model.locat)
+    assert f"{expected:,} parameters" in str(model.locat)
+
+
+def test_a_trained_models_attention_logits_move_by_less_than_three_thousandths():
+    model = add_locat(backbone("vit_tiny_patch16_224"))
+    seen: list[Tensor] = []
+    gaug = model.blocks[1].attn.gaug
+    gaug.register_forward_hook(lambda module, args, bias: seen.append(bias.dense()))
+    model(100 * images_for("vit_tiny_patch16_224"))
+    assert 0.002 < seen[0].max() < 0.003
+
+
+@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("name", ["mu", "vit_tiny_patch16_224"])
+def test_gradient_reaches_the_last_gaug_only_with_refinement(name: str, refine: bool):
+    model = add_locat(backbone(name).train(), refine=refine, published_start=True)
+    logits = model(images_for(name))
+    F.cross_entropy(logits, torch.tensor([1, 4])).backward()
+    for part, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        last = part.startswith("blocks.1.attn.gaug")
+        assert bool(parameter.grad.any()) == (refine or not last), part
+
+
+def test_models_without_a_class_token_are_refined_and_averaged():
+    model = backbone("vit_tiny_patch16_224", class_token=False, global_pool="avg", fc_norm=False)
+    images = images_for("vit_tiny_patch16_224")
+    tokens = model.forward_features(images)
+    add_locat(model, gaussian=False)
+    from nearsight.models.refine import refine
+
+    expected = model.head(refine(tokens, 3).mean(1))
+    torch.testing.assert_close(model(images), expected)
+
+
+def test_a_norm_after_pooling_is_said():
+    changes = add_locat(backbone("vit_medium_patch16_reg4_gap_256")).locat
+    assert "PRR comes before the norm" in str(changes)
+    assert changes.num_prefix == 4  # no class token, four registers
+    assert str(changes.grid) == "3x5"
+
+
+def test_our_model_pools_by_average_and_does_without_positions():
+    torch.manual_seed(0)
+    model = VisionTransformer(SIZES["mu_vit"], 5, (12, 20), 4, pool="avg", positions=False)
+    assert model.pos_embed is None
+    images = torch.randn(2, 3, 12, 20)
+    features = model.forward_features(images)
+    torch.testing.assert_close(model(images), model.head(features[:, 1:].mean(1)))
+    swapped = images.flatten(2).unflatten(2, (3, 4, 5, 4)).flip(2).flatten(2).view_as(images)
+    torch.testing.assert_close(model(swapped), model(images))  # nothing says where a patch was
+
+
+def test_attention_dropout_and_masks_still_work():
+    model = add_locat(backbone("vit_tiny_patch16_224", attn_drop_rate=0.5), refine=False)
+    images = images_for("vit_tiny_patch16_224")
+    calm = model(images)
+    model.train()
+    assert (model(images) - calm).abs().max() > 1e-4
+    model.eval()
+    mask = torch.ones(16, 16, dtype=torch.bool)
+    torch.testing.assert_close(model(images, attn_mask=mask), calm)
+    with pytest.raises(ValueError, match="both directions"):
+        model(images, is_causal=True)
+
+
+def test_tokens_that_are_not_the_grids_are_refused():
+    model = add_locat(backbone("vit_tiny_patch16_224"))
+    with pytest.raises(ValueError, match=r"1 prefix tokens and a grid of 3x5.*16 tokens, got 12"):
+        model.blocks(torch.zeros(1, 12, 192))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: add_locat(backbone("mu")), "without LocAt, got VisionTransformer, which has it"),
+        (lambda: create_model("resnet18"), "got ResNet: its arrangement of tokens is not known"),
+        (lambda: create_model("xcit_nano_12_p16_224"), "got Xcit: it attends between channels"),
+        (lambda: create_model("gcvit_xxtiny"), "its windows are too small"),
+        (lambda: create_model("swinv2_tiny_window8_256"), "expected timm's ViT"),
+        (
+            lambda: backbone("swin_tiny_patch4_window7_224", window_size=1),
+            "at least 2 patches, got a window of 1 patch",
+        ),
+        (lambda: backbone("vit_tiny_patch16_224", patch_drop_rate=0.5), "got patch dropout 0.5"),
+        (lambda: backbone("vit_tiny_patch16_224", global_pool="map"), "got attention pooling"),
+        (lambda: backbone("deit_tiny_distilled_patch16_224"), "two heads read two"),
+        (
+            lambda: timm.create_model("vit_tiny_patch16_224", block_fn=_parallel_block(), **VIT),
+            "got ParallelScalingBlock at blocks.0, which has its own",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_a_reason_and_left_as_it_was(make, sentence: str):
+    model = make()
+    before = list(model.state_dict())
+    hooks = sum(len(x._forward_pre_hooks) for x in model.modules())
+    with pytest.raises(ValueError, match=sentence) as error:
+        add_locat(model)
+    assert "\n" not in str(error.value)
+    assert list(model.state_dict()) == before
+    assert sum(len(x._forward_pre_hooks) for x in model.modules()) == hooks
+
+
+def _parallel_block() -> type[nn.Module]:
+    from timm.models.vision_transformer import ParallelScalingBlock
+
+    return ParallelScalingBlock
+
+
+def test_nothing_to_add_and_no_weak_start_are_refused():
+    with pytest.raises(ValueError, match="expected GAug, PRR or both"):
+        add_locat(backbone("mu"), gaussian=False, refine=False)
+    with pytest.raises(ValueError, match="give published_start=True"):
+        add_locat(backbone("mu"), gaussian={"strength": "one"})

@@ -1,0 +1,188 @@
+"""The published LocAt models: names, logits, resolutions, the hub, timm, misfitting weights."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import timm
+import torch
+from models.parity import filled, images_of, published
+
+from nearsight.models.locat_models import LocAtSwin, LocAtViT
+from nearsight.models.names import ARCHITECTURES
+from nearsight.models.registry import create_model
+from nearsight.protocol.schema import GaussianSettings, LocatSettings
+
+SMALL: dict[str, Any] = {  # a ViT of two layers on a 3x5 grid
+    "img_size": (24, 40),
+    "patch_size": 8,
+    "embed_dim": 21,
+    "depth": 2,
+    "num_heads": 3,
+    "num_classes": 11,
+}
+
+
+def small(**options: Any) -> LocAtViT:
+    torch.manual_seed(0)
+    model = LocAtViT(**SMALL | options).eval()
+    for name, parameter in model.named_parameters():
+        if "gaug" in name or parameter.ndim == 2:
+            torch.nn.init.normal_(parameter, std=0.6 if "gaug" in name else 0.2)
+    return model
+
+
+def with_options(key: str) -> tuple[str, dict[str, Any]]:
+    """``locatvit_tiny, reg_tokens=4`` of names.json."""
+    name, *options = key.split(", ")
+    return name, {x.split("=")[0]: json.loads(x.split("=")[1].lower()) for x in options}
+
+
+def test_every_published_name_has_the_published_weights_in_their_order():
+    checked = 0
+    for key, weights in published("names.json").items():
+        name, options = with_options(key)
+        if name in ARCHITECTURES and "jumbo" not in name:  # which has its own test
+            with torch.device("meta"):
+                model = create_model(name, **options)
+            ours = [(weight, list(value.shape)) for weight, value in model.state_dict().items()]
+            assert ours == list(weights.items()), key
+            checked += 1
+    assert checked >= 8
+
+
+@pytest.mark.parametrize("name", ["locatvit_tiny", "locatswin_tiny"])
+def test_logits_agree_with_the_authors_models(name: str):
+    expected = published("logits.json")[name]
+    model = filled(create_model(name))
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected["params"]
+    with torch.no_grad():
+        logits = model(images_of())
+    torch.testing.assert_close(logits[:, :12], torch.tensor(expected["logits"]), atol=1e-4, rtol=0)
+
+
+def test_no_weight_is_lost_when_a_part_is_switched_off():
+    both, plain = small(), small(gaussian=False, refine=False)
+    plain.load_state_dict({k: v for k, v in both.state_dict().items() if "gaug" not in k})
+    stock = timm.create_model("vit_tiny_patch16_224", **SMALL).eval()
+    stock.load_state_dict(plain.state_dict())
+    images = torch.randn(2, 3, 24, 40)
+    torch.testing.assert_close(plain(images), stock(images))
+    refined = small(gaussian=False)
+    refined.load_state_dict(plain.state_dict())
+    assert (refined(images) - plain(images)).abs().max() > 1e-3
+
+
+def test_a_dynamic_model_takes_other_grids_and_keeps_its_logits_at_the_first():
+    fixed, dynamic = small(), small(dynamic_img_size=True)
+    images = torch.randn(2, 3, 24, 40)
+    torch.testing.assert_close(dynamic(images), fixed(images))
+    wide, tall = dynamic(torch.ones(1, 3, 40, 72)), dynamic(torch.ones(1, 3, 72, 40))
+    assert (wide - tall).abs().max() > 1e-6  # 5x9 and 9x5 patches: as many, elsewhere
+    torch.testing.assert_close(dynamic(images), fixed(images))
+
+
+def test_set_input_size_and_a_dynamic_size_scale_the_variance_alike():
+    dynamic = small(dynamic_img_size=True, pos_embed="none")
+    moved = small(pos_embed="none")
+    moved.load_state_dict(dynamic.state_dict())
+    moved.set_input_size((48, 80))
+    fresh = small(pos_embed="none", img_size=(48, 80))  # this one starts there
+    fresh.load_state_dict(dynamic.state_dict())
+    images = torch.randn(2, 3, 48, 80)
+    torch.testing.assert_close(moved(images), dynamic(images))
+    assert (fresh(images) - dynamic(images)).abs().max() > 1e-4
+
+
+def test_features_are_those_before_refinement():
+    both, gaussian_only = small(), small(refine=False)
+    gaussian_only.load_state_dict(both.state_dict())
+    images = torch.randn(2, 3, 24, 40)
+    torch.testing.assert_close(
+        both.forward_features(images), gaussian_only.forward_features(images)
+    )
+    features = both.forward_features(images)
+    torch.testing.assert_close(both.forward_head(features), both(images))
+
+
+def test_swin_has_gaug_in_windows_of_any_size_and_refines_its_last_stage():
+    options = {"img_size": 56, "embed_dim": 6, "depths": (2, 2), "num_heads": (2, 3)}
+    torch.manual_seed(0)
+    model = LocAtSwin(**options, window_size=7, num_classes=5).eval()
+    sides = {name: x.grid.rows for name, x in model.named_modules() if name.endswith("gaug")}
+    assert set(sides.values()) == {7}
+    assert len(sides) == 4
+    plain = LocAtSwin(**options, window_size=7, num_classes=5, gaussian=False).eval()
+    with pytest.raises(ValueError, match="without GAug"):
+        plain.load_state_dict(model.state_dict())
+    images = torch.randn(2, 3, 56, 56)
+    assert model(images).isfinite().all()
+
+
+def test_the_hub_gives_back_what_was_saved(tmp_path):
+    model = small(gaussian={"kernel": "laplace"}, reg_tokens=2)
+    model.save_pretrained(tmp_path)
+    again = LocAtViT.from_pretrained(tmp_path).eval()
+    images = torch.randn(2, 3, 24, 40)
+    assert again(images).equal(model(images))
+    assert again.blocks[0].attn.gaug.settings == GaussianSettings(kernel="laplace")
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["gaussian"] == {"kernel": "laplace"}
+
+
+def test_copies_and_pickles_follow_their_own_images():
+    model = small(dynamic_img_size=True)
+    images, others = torch.randn(2, 3, 24, 40), torch.randn(2, 3, 40, 24)
+    expected = model(images)
+    for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        made(others)
+        assert model(images).equal(expected)
+        assert made(images).equal(expected)
+        assert made.blocks[0].attn.tokens is not model.blocks[0].attn.tokens
+
+
+@pytest.mark.parametrize(
+    ("saved", "wanted", "sentence"),
+    [
+        ({}, {"gaussian": False}, r"without GAug.*got weights with.*change gaussian="),
+        ({"gaussian": False}, {}, r"with GAug.*got weights without.*change gaussian="),
+        ({"gaussian": {"strength": "one"}}, {}, "with GAug with a learned strength"),
+        ({"reg_tokens": 3}, {}, "without register tokens"),
+        ({"depth": 3}, {}, "got 16 unknown"),
+        ({"num_classes": 7}, {}, r"head.weight of shape \[11, 21\], got \[7, 21\]"),
+    ],
+)
+def test_weights_of_another_variant_are_refused_in_a_sentence(saved, wanted, sentence):
+    weights = small(**saved).state_dict()
+    with pytest.raises(ValueError, match=sentence) as error:
+        small(**wanted).load_state_dict(weights)
+    assert "\n" not in str(error.value)
+
+
+def test_names_are_timms_too_whichever_is_imported_first():
+    script = (
+        "import sys, nearsight.models; assert 'torch' not in sys.modules;"
+        "import timm; print(timm.create_model('locatvit_tiny', depth=1).locat);"
+        "print(timm.is_model('jumbo_base'), timm.list_models('locat*'))"
+    )
+    run = [sys.executable, "-W", "error", "-c", script]
+    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert "GAug in 1 layers on a grid of 14x14, 195 parameters" in said
+    assert "True ['locatjumbo_base', 'locatjumbo_tiny', 'locatswin_base'" in said
+
+
+def test_options_reach_the_published_models_through_create_model():
+    settings = LocatSettings(gaussian=GaussianSettings(isotropic=True), refine=False)
+    model = create_model("locatvit_tiny", num_classes=3, locat=settings, depth=1)
+    assert model.blocks[0].attn.gaug.log_var.weight.shape == (1, 64)
+    assert model.attn_pool is None
+    stock = create_model("vit_tiny_patch16_224", num_classes=3, locat=settings, depth=1)
+    assert stock.locat.num_parameters == 65 + 65
+    with pytest.raises(ValueError, match="has no weights on a hub"):
+        create_model("locatvit_tiny", pretrained=True)
