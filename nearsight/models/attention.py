@@ -165,6 +165,16 @@ def separate_heads(
     return q, k, v
 
 
+def join_heads(
+    out: Float[Tensor, "batch head token width"],
+) -> Float[Tensor, "batch token wide"]:
+    """What all heads give a token, one after another."""
+    out = out.transpose(1, 2)
+    if _traced():  # ONNX exchanges the kernel for one with other strides: no view of it may remain
+        out = out.clone(memory_format=torch.contiguous_format)
+    return out.flatten(2)
+
+
 class SelfAttention(nn.Module):
     """Self-attention over all tokens; weight names as in timm (``qkv``, ``proj``)."""
 
@@ -185,8 +195,7 @@ class SelfAttention(nn.Module):
         return None
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
-        batch, tokens, width = x.shape
-        qkv = self.qkv(x).view(batch, tokens, 3, self.num_heads, self.head_dim)
+        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, self.head_dim))
         q, k, v = separate_heads(qkv, self.biased)
         out = attend(q, k, v, self.scale, self.patch_bias(q, k, x))  # [batch, head, token, width]
-        return self.proj(out.transpose(1, 2).reshape(batch, tokens, width))
+        return self.proj(join_heads(out))

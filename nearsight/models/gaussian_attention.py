@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nearsight.models.attention import PatchBias, SelfAttention, attend, separate_heads
+from nearsight.models.attention import PatchBias, SelfAttention, attend, join_heads, separate_heads
 from nearsight.models.gaussian import Gaussian
 from nearsight.models.grid import Grid, TokenGrid
 from nearsight.models.torchvision_ops import declare_missing_ops
@@ -168,8 +168,7 @@ def _attended(
     if is_causal:
         raise ValueError("expected attention in both directions with GAug, got is_causal=True")
     dropout = layer.attn_drop.p if layer.training else 0.0
-    out = attend(q, k, v, layer.scale, bias, mask, dropout)  # [batch, head, token, width]
-    out = out.transpose(1, 2).reshape(*x.shape[:2], -1)  # not flatten: ONNX would get a view
+    out = join_heads(attend(q, k, v, layer.scale, bias, mask, dropout))
     if (norm := getattr(layer, "norm", None)) is not None:
         out = norm(out)
     if (gate := getattr(layer, "gate", None)) is not None:

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.models.attention import join_heads
+
 POOLS = ("token", "avg")
 
 
@@ -34,7 +36,7 @@ def refine(
         raise ValueError(f"expected a width divisible by {num_heads} heads, got {x.shape[-1]}")
     tokens = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # [batch, head, token, head width]
     out = F.scaled_dot_product_attention(tokens[:, :, :num_queries], tokens, tokens)
-    return out.transpose(1, 2).flatten(2)
+    return join_heads(out)
 
 
 class Refine(nn.Module):
