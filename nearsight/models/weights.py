@@ -34,12 +34,36 @@ def load_weights(model: nn.Module, path: Path) -> list[str]:
     """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing."""
     given = _read(path)
     wanted = model.state_dict()
+    _fill_shared(given, model)
     changes = _keep_head(given, wanted, _head_names(model, wanted))
     changes += _resample_positions(given, wanted, model)
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
     model.load_state_dict(given)
     return changes
+
+
+def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
+    """The state dict with every tensor once, by its first name (Jumbo's shared MLP has many)."""
+    others = _shared_names(model)
+    return {name: x for name, x in model.state_dict().items() if name not in others}
+
+
+def _shared_names(model: nn.Module) -> dict[str, str]:
+    """Every further name of a tensor, and its first name."""
+    first: dict[int, str] = {}
+    tensors = model.state_dict(keep_vars=True).items()
+    return {name: first[id(x)] for name, x in tensors if first.setdefault(id(x), name) != name}
+
+
+def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
+    """Give a tensor of the file all names that it has in the model."""
+    others = _shared_names(model)
+    names = sorted({*others, *others.values()})
+    found = {others.get(name, name): given[name] for name in names if name in given}
+    for name in names:
+        if name not in given and (tensor := found.get(others.get(name, name))) is not None:
+            given[name] = tensor
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from nearsight.protocol.overrides import fitted_warmup
 from nearsight.protocol.schema import Protocol
 from nearsight.run import SCHEMA_VERSION, locked
 from nearsight.train.batches import Batch, epoch_batches, num_steps
-from nearsight.train.distributed import Parallel, World, copy_into, joined
+from nearsight.train.distributed import Parallel, World, joined
 from nearsight.train.interruption import Interrupted, StopRequest, stop_signals
 from nearsight.train.journal import Journal
 from nearsight.train.locality import attention_seen
@@ -287,8 +287,7 @@ class Training:
 
     def finish(self) -> None:
         """Test the best weights once and close the record."""
-        for name, target in self.state.model.state_dict().items():
-            copy_into(target, self.state.best[name])
+        self.state.return_to_best()
         test = self.parts.test
         labels = torch.from_numpy(test.labels.astype("int64"))
         accuracy, loss = accuracy_and_loss(

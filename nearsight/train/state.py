@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearsight.models.weights import distinct_weights
 from nearsight.train.distributed import copy_into, whole
 from nearsight.train.optim import MovingAverage
 
@@ -47,7 +48,7 @@ class TrainingState:
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor by name, whole and on the CPU (collective when the model is sharded)."""
-        found = {f"model.{name}": whole(t) for name, t in self.model.state_dict().items()}
+        found = {f"model.{name}": whole(t) for name, t in distinct_weights(self.model).items()}
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 found[f"optimizer.{key}.{name}"] = whole(value)
@@ -59,7 +60,7 @@ class TrainingState:
         return {"counters": asdict(self.counters), "scaler": self.scaler.state_dict()}
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        for name, target in self.model.state_dict().items():
+        for name, target in distinct_weights(self.model).items():
             copy_into(target, tensors[f"model.{name}"])
         for name, parameter in self.model.named_parameters():
             self.optimizer.state[parameter] = {
@@ -79,7 +80,12 @@ class TrainingState:
 
     def keep_as_best(self) -> None:
         """Remember the model's present weights as the best so far (collective when sharded)."""
-        self.best = {name: whole(t) for name, t in self.model.state_dict().items()}
+        self.best = {name: whole(t) for name, t in distinct_weights(self.model).items()}
+
+    def return_to_best(self) -> None:
+        """Give the model its best weights."""
+        for name, target in distinct_weights(self.model).items():
+            copy_into(target, self.best[name])
 
 
 def _like(parameter: Tensor, value: Tensor) -> Tensor:

@@ -10,12 +10,14 @@ import timm
 import torch
 import torch.nn.functional as F
 from models.reference_jumbo import COLS, HEADS, PATCH, ROWS, TOKENS, slow_logits
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from nearsight.models.jumbo import JumboViT, LocAtJumbo
 from nearsight.models.locat import add_locat
 from nearsight.models.registry import create_model
+from nearsight.models.weights import load_weights
+from nearsight.train.state import TrainingState
 
 PARITY = Path(__file__).parents[3] / "shared" / "parity"
 CLASSES, HEAD_WIDTH = 11, 13
@@ -197,6 +199,25 @@ def test_a_saved_model_holds_the_shared_mlp_once_and_gives_the_same_logits(tmp_p
     again = LocAtJumbo.from_pretrained(tmp_path).eval()
     torch.testing.assert_close(again(images_of(2)), model(images_of(2)))
     assert again.blocks[0].jumbo_mlp is again.blocks[1].jumbo_mlp is again.jumbo_mlp
+
+
+def test_a_run_keeps_the_shared_mlp_once_and_its_file_can_be_loaded(tmp_path: Path):
+    model, other = shaken(LocAtJumbo(**TINY)).eval(), LocAtJumbo(**TINY).eval()
+    logits = model(images_of(2))
+    adamw = torch.optim.AdamW(model.parameters())
+    state = TrainingState(model, adamw, average=None, scaler=torch.amp.GradScaler("cpu"))
+    state.keep_as_best()
+    assert sum(x.numel() for x in state.best.values()) == sum(x.numel() for x in model.parameters())
+    assert sum(name.startswith("model.") for name in state.tensors()) == len(state.best)
+    shaken(model)
+    state.return_to_best()
+    torch.testing.assert_close(model(images_of(2)), logits)
+    save_file(state.best, tmp_path / "weights.safetensors")
+    assert load_weights(other, tmp_path / "weights.safetensors") == []
+    torch.testing.assert_close(other(images_of(2)), logits)
+    save_file({**state.best, "more": torch.ones(1)}, tmp_path / "weights.safetensors")
+    with pytest.raises(ValueError, match="unexpected: more"):
+        load_weights(other, tmp_path / "weights.safetensors")
 
 
 def test_locat_can_be_added_to_a_jumbo_vit_later():
