@@ -1,6 +1,7 @@
 """nearsight: how local is a Vision Transformer's attention, what makes it local, is local better?
 
-The names below are imported when first used, so that ``import nearsight`` needs no torch.
+The names below are imported when first used, so that ``import nearsight`` needs no torch. What is
+imported now makes our models known to timm, whenever that comes.
 """
 
 from __future__ import annotations
@@ -8,16 +9,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import nearsight.models  # noqa: F401
+
 __version__ = "0.1.0"
 
 _HOME = {
     "Grid": "nearsight.models.grid",
     "Protocol": "nearsight.protocol.schema",
+    "add_locat": "nearsight.models.locat",
     "attention_entropy": "nearsight.measure.entropy",
     "attention_maps": "nearsight.measure.image_maps",
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.registry",
     "gaussian_widths": "nearsight.measure.widths",
+    "refine": "nearsight.models.refine",
     "head_diversity": "nearsight.measure.diversity",
     "load_dataset": "nearsight.data.catalog",
     "load_run": "nearsight.run",

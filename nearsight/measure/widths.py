@@ -111,9 +111,7 @@ def placed(
 
 def largest_deviation(gaussian: Gaussian, grid: Grid) -> float:
     """The bound of the standard deviations on this grid: the variance's, by the resolution rule."""
-    own = gaussian.grid
-    growth = min(grid.rows, grid.cols) / min(own.rows, own.cols)
-    return math.sqrt(gaussian.largest * growth)
+    return math.sqrt(gaussian.largest * gaussian.growth(grid))
 
 
 def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[LayerWidths, ...]:

@@ -187,8 +187,12 @@ class Gaussian(nn.Module):
         with _without_autocast(queries.device):
             variance = self._variance(queries, inputs)
             strength = self._strength(queries, keys)
-        smaller, initial = min(grid.rows, grid.cols), min(self.grid.rows, self.grid.cols)
-        return variance * (smaller / initial) if smaller != initial else variance, strength
+        growth = self.growth(grid)
+        return variance * growth if growth != 1 else variance, strength
+
+    def growth(self, grid: Grid) -> float:
+        """The variance's factor on another grid than the initial one: the shorter sides' ratio."""
+        return min(grid.rows, grid.cols) / min(self.grid.rows, self.grid.cols)
 
     def _variance(self, queries: Tensor, inputs: Tensor) -> Tensor:
         if self.log_var is None:

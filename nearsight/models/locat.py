@@ -16,9 +16,9 @@ from torch import nn
 from nearsight.models.gaussian import Gaussian
 from nearsight.models.gaussian_attention import AUGMENTED, install
 from nearsight.models.grid import Grid, TokenGrid
-from nearsight.models.names import GaussianChoice, gaussian_settings
 from nearsight.models.refine import Refine, RefineMap
 from nearsight.models.vit import VisionTransformer
+from nearsight.protocol.schema import GaussianChoice, gaussian_settings
 
 HUB: dict[str, Any] = {"library_name": "nearsight", "tags": ["vision-transformer", "locality"]}
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from nearsight.data.preprocessing import Preprocessing
 from nearsight.models.hub import from_hub
+from nearsight.models.names import ARCHITECTURES
 from nearsight.models.registry import OURS, check_name, create_model, split_name
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.weights import load_weights
@@ -65,11 +66,14 @@ def named_model(
         model = _pretrained(source, own_name, image_size)
     else:
         kind = "file" if weights else "random initialisation"
+        keeps_grid = own_name in ARCHITECTURES  # GAug knows the grid of its training
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(INITIAL_SEED)
-            model = built(name, None if source == "hf" else image_size)
+            model = built(name, None if source == "hf" or keeps_grid else image_size)
         if weights:
             notes = load_weights(model, weights)
+        if keeps_grid and image_size is not None:
+            model.set_input_size(img_size=image_size)  # type: ignore[operator]
     preprocessing = own_preprocessing(source, own_name, model)
     if image_size is not None:
         preprocessing = preprocessing.of_size(image_size)

@@ -13,10 +13,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
-from nearsight.protocol.schema import GaussianSettings
-
 Family = Literal["vit", "rope", "swin", "jumbo"]
-GaussianChoice = bool | dict[str, Any] | GaussianSettings | None
 
 
 class Architecture(NamedTuple):
@@ -48,15 +45,6 @@ ARCHITECTURES = {
     "locatjumbo_tiny": _vit("jumbo", 192, 3),
     "locatjumbo_base": _vit("jumbo", 768, 12),
 }
-
-
-def gaussian_settings(choice: GaussianChoice) -> GaussianSettings | None:
-    """True: the paper's; a dict or settings: a variant; False or None: no GAug."""
-    if isinstance(choice, dict):
-        return GaussianSettings(**choice)
-    if isinstance(choice, bool):
-        return GaussianSettings() if choice else None
-    return choice
 
 
 def announce() -> None:

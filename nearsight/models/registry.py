@@ -14,10 +14,10 @@ from typing import Any
 
 from torch import nn
 
-from nearsight.models.names import ARCHITECTURES, gaussian_settings
+from nearsight.models.names import ARCHITECTURES
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.vit import SIZES, Pool, VisionTransformer
-from nearsight.protocol.schema import LocatSettings, ModelSettings
+from nearsight.protocol.schema import LocatSettings, ModelSettings, gaussian_settings
 
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
 OURS = "nearsight"

@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from nearsight.models.gaussian import Gaussian
 from nearsight.models.grid import Grid
 from nearsight.models.torchvision_ops import declare_missing_ops
 
@@ -30,17 +31,34 @@ POSITIONS = "pos_embed"
 NUM_NAMED = 5  # weights an error names before it says "and n more"
 
 
-def load_weights(model: nn.Module, path: Path) -> list[str]:
-    """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing."""
+def load_weights(model: nn.Module, path: Path, to_train: bool = False) -> list[str]:
+    """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing.
+
+    ``to_train``: weights of a backbone without GAug may start one with it, which then is at first
+    what the backbone was.
+    """
     given = _read(path)
     wanted = model.state_dict()
     _fill_shared(given, model)
+    gaug = _missing_gaug(given, model) if to_train else []
+    given |= {name: wanted[name] for name in gaug}
     changes = _keep_head(given, wanted, _head_names(model, wanted))
     changes += _resample_positions(given, wanted, model)
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
     model.load_state_dict(given)
+    if gaug:
+        changes.append(f"The file has no GAug; its {len(gaug)} weights start near strength 0.")
+        for module in model.modules():
+            if isinstance(module, Gaussian):
+                module.start(gentle=True)
     return changes
+
+
+def _missing_gaug(given: dict[str, Tensor], model: nn.Module) -> list[str]:
+    """The names of all GAug weights of a model, if the file has none of them."""
+    names = [name for name in model.state_dict() if ".gaug." in name]
+    return [] if any(name in given for name in names) else names
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:

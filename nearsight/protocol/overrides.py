@@ -14,7 +14,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
-from nearsight.protocol.schema import Protocol
+from nearsight.protocol.schema import Protocol, first_mistake
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:
@@ -22,12 +22,9 @@ def protocol_from(settings: dict[str, Any]) -> Protocol:
     try:
         return TypeAdapter(Protocol).validate_python(settings)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "unexpected_keyword_argument":
-            raise ValueError(_unknown(path)) from None
-        what = first["msg"][0].lower() + first["msg"][1:]
-        raise ValueError(f"setting {path}: {what}, got {first['input']!r}") from None
+        path, sentence = first_mistake(error)
+        unknown = sentence.startswith("unknown")
+        raise ValueError(_unknown(path) if unknown else sentence) from None
 
 
 def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:

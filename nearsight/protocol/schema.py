@@ -6,11 +6,19 @@ A part that is ``None`` is switched off.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic.dataclasses
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -23,6 +31,16 @@ else:
 Probability = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Amount = Annotated[float, Field(ge=0)]
+
+
+def first_mistake(error: ValidationError) -> tuple[str, str]:
+    """The path of the first wrong setting, and a sentence about it."""
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "unexpected_keyword_argument":
+        return path, f"unknown setting {path!r}"
+    what = first["msg"][0].lower() + first["msg"][1:]
+    return path, f"setting {path}: {what}, got {first['input']!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +66,26 @@ class GaussianSettings:
     isotropic: bool = False  # one width for both axes; the other kernels have one anyway
     width: PositiveFloat | None = None  # standard deviation in patches; None: predicted
     strength: Literal["learned", "one", "auto"] = "learned"
+
+
+GaussianChoice = bool | dict[str, Any] | GaussianSettings | None
+
+
+def gaussian_settings(choice: GaussianChoice) -> GaussianSettings | None:
+    """True: the paper's; a dict or settings: a variant; False or None: no GAug."""
+    if isinstance(choice, dict):
+        try:
+            return GaussianSettings(**choice)
+        except ValidationError as error:
+            names = ", ".join(field.name for field in fields(GaussianSettings))
+            raise ValueError(
+                f"gaussian: {first_mistake(error)[1]}; GAug's settings are {names}"
+            ) from None
+    if isinstance(choice, bool):
+        return GaussianSettings() if choice else None
+    if choice is None or isinstance(choice, GaussianSettings):
+        return choice
+    raise ValueError(f"expected gaussian to be true, false or settings, got {choice!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

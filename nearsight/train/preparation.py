@@ -68,7 +68,7 @@ def prepare(
         model, image_size = model_for(protocol.model, num_classes, (height, width))
     notes = list(dataset.notes)
     if protocol.model.weights:
-        notes += load_weights(model, Path(protocol.model.weights))
+        notes += load_weights(model, Path(protocol.model.weights), to_train=True)
     record = new_record(
         protocol,
         seed,

@@ -13,10 +13,14 @@ import pytest
 import timm
 import torch
 from models.parity import filled, images_of, published
+from safetensors.torch import save_file
 
+from nearsight.models.grid import Grid
 from nearsight.models.locat_models import LocAtSwin, LocAtViT
+from nearsight.models.named import named_model
 from nearsight.models.names import ARCHITECTURES
 from nearsight.models.registry import create_model
+from nearsight.models.weights import load_weights
 from nearsight.protocol.schema import GaussianSettings, LocatSettings
 
 SMALL: dict[str, Any] = {  # a ViT of two layers on a 3x5 grid
@@ -186,3 +190,45 @@ def test_options_reach_the_published_models_through_create_model():
     assert stock.locat.num_parameters == 65 + 65
     with pytest.raises(ValueError, match="has no weights on a hub"):
         create_model("locatvit_tiny", pretrained=True)
+
+
+def test_a_model_of_224_pixels_measured_at_another_size_keeps_the_grid_of_its_training(tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    save_file(create_model("locatvit_tiny", depth=12).state_dict(), weights)
+    model = named_model("locatvit_tiny", weights=weights, image_size=(96, 128)).model
+    gaug = model.blocks[3].attn.gaug
+    assert (str(gaug.grid), model.patch_embed.grid_size) == ("14x14", (6, 8))
+    seen = []
+    gaug.register_forward_hook(lambda module, args, bias: seen.append(args[3]))
+    model(torch.zeros(1, 3, 96, 128))
+    assert seen == [Grid(6, 8)]
+    assert gaug.growth(seen[0]) == 6 / 14
+
+
+def test_a_backbone_without_gaug_starts_a_training_with_it_and_nothing_else(tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    plain = small(gaussian=False, refine=False)
+    save_file(plain.state_dict(), weights)
+    model = small(refine=False)
+    (said,) = load_weights(model, weights, to_train=True)
+    assert said == "The file has no GAug; its 8 weights start near strength 0."
+    images = torch.randn(2, 3, 24, 40)
+    torch.testing.assert_close(model(images), plain(images), atol=3e-3, rtol=0)
+    assert not model(images).equal(plain(images))
+    with pytest.raises(ValueError, match=r"missing: blocks.0.attn.gaug.log_alpha.bias"):
+        load_weights(small(refine=False), weights)
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        ({"colour": 3}, "unknown setting 'colour'; GAug's settings are kernel, source"),
+        ({"kernel": "cubic"}, "setting kernel: input should be 'gaussian', 'laplace' or 'inverse'"),
+        ({"width": -1}, "setting width: input should be greater than 0, got -1"),
+        ("laplace", "expected gaussian to be true, false or settings, got 'laplace'"),
+    ],
+)
+def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sentence: str):
+    with pytest.raises(ValueError, match=sentence) as error:
+        create_model("mu", gaussian=choice)
+    assert "\n" not in str(error.value)
