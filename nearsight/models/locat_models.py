@@ -83,6 +83,11 @@ class LocAtSwin(ChecksVariant, PyTorchModelHubMixin, SwinTransformer, **HUB):
 
 CLASSES = {"vit": LocAtViT, "rope": LocAtRopeViT, "swin": LocAtSwin, "jumbo": LocAtJumbo}
 
+FEATURES: dict[str, dict[str, Any]] = {  # what features_only=True gives, as timm's own models do
+    "vit": {"feature_cls": "getter", "out_indices": 3},
+    "swin": {"flatten_sequential": True, "out_indices": (0, 1, 2, 3)},
+}
+
 
 def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Module:
     """The model of a name in ``ARCHITECTURES``, as timm builds its own."""
@@ -99,6 +104,14 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
         options["gaussian"] = asdict(
             options["gaussian"]
         )  # plain values, so that the hub saves them
+    features = dict(FEATURES["swin" if family == "swin" else "vit"])  # timm changes it
+    if "out_indices" in options:
+        features["out_indices"] = options.pop("out_indices")
     return build_model_with_cfg(
-        CLASSES[family], name, pretrained=False, pretrained_cfg=facts, **settings | options
+        CLASSES[family],
+        name,
+        pretrained=False,
+        pretrained_cfg=facts,
+        feature_cfg=features,
+        **settings | options,
     )

@@ -158,6 +158,18 @@ def test_intermediates_are_the_blocks_outputs_with_patches_on_their_grid():
     torch.testing.assert_close(final[:, TOKENS:], after[-1][:, TOKENS:])  # no norm of patches
 
 
+def test_features_only_gives_the_patches_of_the_wanted_layers():
+    options = {key: value for key, value in TINY.items() if key != "num_classes"}
+    getter, _ = (  # the second shows that timm left our settings as they were
+        timm.create_model("locatjumbo_tiny", features_only=True, out_indices=[0, 1], **options)
+        for _ in range(2)
+    )
+    model = shaken(LocAtJumbo(**TINY)).eval()
+    getter.model.load_state_dict(model.state_dict(), strict=False)
+    expected = model.forward_intermediates(images_of(2), intermediates_only=True)
+    torch.testing.assert_close(getter.eval()(images_of(2)), expected)
+
+
 def test_other_image_sizes_by_set_input_size_and_dynamic_img_size_agree():
     fixed = shaken(LocAtJumbo(**TINY)).eval()
     dynamic = LocAtJumbo(dynamic_img_size=True, **TINY).eval()
