@@ -1,4 +1,4 @@
-# make demo: two small runs, measured and reported, nothing downloaded but packages
+# make demo: three small runs at once, measured and reported, nothing downloaded but packages
 # make test: every test
 # make check: lint, format and types, as the pre-commit hooks do
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -6,9 +6,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 NEARSIGHT := $(BIN)/nearsight
 DEMO ?= demo
-DEMO_TRAIN := --data shapes --model nano --data-root $(DEMO)/data --set epochs=6 --threads 1
+DEMO_TRAIN := --data shapes --data-root $(DEMO)/data --set epochs=6 --threads 1
+DEMO_RUNS := baseline cutmix locat
 
-.PHONY: demo test check setup clean
+.PHONY: demo test check setup clean $(DEMO_RUNS:%=demo-%)
 
 setup: $(VENV)/.ready
 
@@ -19,13 +20,15 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	@TERM=dumb $(NEARSIGHT) train baseline $(DEMO_TRAIN) --out $(DEMO)/baseline-0 > /dev/null & \
-	first=$$!; \
-	TERM=dumb $(NEARSIGHT) train baseline+cutmix $(DEMO_TRAIN) --out $(DEMO)/cutmix-0 > /dev/null; \
-	second=$$?; wait $$first && exit $$second
-	@$(NEARSIGHT) measure $(DEMO)/baseline-0 --data-root $(DEMO)/data > /dev/null
-	@$(NEARSIGHT) measure $(DEMO)/cutmix-0 --data-root $(DEMO)/data > /dev/null
-	@$(NEARSIGHT) report $(DEMO)/baseline-0 $(DEMO)/cutmix-0 --out $(DEMO)/report.html
+	@$(MAKE) --no-print-directory --jobs=$(words $(DEMO_RUNS)) $(DEMO_RUNS:%=demo-%)
+	@$(NEARSIGHT) report $(DEMO_RUNS:%=$(DEMO)/%-0) --out $(DEMO)/report.html
+
+demo-baseline: WHAT := baseline --model nano
+demo-cutmix: WHAT := baseline+cutmix --model nano
+demo-locat: WHAT := baseline --model nano_locat
+$(DEMO_RUNS:%=demo-%): demo-%: setup
+	@TERM=dumb $(NEARSIGHT) train $(WHAT) $(DEMO_TRAIN) --out $(DEMO)/$*-0 > /dev/null
+	@OMP_NUM_THREADS=1 $(NEARSIGHT) measure $(DEMO)/$*-0 --data-root $(DEMO)/data > /dev/null
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2

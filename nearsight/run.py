@@ -79,9 +79,9 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def run_name(record: dict[str, Any]) -> str:
-    """A run by its protocol and seed, a model by its name and whether it was trained at all."""
+    """A run by protocol, model and seed, a model by its name and whether it was trained at all."""
     if "protocol" in record:
-        return f"{record['protocol']['name']}, seed {record['seed']}"
+        return f"{record['protocol']['name']}, {record['model']['name']}, seed {record['seed']}"
     untrained = record["weights"]["from"] == "random initialisation"
     return record["model"]["name"] + ", random initialisation" * untrained
 

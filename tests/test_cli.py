@@ -34,7 +34,7 @@ def test_the_whole_road_ends_with_a_report(nearsight: Callable[..., Answer], tra
     assert max(map(len, out.splitlines())) <= 80
     code, out, _ = nearsight("diff", "run", "run")
     assert code == 0
-    assert "baseline, seed 0" in out
+    assert "baseline, mu_vit, seed 0" in out
     code, out, _ = nearsight("report", "run", "--out", "r.html", "--format", "csv")
     assert code == 0
     assert out.splitlines()[-1] == "r.html"

@@ -2,47 +2,80 @@
 
 from __future__ import annotations
 
-from nearsight.report.conditions import Condition, Family, flat_settings, paired_difference
+from collections.abc import Sequence
+
+from nearsight.report.conditions import Condition, Family, paired_difference
 from nearsight.report.evidence import Estimate
+from nearsight.report.grouping import flat_settings
 from nearsight.report.tables import interval_text
 
 NO_CLAIM = "one seed: no claim"
+PLAIN = "vit"
+PARTS = {"locat": "LocAt", "gaug": "GAug", "prr": "PRR"}  # the ends of our models' names
 
 
 def question(families: list[Family]) -> str:
     """What the runs given can speak to."""
     labels = [condition.label for family in families for condition in family.conditions]
     if all(family.is_models for family in families):
-        return f"How local is attention in {_listed(labels)}?"
+        return f"How local is attention in {_models_text(labels)}?"
     if any(family.is_models for family in families):
         return f"How local is attention in {len(labels)} runs and models?"
-    pairs = [cutmix_pair(family) for family in families]
-    if all(pairs):
-        return "Does CutMix make attention local?"
+    added = [tuple(found[1]) if (found := additions(family)) else () for family in families]
+    if added[0] and len(set(added)) == 1:
+        verb = "Does" if len(added[0]) == 1 else "Do"
+        return f"{verb} {_listed(added[0])} make attention local?"
     runs = [run for family in families for c in family.conditions for run in c.runs]
     names = list(dict.fromkeys(run.protocol["name"] for run in runs))
+    models = list(dict.fromkeys(run.model_name for run in runs))
+    of_models = f" in {_models_text(models)}" if len(models) > 1 else ""
+    if len(names) == 1 and of_models:
+        return f"How local is attention{of_models}?"
     if len(names) > 2:
-        return f"How local is attention under {len(names)} protocols?"
-    return f"How local is attention with {' and with '.join(names)}?"
+        return f"How local is attention under {len(names)} protocols{of_models}?"
+    return f"How local is attention with {' and with '.join(names)}{of_models}?"
 
 
-def _listed(names: list[str]) -> str:
+def _models_text(names: list[str]) -> str:
     names = list(dict.fromkeys(names))
     return " and ".join(names) if len(names) <= 2 else f"{len(names)} models"
 
 
-def cutmix_pair(family: Family) -> tuple[Condition, Condition] | None:
-    """(with, without) if the family is two conditions that differ by CutMix alone."""
-    if len(family.conditions) != 2 or family.is_models:
+def _listed(words: Sequence[str]) -> str:
+    """In words.
+
+    >>> _listed(["CutMix"]), _listed(["GAug", "PRR", "LocAt"])
+    ('CutMix', 'GAug, PRR and LocAt')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def additions(family: Family) -> tuple[Condition, dict[str, Condition]] | None:
+    """The condition that all others add one thing to, and what each adds; None if there is none."""
+    if family.is_models or len(family.conditions) < 2:
         return None
-    settings = [flat_settings(condition.runs[0].protocol) for condition in family.conditions]
+    for plain in family.conditions:
+        others = [condition for condition in family.conditions if condition is not plain]
+        found = {_addition(plain, other): other for other in others}
+        if None not in found and len(found) == len(others):
+            return plain, {what: other for what, other in found.items() if what}
+    return None
+
+
+def _addition(plain: Condition, other: Condition) -> str | None:
+    """CutMix, or a part of LocAt, if that alone sets the other condition apart."""
+    settings = [flat_settings(condition.runs[0].protocol) for condition in (plain, other)]
     paths = {path for each in settings for path in each}
     differing = {path for path in paths if settings[0].get(path) != settings[1].get(path)}
-    if any(path != "name" and path.split(".")[0] != "cutmix" for path in differing):
-        return None
-    mixed = [condition for condition in family.conditions if condition.has_cutmix]
-    plain = [condition for condition in family.conditions if not condition.has_cutmix]
-    return (mixed[0], plain[0]) if mixed and plain else None
+    rest = [p for p in differing - {"name", "model.name"} if p.split(".")[0] != "cutmix"]
+    models = [condition.runs[0].model_name.rpartition("_") for condition in (plain, other)]
+    found: list[str | None] = []
+    if any(path.split(".")[0] == "cutmix" for path in differing):
+        found.append("CutMix" if other.has_cutmix and not plain.has_cutmix else None)
+    if models[0] != models[1]:
+        (stem, _, end), (other_stem, _, part) = models
+        found.append(PARTS.get(part) if stem == other_stem and end == PLAIN else None)
+    return found[0] if len(found) == 1 and not rest else None
 
 
 def answer(family: Family) -> str:
@@ -51,30 +84,34 @@ def answer(family: Family) -> str:
     lines = f"uniform attention is {null['uniform_mad']:.3f}, a 3x3 box {null['box_mad']:.3f}"
     if family.is_models:
         return _of_models(family, lines)
-    pair = cutmix_pair(family)
-    if pair:
-        first, second = pair
-        text = (
-            f"With CutMix ({first.label}) the most local head has MAD {_number(first)}, "
-            f"without ({second.label}) {_number(second)}"
-        )
-    elif len(family.conditions) == 1:
-        first = second = family.conditions[0]
-        text = f"With {first.label} the most local head has MAD {_number(first)}"
-    elif len(family.conditions) == 2:
-        first, second = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
-        text = (
-            f"With {first.label} the most local head has MAD {_number(first)}, "
-            f"with {second.label} {_number(second)}"
-        )
-    else:
+    if found := additions(family):
+        return _of_additions(*found, lines)
+    if len(family.conditions) > 2:
         return _extremes(family, lines)
-    if min(first.num_seeds, second.num_seeds) == 1:
+    ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
+    first, *others = ranked
+    text = f"With {first.label} the most local head has MAD {_number(first)}"
+    text += "".join(f", with {other.label} {_number(other)}" for other in others)
+    if any(condition.num_seeds == 1 for condition in ranked):
         return f"{text}; {lines}; {NO_CLAIM}."
-    difference = None if first is second else paired_difference(first, second, "min_mad")
+    difference = paired_difference(first, others[0], "min_mad") if others else None
     if difference is None:
         return f"{text}; {lines}."
     return f"{text}; the difference, paired by seed, is {_difference(difference)}; {lines}."
+
+
+def _of_additions(plain: Condition, added: dict[str, Condition], lines: str) -> str:
+    """With each thing that is added, and without; differences are from the plain condition."""
+    (what, first), *others = added.items()
+    text = f"With {what} ({first.label}) the most local head has MAD {_number(first)}"
+    text += "".join(f", with {what} ({c.label}) {_number(c)}" for what, c in others)
+    text += f", without ({plain.label}) {_number(plain)}"
+    if min(condition.num_seeds for condition in (plain, *added.values())) == 1:
+        return f"{text}; {lines}; {NO_CLAIM}."
+    found = {what: paired_difference(c, plain, "min_mad") for what, c in added.items()}
+    changes = [f"{what} changes it by {_difference(x)}" for what, x in found.items() if x]
+    paired = f"; paired by seed, {_listed(changes)}" if changes else ""
+    return f"{text}{paired}; {lines}."
 
 
 def _of_models(family: Family, lines: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs grouped into conditions, and what several seeds say together.
+"""Conditions and families, and what several seeds say together.
 
 A condition is one protocol on one data set with one model; its runs differ by seed. It has one
 colour and one shape wherever it appears: circles with CutMix, triangles without. A model that was
@@ -7,29 +7,12 @@ measured without being trained here is a condition of its own, drawn with square
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from nearsight.report.evidence import Estimate, Evidence, read_run
-
-VERMILION, BLUE, GREEN, PURPLE = "#d55e00", "#0072b2", "#009e73", "#cc79a7"
-ORANGE, SKY = "#e69f00", "#56b4e9"
-COLOURS = {
-    "baseline": VERMILION,
-    "modern": BLUE,
-    "baseline+cutmix": GREEN,
-    "modern-cutmix": PURPLE,
-    "baseline+autoaugment": ORANGE,
-    "modern-autoaugment": ORANGE,
-    "baseline+labelsmoothing": SKY,
-    "modern-labelsmoothing": SKY,
-}
-OTHERS = (GREEN, PURPLE, ORANGE, SKY, BLUE, VERMILION)  # protocols that are no preset, in turn
+from nearsight.report.evidence import Estimate, Evidence
 
 
 @dataclass(frozen=True)
@@ -101,7 +84,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Family:
-    """Conditions that share data, model and geometry, hence figures."""
+    """Conditions that share data and geometry (grids, layers, heads), hence figures."""
 
     conditions: tuple[Condition, ...]
 
@@ -115,11 +98,17 @@ class Family:
         return self.first.is_model
 
     @property
+    def where(self) -> str:
+        return f"{self.first.record['data']['name']}, {self.grids_text} patches"
+
+    @property
     def name(self) -> str:
-        record = self.first.record
-        names = dict.fromkeys(c.runs[0].record["model"]["name"] for c in self.conditions)
-        which = next(iter(names)) if len(names) == 1 else f"{len(names)} models"
-        return f"{which} on {record['data']['name']}, {self.grids_text} patches"
+        models = {condition.runs[0].model_name for condition in self.conditions}
+        protocols = {condition.runs[0].protocol["name"] for condition in self.conditions}
+        which = self.first.model_name if len(models) == 1 else f"{len(models)} models"
+        if len(models) > 1 and len(protocols) == 1:
+            which += f" by {next(iter(protocols))}"
+        return f"{which} on {self.where}"
 
     @property
     def grids_text(self) -> str:
@@ -176,71 +165,3 @@ def paired_difference(one: Condition, other: Condition, scalar: str) -> Estimate
     if len(shared) < 2:
         return None
     return over_seeds([mine[seed] - yours[seed] for seed in shared])
-
-
-def read_families(paths: Sequence[Path]) -> list[Family]:
-    """All runs given, grouped; the order of the command line is kept."""
-    unique = list(dict.fromkeys(Path(path).resolve() for path in paths))
-    if not unique:
-        raise ValueError("expected at least one run folder, got none")
-    given = {Path(path).resolve(): Path(path) for path in paths}
-    families: dict[tuple, dict[str, list[Evidence]]] = {}
-    for path in unique:
-        run = read_run(given[path])
-        same = json.dumps(run.protocol, sort_keys=True)
-        families.setdefault(run.family, {}).setdefault(same, []).append(run)
-    return [Family(_conditions(list(groups.values()))) for groups in families.values()]
-
-
-def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
-    conditions: list[Condition] = []
-    others = 0
-    for runs in groups:
-        runs = sorted(runs, key=lambda run: run.seed or 0)
-        for first, second in pairwise(runs):
-            if first.seed == second.seed:
-                what = "measurement per model" if first.is_model else "run per protocol and seed"
-                raise ValueError(
-                    f"expected one {what}, got {first.path} and {second.path}; give one of them"
-                )
-        name = runs[0].protocol["name"]
-        colour = COLOURS.get(name.replace("colorjitter", "autoaugment"))
-        if colour is None or any(c.colour == colour and c.label == name for c in conditions):
-            colour = OTHERS[others % len(OTHERS)]
-            others += 1
-        conditions.append(Condition(name, colour, tuple(runs)))
-    return tuple(_distinct(conditions))
-
-
-def _distinct(conditions: list[Condition]) -> list[Condition]:
-    """Conditions of the same name are told apart by their settings, models by their folders."""
-    labels = [condition.label for condition in conditions]
-    distinct = []
-    for condition in conditions:
-        twins = [c for c in conditions if c.label == condition.label]
-        if labels.count(condition.label) > 1 and condition.is_model:
-            condition = replace(condition, label=condition.runs[0].path.resolve().name)
-        elif labels.count(condition.label) > 1:
-            settings = [flat_settings(twin.runs[0].protocol) for twin in twins]
-            keys = sorted({key for each in settings for key in each})
-            mine = flat_settings(condition.runs[0].protocol)
-            differing = [k for k in keys if len({str(each.get(k)) for each in settings}) > 1]
-            text = ", ".join(f"{key}={mine.get(key)}" for key in differing)
-            condition = replace(condition, label=f"{condition.label} ({text})")
-        distinct.append(condition)
-    return distinct
-
-
-def flat_settings(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted path.
-
-    >>> flat_settings({"optimizer": {"lr": 0.1}, "cutmix": None})
-    {'optimizer.lr': 0.1, 'cutmix': None}
-    """
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            flat |= flat_settings(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat

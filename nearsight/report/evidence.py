@@ -6,6 +6,7 @@ that tables and figures can rely on what they get.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,7 @@ class Evidence:
     log: list[dict[str, Any]]
     seed: int | None  # None for a model
     grid: tuple[int, int]  # of the first layer
-    family: tuple[Any, ...]  # data, model and geometry: runs that agree in it share figures
+    family: tuple[Any, ...]  # data and geometry: runs that agree in it share figures
     scalars: dict[str, Estimate]  # accuracy (of runs), min_mad, layer1_mad, entropy, self_mass
     heads: dict[str, Heads]  # mad, entropy, self_mass
     layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
@@ -78,6 +79,16 @@ class Evidence:
     @property
     def is_model(self) -> bool:
         return "protocol" not in self.record
+
+    @property
+    def model_name(self) -> str:
+        return self.record["model"]["name"]
+
+    @property
+    def architecture(self) -> str:
+        """What a model at random initialisation depends on, and its name."""
+        own = {} if self.is_model else self.record["protocol"]["model"]
+        return json.dumps({**own, "name": self.model_name, "weights": None}, sort_keys=True)
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -205,11 +216,10 @@ def _evidence(
         (*layer.get("grid", (rows, cols)), heads)
         for layer, heads in zip(measure["layers"], measure["num_heads"])
     ]
-    own = record["model"]["name"] if "protocol" in record else None  # models share figures
     seed = int(record["seed"]) if "protocol" in record else None
     return Evidence(
         path=path, record=record, measure=measure, log=log, seed=seed, grid=(rows, cols),
-        family=(*data, own, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
+        family=(*data, seed is None, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
         features=features, gaussians=[_gaussians(x.get("gaussian"), n) for x in measure["layers"]],
     )  # fmt: skip
 

@@ -131,8 +131,10 @@ def head_details(families: list[Family]) -> str:
                 f"{_head_table(run)}</details>"
                 for run in condition.runs
             )
+            label, model = condition.label, condition.runs[0].model_name
+            named = label if condition.is_model or model in label else f"{model} by {label}"
             parts.append(
-                f"<details><summary>{escape(condition.label)}, {escape(family.name)}</summary>"
+                f"<details><summary>{escape(f'{named} on {family.where}')}</summary>"
                 f"{_layer_table(condition)}{heads}</details>"
             )
     return "\n".join(parts)

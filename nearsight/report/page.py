@@ -12,7 +12,7 @@ from string import Template
 import nearsight
 from nearsight.disk import write_bytes
 from nearsight.report.answer import answer, question
-from nearsight.report.conditions import Family, read_families
+from nearsight.report.conditions import Family
 from nearsight.report.export import (
     MEDIA,
     SUFFIX,
@@ -38,6 +38,7 @@ from nearsight.report.figures.onset import onset_curves
 from nearsight.report.figures.plane import mad_entropy_plane
 from nearsight.report.figures.profiles import mad_profiles
 from nearsight.report.figures.widths import gaussian_depth
+from nearsight.report.grouping import read_families
 from nearsight.report.markup import (
     head_details,
     interval_note,

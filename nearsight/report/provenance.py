@@ -7,8 +7,9 @@ from html import escape
 from typing import Any
 
 from nearsight.protocol.presets import preset
-from nearsight.report.conditions import Condition, Family, flat_settings
+from nearsight.report.conditions import Condition, Family
 from nearsight.report.evidence import Evidence
+from nearsight.report.grouping import flat_settings
 
 WHERE = ("data.name", "model.name", "name")  # told elsewhere
 

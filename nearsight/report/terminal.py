@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def terminal_table(
     """
     trained = any("protocol" in record for record in records)
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    table.add_column("", max_width=24 if trained else 32)
+    table.add_column("", max_width=(width := 24 if trained else 32))
     for heading in ("accuracy",) * trained + HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("MAD", no_wrap=True, width=BAR_WIDTH)
@@ -53,7 +54,7 @@ def terminal_table(
     for measure, record in zip(measures, records, strict=True):
         summary, unit = measure["summary"], diagonal(measure)
         accuracy = (record.get("result") or {}).get("test_accuracy")
-        rows = [(f"[bold]{escape(run_name(record))}[/]", _of_model(summary))]
+        rows = [(f"[bold]{escape(wrapped_name(record, width))}[/]", _of_model(summary))]
         grids = layer_grids(measure)
         rows += [
             (f"  layer {layer + 1}{f', {grid}' * (len(set(grids)) > 1)}", _of_layer(measure, layer))
@@ -75,6 +76,12 @@ def terminal_table(
             cells = [""] * trained + [number_or_dash(x) for x in (mad, mad, *others)]
             table.add_row(f"{name}{of_grid}", *cells, _bar(mad, unit, ascii_only), style="dim")
     return table
+
+
+def wrapped_name(record: dict[str, Any], width: int) -> str:
+    """The name of a run or model in lines of this width; a seed keeps its number."""
+    lines = textwrap.fill(run_name(record).replace("seed ", "seed\u00a0"), width)
+    return lines.replace("\u00a0", " ")
 
 
 def gaussian_table(measure: dict[str, Any]) -> Table | None:

@@ -130,7 +130,8 @@ class Training:
 
     def to_the_end(self, request: StopRequest) -> None:
         epochs, steps = self.protocol.epochs, self.steps_per_epoch
-        self.reporter.start(self.protocol.name, epochs, steps, self.at.total_steps)
+        name = f"{self.protocol.name}, {self.protocol.model.name}"
+        self.reporter.start(name, epochs, steps, self.at.total_steps)
         while not self.finished():
             self.one_epoch(request)
         self.finish()

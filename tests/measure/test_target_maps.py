@@ -54,7 +54,7 @@ def test_a_run_is_given_the_middle_of_the_image_in_its_own_size(run_folder, pict
     folder, model = run_folder
     (found,) = target_maps([str(folder)], picture, [(2, 4)])
     image = Image.open(picture).convert("RGB")  # 67 x 41 pixels, nearly the shape of 20 x 12
-    assert found.name == "baseline, seed 3"
+    assert found.name == "baseline, mu_vit, seed 3"
     np.testing.assert_array_equal(found.pixels, image.resize((20, 12), Image.Resampling.BICUBIC))
     normal = (torch.from_numpy(found.pixels.copy()).permute(2, 0, 1) / 255).double()
     mean = torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1)
@@ -71,7 +71,7 @@ def test_weights_go_to_the_models_that_need_them_in_order(run_folder, picture, t
     folder, _ = run_folder
     targets = ["mu", str(folder), "mu", "mu"]
     found = target_maps(targets, picture, layer=0, weights=files, random_init=True)
-    names = ["mu, 1.safetensors", "baseline, seed 3", "mu, 2.safetensors"]
+    names = ["mu, 1.safetensors", "baseline, mu_vit, seed 3", "mu, 2.safetensors"]
     assert [x.name for x in found] == [*names, "mu, random initialisation"]
     for index, model in ((0, models[0]), (2, models[1])):
         pixels = torch.from_numpy(found[index].pixels.copy()).permute(2, 0, 1) / 255

@@ -10,7 +10,7 @@ from report.example_runs import NUM_IMAGES, write_model, write_run
 
 from nearsight.models.grid import Grid
 from nearsight.report.changes import print_difference
-from nearsight.report.conditions import read_families
+from nearsight.report.grouping import read_families
 from nearsight.report.page import write_report
 from nearsight.report.terminal import print_measurements
 

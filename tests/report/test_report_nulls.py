@@ -5,11 +5,11 @@ import json
 import pytest
 from report.example_runs import write_pair, write_run
 
-from nearsight.report.conditions import read_families
 from nearsight.report.figures.depth import depth_profiles
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.nulls import random_nulls, shuffled_nulls
+from nearsight.report.figures.nulls import named_randoms, random_nulls, shuffled_nulls
 from nearsight.report.figures.onset import looks, onset_curves
+from nearsight.report.grouping import read_families
 from nearsight.report.page import write_report
 
 DEPTH, HEADS = 5, 3
@@ -40,19 +40,23 @@ def with_looks(folder, epochs, first):
     return folder
 
 
-def test_random_initialisation_is_averaged_over_the_family_and_shuffles_over_a_condition(tmp_path):
+def test_random_initialisation_is_averaged_over_an_architecture_and_shuffles_over_a_condition(
+    tmp_path,
+):
     runs = write_pair(tmp_path, seeds=(0, 1))
     for run, random, shuffled in zip(runs, (0.40, 0.42, 0.44, 0.46), (0.1, 0.2, 0.3, 0.5)):
         with_nulls(run, random, shuffled)
     (family,) = read_families(runs)
-    assert random_nulls(family, "mad") == pytest.approx([0.43 + 0.01 * i for i in range(DEPTH)])
+    rising = [0.43 + 0.01 * i for i in range(DEPTH)]
+    for condition in family.conditions:
+        assert random_nulls(family, condition, "mad") == pytest.approx(rising)
     first, second = (shuffled_nulls(c, "mad")[0] for c in family.conditions)
     assert (first, second) == (pytest.approx(0.15), pytest.approx(0.40))
 
 
 def test_a_result_without_measured_nulls_is_drawn_without_them(tmp_path):
     (family,) = read_families(write_pair(tmp_path))
-    assert random_nulls(family, "mad") == []
+    assert named_randoms(family, "mad") == []
     drawing = depth_profiles(family, "depth", "")
     assert {row[-2:] for row in drawing.rows} == {(None, None)}
     assert "random init" not in "".join(panel_svgs(drawing))

@@ -51,7 +51,7 @@ def draw_accuracy(axes: Axes, family: Family) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("epoch")
     axes.set_ylabel("validation accuracy (%)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if labels_fit(family.conditions):
         end_labels(axes, ends)
 
@@ -75,7 +75,7 @@ def draw_loss(axes: Axes, family: Family) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("epoch")
     axes.set_ylabel("training loss")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if labels_fit(family.conditions):
         end_labels(axes, ends)
 

@@ -12,6 +12,7 @@ from nearsight.report.figures.nulls import (
     RANDOM_LINE,
     READING,
     SHUFFLED_LINE,
+    drawn_randoms,
     grid_null,
     random_nulls,
     shuffled_nulls,
@@ -36,9 +37,9 @@ def draw_depth(axes: Axes, family: Family, metric: str) -> None:
         heights = [grid_null(family, key, metric, layer) for layer in layers]
         axes.plot(places, heights, color=MUTED, linewidth=0.8)
         nulls.append((heights[-1], name))
-    if untrained := random_nulls(family, metric):
+    for name, untrained in drawn_randoms(family, metric):
         axes.plot(places, untrained, color=MUTED, linewidth=0.8, linestyle=RANDOM_LINE)
-        nulls.append((untrained[-1], "random init"))
+        nulls.append((untrained[-1], name))
     ends = []
     for condition in family.conditions:
         means = [condition.layer_estimate(metric, layer) for layer in layers]
@@ -74,7 +75,7 @@ def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         )
         for condition in conditions
         for metric in PANELS
-        for nulls in [(random_nulls(family, metric), shuffled_nulls(condition, metric))]
+        for nulls in [(random_nulls(family, condition, metric), shuffled_nulls(condition, metric))]
         for layer in range(family.num_layers)
         for x in [condition.layer_estimate(metric, layer)]
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nearsight.report.conditions import Condition, Family
 from nearsight.report.evidence import Estimate
 from nearsight.report.figures.drawing import Drawing, Panel
-from nearsight.report.figures.nulls import random_nulls, shuffled_nulls
+from nearsight.report.figures.nulls import named_randoms, shuffled_nulls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,14 +67,16 @@ def _ticks(count: int) -> list[int]:
 def _nulls_text(family: Family) -> str:
     """The null lines in words: a heatmap has no place for lines."""
     lines = [("uniform attention", family.null["uniform_mad"]), ("3x3 box", family.null["box_mad"])]
-    if untrained := random_nulls(family, "mad"):
-        lines.append(("random initialisation", fmean(untrained)))
+    lines += [
+        (f"random initialisation of {name}", fmean(untrained))
+        for name, untrained in named_randoms(family, "mad")
+    ]
     lines += [
         (f"{condition.label}, shuffled patches", fmean(shuffled))
         for condition in family.conditions
         if (shuffled := shuffled_nulls(condition, "mad"))
     ]
-    return f"Mean MAD without learning or image: {', '.join(f'{n} {x:.3f}' for n, x in lines)}."
+    return f"Mean MAD without learning or image: {'; '.join(f'{n} {x:.3f}' for n, x in lines)}."
 
 
 def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearsight.disk import write_bytes
-from nearsight.report.conditions import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from nearsight.report.figures.drawing import MUTED, RULE, saved_figure, settings
+from nearsight.report.grouping import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     import numpy as np

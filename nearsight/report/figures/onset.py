@@ -47,7 +47,7 @@ def draw_onset(axes: Axes, family: Family, condition: Condition) -> None:
             epochs, [heads[layer][0] for _, heads in found], color=colour, marker=condition.marker,
             linestyle="none", markersize=2.6,
         )  # fmt: skip
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("epoch")
     axes.set_ylabel("MAD (grid diagonals)")
     end_labels(axes, [], draw_nulls(axes, family, "mad", 0))

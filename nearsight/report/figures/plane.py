@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
-from nearsight.report.figures.nulls import random_nulls, shuffled_nulls
+from nearsight.report.figures.nulls import drawn_randoms, shuffled_nulls
 from nearsight.report.figures.profiles import mad_limit
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ def _null_points(family: Family, conditions: Sequence[Condition]) -> list[tuple]
          "center"),
         ("3x3 box", (family.null["box_mad"], family.null["box_entropy"]), "x", (5, -9), "left"),
     ]  # fmt: skip
-    untrained = [random_nulls(family, metric) for metric in METRICS]
-    if untrained[0]:
-        points.append(("random init", tuple(map(fmean, untrained)), "+", (6, -9), "left"))
+    shown = Family(tuple(conditions))
+    untrained = zip(*(drawn_randoms(shown, metric) for metric in METRICS), strict=True)
+    for (name, mads), (_, entropies) in untrained:
+        points.append((name, (fmean(mads), fmean(entropies)), "+", (6, -9), "left"))
     for condition in conditions:
         shuffled = [shuffled_nulls(condition, metric) for metric in METRICS]
         if shuffled[0]:
