@@ -10,7 +10,7 @@ factors, from which the kernels make what they need.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
+from nearsight.models.bias import PatchBias, SeparableBias, attention_mask, write_bias
 from nearsight.models.explicit import explicit_attention, split_heads
 
-Kernel = Literal["explicit", "fused", "flex"]
+Kernel = Literal["explicit", "fused", "pieces", "flex"]
+PIECE = 2**20  # weights of a bias in the cache at a time
 MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
 
 
@@ -35,10 +37,10 @@ def attention_kernel(
 
     Explicit is for short sequences, and for all with a bias, whose gradient torch's fused kernel
     does not give. Measured for head widths from 11 to 128 (docs/models.md); the width does not
-    change the rule. Without a gradient the fused kernel wins; on other devices it always does, and
-    on CUDA FlexAttention makes a bias inside the kernel. Half precision and autocast are left to
-    the fused kernel as well, and so is everything that torch traces (compile, export, ONNX), for
-    which the others would be opaque.
+    change the rule. Without a gradient the fused kernel wins, on CPU with the bias of a few images
+    at a time (pieces); on other devices it always does, and on CUDA FlexAttention makes a bias
+    inside the kernel. Half precision and autocast are left to the fused kernel as well, and so is
+    everything that torch traces (compile, export, ONNX), for which the others would be opaque.
 
     >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
     'explicit'
@@ -47,6 +49,8 @@ def attention_kernel(
         return "fused"
     if biased and device.type == "cuda":
         return "flex"
+    if biased and device.type == "cpu" and not needs_grad:
+        return "pieces"
     if not needs_grad or torch.is_autocast_enabled(device.type):
         return "fused"
     full_precision = dtype in (torch.float32, torch.float64)
@@ -57,43 +61,6 @@ def attention_kernel(
 def _traced() -> bool:
     """Whether torch writes down what runs (compile, export, ONNX, trace)."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
-
-
-class SeparableBias(NamedTuple):
-    """A bias between patches as a product: bias[p, (row, col)] = rows[p, row] * cols[p, col]."""
-
-    rows: Float[Tensor, "batch head patch row"]
-    cols: Float[Tensor, "batch head patch col"]
-
-    def dense(self) -> Float[Tensor, "batch head patch patch"]:
-        return (self.rows[..., :, None] * self.cols[..., None, :]).flatten(-2)
-
-
-PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
-
-
-def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head token token"]:
-    """The bias between all tokens: 0 in rows and columns of the prefix tokens, which come first.
-
-    >>> token_bias(torch.ones(1, 1, 1, 1), num_tokens=2)
-    tensor([[[[0., 0.],
-              [0., 1.]]]])
-    """
-    num_prefix = num_tokens - (bias.rows if isinstance(bias, SeparableBias) else bias).shape[-2]
-    written = not torch.is_grad_enabled() and not _traced()
-    if isinstance(bias, SeparableBias) and num_prefix and written:
-        return _filled(bias, num_prefix)
-    patches = bias.dense() if isinstance(bias, SeparableBias) else bias
-    return F.pad(patches, (num_prefix, 0, num_prefix, 0)) if num_prefix else patches
-
-
-def _filled(bias: SeparableBias, num_prefix: int) -> Tensor:
-    """``token_bias`` written once: the product goes straight to its place."""
-    batch, heads, patches, rows = bias.rows.shape
-    out = bias.rows.new_zeros(batch, heads, num_prefix + patches, num_prefix + patches)
-    place = out[..., num_prefix:, num_prefix:].unflatten(-1, (rows, -1))
-    torch.mul(bias.rows[..., None], bias.cols[..., None, :], out=place)
-    return out
 
 
 def attention_weights(
@@ -123,12 +90,14 @@ def attend(
     given = (queries, keys, values)
     if has_torch_function(given):
         return handle_torch_function(attend, given, *given, scale, bias, mask, dropout)
-    plain = mask is None and not dropout
-    if plain and not isinstance(bias, Tensor):
-        kernel = _kernel_for(*given, biased=bias is not None)
+    if mask is None and not dropout and not isinstance(bias, Tensor):
+        factors = bias or ()
+        kernel = _kernel_for(*given, *factors, biased=bias is not None)
         if kernel == "explicit":
-            return explicit_attention(*given, scale, *(bias or ()))
-        if kernel == "flex" and bias is not None:
+            return explicit_attention(*given, scale, *factors)
+        if bias is not None and kernel == "pieces":
+            return _in_pieces(*given, scale, bias)
+        if bias is not None and kernel == "flex":
             from nearsight.models.flex import flex_attend
 
             return flex_attend(*given, scale, bias)
@@ -136,16 +105,25 @@ def attend(
     return F.scaled_dot_product_attention(*given, whole, dropout, scale=scale)
 
 
-def attention_mask(
-    bias: PatchBias | None, mask: Tensor | None, queries: Float[Tensor, "batch head query width"]
-) -> Tensor | None:
-    """Bias and mask as the one mask that torch takes, in the queries' precision."""
-    if bias is None:
-        return mask
-    whole = token_bias(bias, queries.shape[-2]).to(queries.dtype)
-    if mask is None:
-        return whole
-    return whole.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else whole + mask
+def _in_pieces(
+    queries: Float[Tensor, "batch head token width"],
+    keys: Float[Tensor, "batch head token width"],
+    values: Float[Tensor, "batch head token width"],
+    scale: float,
+    bias: SeparableBias,
+) -> Float[Tensor, "batch head token width"]:
+    """Fused attention of a few images at a time, whose bias then stays in the cache."""
+    batch, heads, tokens, _ = queries.shape
+    num_images = max(1, PIECE // (heads * tokens**2))
+    buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
+    out = queries.new_empty(batch, tokens, heads, values.shape[-1]).transpose(1, 2)
+    for first in range(0, batch, num_images):
+        piece = slice(first, first + num_images)
+        mask = buffer[: batch - first]
+        write_bias(mask, bias.rows[piece], bias.cols[piece])
+        given = queries[piece], keys[piece], values[piece]
+        out[piece] = F.scaled_dot_product_attention(*given, mask, scale=scale)
+    return out
 
 
 def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nearsight.models.attention import SeparableBias
+from nearsight.models.bias import SeparableBias
 from nearsight.models.gaussian import Gaussian
 from nearsight.models.grid import Grid
 from nearsight.models.refine import Refine
@@ -166,7 +166,7 @@ class _Counter(TorchDispatchMode):
             macs, additions = count(args, out)
             self.macs += macs
             self.bias_additions += additions
-            self._product = out.shape if name == "mm" else None
+            self._product = out.shape if name in ("mm", "bmm") else None
             if name == "convolution" and out.ndim == 4 and not any(self.attention):
                 self.convolved.append(Grid(*out.shape[-2:]))
         elif name == "_unsafe_view" and product is not None:

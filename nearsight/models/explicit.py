@@ -23,6 +23,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from nearsight.models.bias import between_patches, write_bias
+
 PIECE = 2**20  # attention weights per piece
 
 
@@ -74,7 +76,7 @@ class _ExplicitAttention(Function):
         output = q.new_empty(len(q), q.shape[1], v.shape[2])
         for scores, out, q_, k_, v_, *bias in _pieces(weights, output, *given):
             if bias:
-                _write_bias(scores, *bias)
+                write_bias(scores, *bias)
             scores.baddbmm_(q_, k_.transpose(1, 2), beta=1 if bias else 0, alpha=scale)
             torch.softmax(scores, -1, out=scores)
             torch.bmm(scores, v_, out=out)
@@ -106,24 +108,10 @@ def _pieces(weights: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(x.split(num_heads) for x in (weights, *others)))
 
 
-def _between_patches(scores: Tensor, rows: Tensor) -> tuple[int, Tensor]:
-    """The number of prefix tokens, and the scores of patches [head, patch, row, col]."""
-    patches, num_rows = rows.shape[1:]
-    num_prefix = scores.shape[1] - patches
-    return num_prefix, scores[:, num_prefix:, num_prefix:].unflatten(-1, (num_rows, -1))
-
-
-def _write_bias(scores: Tensor, rows: Tensor, cols: Tensor) -> None:
-    num_prefix, patches = _between_patches(scores, rows)
-    scores[:, :num_prefix] = 0
-    scores[:, :, :num_prefix] = 0
-    torch.mul(rows[..., None], cols[..., None, :], out=patches)
-
-
 def _write_bias_gradient(
     grad_scores: Tensor, rows: Tensor, cols: Tensor, grad_rows: Tensor, grad_cols: Tensor
 ) -> None:
-    _, patches = _between_patches(grad_scores, rows)
+    patches = between_patches(grad_scores, rows)
     torch.sum(patches * cols[..., None, :], -1, out=grad_rows)
     torch.sum(patches * rows[..., None], -2, out=grad_cols)
 

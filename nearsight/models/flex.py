@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import no_type_check
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.models.attention import SeparableBias
+from nearsight.models.bias import SeparableBias
 
 
 def flex_attend(
@@ -29,6 +30,7 @@ def flex_attend(
     rows, cols = bias
     num_prefix, num_cols = queries.shape[-2] - rows.shape[-2], cols.shape[-1]
 
+    @no_type_check  # torch traces it
     def add(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         patch, other = (query - num_prefix).clamp(min=0), (key - num_prefix).clamp(min=0)
         along_rows = rows[batch, head, patch, other // num_cols]

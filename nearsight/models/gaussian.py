@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nearsight.models.attention import PatchBias, SeparableBias
+from nearsight.models.bias import PatchBias, SeparableBias
 from nearsight.models.grid import Grid
 from nearsight.protocol.schema import GaussianSettings
 
@@ -147,10 +147,13 @@ class Gaussian(nn.Module):
                 sizes = (head_width * num_heads, self.num_axes * num_heads)
             self.log_var = nn.Linear(*sizes)
         self.log_alpha = nn.Linear(head_width, 1) if settings.strength == "learned" else None
-        by_row, by_col = squared_offsets(grid, grid)
-        self.register_buffer("by_row", by_row, persistent=False)
-        self.register_buffer("by_col", by_col, persistent=False)
+        self.init_non_persistent_buffers()
         self.start()
+
+    def init_non_persistent_buffers(self) -> None:
+        """The offsets of the initial grid; timm calls it where a model got its memory late."""
+        for name, offsets in zip(("by_row", "by_col"), squared_offsets(self.grid, self.grid)):
+            self.register_buffer(name, offsets, persistent=False)
 
     def start(self, gentle: bool = False) -> None:
         """The published start; ``gentle``: so weak that a trained model stays what it is."""
@@ -184,30 +187,30 @@ class Gaussian(nn.Module):
         """Variance and strength of every patch, at least in float32."""
         dtype = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, inputs = (x.to(dtype) for x in (queries, keys, inputs))
+        from_query = self.log_var if self.settings.source == "query" else None
         with _without_autocast(queries.device):
-            variance = self._variance(queries, inputs)
-            strength = self._strength(queries, keys)
-        growth = self.growth(grid)
-        return variance * growth if growth != 1 else variance, strength
+            width, strength = _linear(queries, from_query, self.log_alpha)
+            if self.settings.source == "input":
+                (all_heads,) = _linear(inputs, self.log_var)  # [batch, patch, head * axis]
+                width = _by_head(all_heads, self.num_heads)
+            variance, growth = self._variance(queries, width), self.growth(grid)
+            variance = variance if growth == 1 else variance * growth
+            return variance, self._strength(queries, keys, strength)
 
     def growth(self, grid: Grid) -> float:
         """The variance's factor on another grid than the initial one: the shorter sides' ratio."""
         return min(grid.rows, grid.cols) / min(self.grid.rows, self.grid.cols)
 
-    def _variance(self, queries: Tensor, inputs: Tensor) -> Tensor:
-        if self.log_var is None:
-            assert self.settings.width is not None
-            shape = (*queries.shape[:-1], self.num_axes)
-            return queries.new_full((1,), self.settings.width**2).expand(shape)
-        if self.settings.source == "query":
-            raw = _linear(self.log_var, queries)
-        else:
-            raw = _linear(self.log_var, inputs).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        return bounded_variance(raw, self.largest)
+    def _variance(self, queries: Tensor, predicted: Tensor | None) -> Tensor:
+        if predicted is not None:
+            return bounded_variance(predicted, self.largest)
+        assert self.settings.width is not None
+        shape = (*queries.shape[:-1], self.num_axes)
+        return queries.new_full((1,), self.settings.width**2).expand(shape)
 
-    def _strength(self, queries: Tensor, keys: Tensor) -> Tensor:
-        if self.log_alpha is not None:
-            return F.softplus(_linear(self.log_alpha, queries)).squeeze(-1)
+    def _strength(self, queries: Tensor, keys: Tensor, predicted: Tensor | None) -> Tensor:
+        if predicted is not None:
+            return F.softplus(predicted).squeeze(-1)
         if self.settings.strength == "one":
             return queries.new_ones((1,)).expand(queries.shape[:-1])
         sizes = keys.norm(dim=-1).mean(-1, keepdim=True)  # the logits' bound, meant over keys
@@ -236,6 +239,16 @@ def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 
-def _linear(linear: nn.Linear, x: Tensor) -> Tensor:
-    """The map in the precision of x, whatever the weights are kept in."""
-    return F.linear(x, linear.weight.to(x.dtype), linear.bias.to(x.dtype))
+def _by_head(x: Tensor | None, num_heads: int) -> Tensor | None:
+    return None if x is None else x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def _linear(x: Tensor, *maps: nn.Linear | None) -> list[Tensor | None]:
+    """What each map gives, from one product in the precision of x; None for no map."""
+    there = [linear for linear in maps if linear is not None]
+    if not there:
+        return [None] * len(maps)
+    weight = torch.cat([linear.weight for linear in there]).to(x.dtype)
+    bias = torch.cat([linear.bias for linear in there]).to(x.dtype)
+    parts = iter(F.linear(x, weight, bias).split([linear.out_features for linear in there], -1))
+    return [None if linear is None else next(parts) for linear in maps]

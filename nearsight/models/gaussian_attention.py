@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nearsight.models.attention import PatchBias, SelfAttention, attend, join_heads, separate_heads
+from nearsight.models.attention import SelfAttention, attend, join_heads, separate_heads
+from nearsight.models.bias import PatchBias
 from nearsight.models.gaussian import Gaussian
 from nearsight.models.grid import Grid, TokenGrid
 from nearsight.models.torchvision_ops import declare_missing_ops

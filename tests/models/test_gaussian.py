@@ -10,12 +10,8 @@ import torch
 from torch import Tensor
 
 from nearsight.models import attention
-from nearsight.models.attention import (
-    SeparableBias,
-    attend,
-    attention_weights,
-    token_bias,
-)
+from nearsight.models.attention import attend, attention_kernel, attention_weights
+from nearsight.models.bias import SeparableBias, token_bias, write_bias
 from nearsight.models.explicit import explicit_attention
 from nearsight.models.gaussian import Gaussian, bounded_variance, gaussian_eps
 from nearsight.models.grid import Grid
@@ -206,8 +202,10 @@ def biased_tokens(num_prefix: int) -> tuple[list[Tensor], SeparableBias]:
 def test_the_product_of_the_factors_stands_between_patches_only():
     _, bias = biased_tokens(num_prefix=2)
     whole = token_bias(bias, 17)
+    written = torch.full_like(whole, torch.nan)
     with torch.no_grad():
-        assert token_bias(bias, 17).equal(whole)
+        write_bias(written, *bias)
+    assert written.equal(whole)
     assert not whole[:, :, :2].any()
     assert not whole[..., :2].any()
     value = bias.rows[1, 0, 6, 2] * bias.cols[1, 0, 6, 3]
@@ -215,14 +213,37 @@ def test_the_product_of_the_factors_stands_between_patches_only():
 
 
 @pytest.mark.parametrize("num_prefix", [0, 3])
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+@pytest.mark.parametrize("kernel", ["explicit", "fused", "pieces"])
 def test_all_kernels_add_the_bias(kernel: str, num_prefix: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(attention, "attention_kernel", lambda *args, **kwargs: kernel)
+    monkeypatch.setattr(attention, "PIECE", 1)  # one image at a time
     (q, k, v), bias = biased_tokens(num_prefix)
     expected = attention_weights(q, k, 0.3, token_bias(bias, q.shape[2])) @ v
-    torch.testing.assert_close(attend(q, k, v, 0.3, bias), expected)
-    with torch.no_grad():
+    with torch.set_grad_enabled(kernel != "pieces"):
         torch.testing.assert_close(attend(q, k, v, 0.3, bias), expected)
+
+
+def test_the_rule_takes_pieces_without_gradients_and_explicit_with_them():
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert attention_kernel(257, cpu, torch.float32, False, biased=True) == "pieces"
+    assert attention_kernel(257, cpu, torch.float32, True, biased=True) == "explicit"
+    assert attention_kernel(257, cuda, torch.bfloat16, True, biased=True) == "flex"
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert attention_kernel(257, cpu, torch.float32, True, biased=True) == "fused"
+
+
+def test_a_frozen_backbone_still_trains_its_bias():
+    (q, k, v), bias = biased_tokens(num_prefix=1)
+    frozen = [x.detach() for x in (q, k, v)]
+    out = attend(*frozen, 0.3, bias)
+    slow = attention_weights(*frozen[:2], 0.3, token_bias(bias, 16)) @ frozen[2]
+    upstream = torch.randn_like(out)
+    for one, two in zip(
+        torch.autograd.grad(out, bias, upstream),
+        torch.autograd.grad(slow, bias, upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, two)
 
 
 def test_the_hand_written_gradient_reaches_the_factors():

@@ -1,0 +1,70 @@
+"""A bias on attention logits between patches: whole, or as two factors, multiplied when needed.
+
+Prefix tokens come first and have no bias: 0 in their rows and columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+
+class SeparableBias(NamedTuple):
+    """A bias as a product: bias[p, (row, col)] = rows[p, row] * cols[p, col]."""
+
+    rows: Float[Tensor, "batch head patch row"]
+    cols: Float[Tensor, "batch head patch col"]
+
+    def dense(self) -> Float[Tensor, "batch head patch patch"]:
+        return (self.rows[..., :, None] * self.cols[..., None, :]).flatten(-2)
+
+
+PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
+
+
+def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head token token"]:
+    """The bias between all tokens.
+
+    >>> token_bias(torch.ones(1, 1, 1, 1), num_tokens=2)
+    tensor([[[[0., 0.],
+              [0., 1.]]]])
+    """
+    patches = bias.dense() if isinstance(bias, SeparableBias) else bias
+    num_prefix = num_tokens - patches.shape[-1]
+    return F.pad(patches, (num_prefix, 0, num_prefix, 0)) if num_prefix else patches
+
+
+def attention_mask(
+    bias: PatchBias | None, mask: Tensor | None, queries: Float[Tensor, "batch head query width"]
+) -> Tensor | None:
+    """Bias and mask as the one mask that torch takes, in the queries' precision."""
+    if bias is None:
+        return mask
+    whole = token_bias(bias, queries.shape[-2]).to(queries.dtype)
+    if mask is None:
+        return whole
+    return whole.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else whole + mask
+
+
+def write_bias(
+    out: Float[Tensor, "... token token"],
+    rows: Float[Tensor, "... patch row"],
+    cols: Float[Tensor, "... patch col"],
+) -> None:
+    """``token_bias`` of two factors into memory that is there: every number is written once."""
+    num_prefix = out.shape[-1] - rows.shape[-2]
+    out[..., :num_prefix, :] = 0
+    out[..., :num_prefix] = 0
+    torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
+
+
+def between_patches(
+    scores: Float[Tensor, "... token token"], rows: Float[Tensor, "... patch row"]
+) -> Float[Tensor, "... patch row col"]:
+    """The part of the scores that a bias with these factors is for, a view."""
+    num_prefix = scores.shape[-1] - rows.shape[-2]
+    return scores[..., num_prefix:, num_prefix:].unflatten(-1, (rows.shape[-1], -1))
