@@ -6,10 +6,13 @@ PYTHONPATH=tests python -m measure.families_table --write
 import sys
 from pathlib import Path
 
-from measure import families_global, families_hierarchical, families_libraries
+from measure import families_global, families_hierarchical, families_libraries, families_locat
 from measure.families_refused import REFUSED
 
-CASES = [*families_global.CASES, *families_hierarchical.CASES, *families_libraries.CASES]
+PARTS = (families_global, families_locat, families_hierarchical, families_libraries)
+CASES = sorted(
+    (case for part in PARTS for case in part.CASES), key=lambda x: x.library != "nearsight"
+)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "families.md"
 
 OPENING = """\
@@ -21,7 +24,8 @@ run over; a family is in the table only if a test with a known answer passes for
 - **own weights**: the model's own unfused attention, put on the image by plain loops, gives the
   same mean attention distance to 1e-6, for every image, head and layer of a toy.
 - **closed form**: a layer made positional (queries and keys zero) has the distance worked out on
-  paper; for windows with a bias at one offset, shifts, padding and a non-square image.
+  paper; for windows with a bias at one offset, shifts, padding and a non-square image; for LocAt
+  with Gaussians of one known width and strength.
 
 A layer's grid is that of the images it really got. Distances are in patches of the layer's own
 grid, and grid diagonals are that grid's. Grid and number of prefix tokens are found; give `grid=`

@@ -7,6 +7,9 @@ import torch
 from measure.own_weights import softmax_rows
 from torch import nn
 
+from nearsight.models.names import ARCHITECTURES
+from nearsight.models.registry import model_names
+
 
 @dataclass(frozen=True)
 class Case:
@@ -29,7 +32,7 @@ class Case:
 
     @property
     def library(self):
-        if self.example.endswith("_vit"):
+        if self.example in (*model_names(), *ARCHITECTURES) or "add_locat" in self.example:
             return "nearsight"
         known = {"timm": "timm", "torchvision": "torchvision", "hf": "Hugging Face"}
         return known.get(self.example.partition("/")[0], "torch")

@@ -229,6 +229,8 @@ def test_pooled_cells_of_mvit_sit_on_the_middle_of_their_kernels():
 def test_the_table_says_which_families_have_a_closed_form():
     said = {str(case) for case in CASES if case.closed_form}
     assert said == {
+        "nearsight: LocAt ViT",
+        "nearsight: LocAt Swin",
         "timm: Swin",
         "timm: SwinV2",
         "timm: MaxViT, channels last",
