@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nearsight.measure.tracking import PRODUCTS, SoftmaxTracking
-from nearsight.models.attention import PatchBias, attend, attention_mask
+from nearsight.models.attention import attend
+from nearsight.models.bias import PatchBias, attention_mask
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class AttentionCapture(TorchFunctionMode):
 
     def __enter__(self) -> AttentionCapture:
         for name, module in self.model.named_modules():
-            if name == "" or not type(module).__module__.startswith("torch.nn."):
+            simple = type(module).__module__.startswith("torch.nn.") and not [*module.children()]
+            if name == "" or not simple:
                 enter, leave = self._hooks(name)
                 self._handles += [
                     module.register_forward_pre_hook(enter, with_kwargs=True),
