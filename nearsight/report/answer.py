@@ -28,7 +28,9 @@ def question(families: list[Family]) -> str:
     runs = [run for family in families for c in family.conditions for run in c.runs]
     names = list(dict.fromkeys(run.protocol["name"] for run in runs))
     models = list(dict.fromkeys(run.model_name for run in runs))
-    of_models = f" in {_models_text(models)}" if len(models) > 1 else ""
+    variants = {run.architecture for run in runs}
+    several = f"{len(variants)} models" if len(variants) > len(models) else _models_text(models)
+    of_models = f" in {several}" if len(variants) > 1 else ""
     if len(names) == 1 and of_models:
         return f"How local is attention{of_models}?"
     if len(names) > 2:

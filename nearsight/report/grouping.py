@@ -105,11 +105,13 @@ def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence])
 
 
 def _settings_text(settings: dict[str, Any], keys: list[str], short: bool) -> str:
-    """Settings as they are given on the command line; short: what is not off or LocAt's own."""
+    """Settings by name; short: no paths within a model, and nothing that is off or LocAt's own."""
     own = flat_settings({"model": {"locat": asdict(LocatSettings())}})
-    if short:
-        keys = [k for k in keys if settings.get(k) is not None and settings[k] != own.get(k, ...)]
-    return ", ".join(f"{key}={settings.get(key)}" for key in keys)
+    if not short:
+        return ", ".join(f"{key}={settings.get(key)}" for key in keys)
+    told = [k for k in keys if settings.get(k) is not None and settings[k] != own.get(k, ...)]
+    names = [k.rpartition(".")[2] if k.startswith("model.") else k for k in told]
+    return ", ".join(f"{name}={settings[key]}" for name, key in zip(names, told, strict=True))
 
 
 def flat_settings(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:

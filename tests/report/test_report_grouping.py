@@ -98,7 +98,7 @@ def test_variants_of_one_model_go_by_the_settings_that_are_not_the_papers(tmp_pa
     ]
     (family,) = read_families(runs)
     labels = [condition.label for condition in family.conditions]
-    assert labels == ["baseline", "baseline (model.locat.gaussian.kernel=laplace)"]
+    assert labels == ["baseline", "baseline (kernel=laplace)"]
     same = [*runs, with_locat(write_run(tmp_path / "c", model="mu_locat"), LocatSettings())]
     (family,) = read_families(same)
     assert len({condition.label for condition in family.conditions}) == 3

@@ -10,10 +10,10 @@ from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, 
 from nearsight.report.figures.nulls import (
     OF_GRID,
     RANDOM_LINE,
-    READING,
     SHUFFLED_LINE,
     drawn_randoms,
     grid_null,
+    nulls_text,
     random_nulls,
     shuffled_nulls,
 )
@@ -88,7 +88,7 @@ def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Attention distance and entropy through the layers",
         subtitle=subtitle,
-        reading=f"Lines: mean of a layer's heads; points: heads. {band_text(family)} {READING}",
+        reading=f"Lines: mean of a layer's heads; points: heads. {band_text(family)} {nulls_text(family)}",
         alt=f"Line charts of mean attention distance and entropy by layer. Distance: {found}.",
         panels=tuple(
             Panel(title, partial(draw_depth, family=family, metric=metric))

@@ -165,9 +165,18 @@ def whole_figure(drawing: Drawing, file_format: str) -> bytes:
             figure.legend(
                 handles=[line_handle(condition) for condition in drawing.legend],
                 loc="outside lower left",
-                ncols=min(len(drawing.legend), 2 * per_row),
+                ncols=legend_columns([x.label for x in drawing.legend], width),
             )
         return saved_figure(figure, file_format)
+
+
+def legend_columns(labels: Sequence[str], width: float) -> int:
+    """How many columns of the longest label fit into a figure of this many inches.
+
+    >>> legend_columns(["baseline"] * 8, 6.8), legend_columns(["a name " * 9, "b"], 6.8)
+    (7, 1)
+    """
+    return max(1, min(len(labels), int(width * 14 / (max(map(len, labels)) + 5))))
 
 
 def saved_figure(figure: Figure, file_format: str) -> bytes:

@@ -24,10 +24,6 @@ RANDOM_LINE: Literal["dashed"] = "dashed"
 SHUFFLED_LINE: Literal["dotted"] = "dotted"
 MOST_ARCHITECTURES = 2  # whose random initialisation is drawn
 LONGEST_NAME = 14  # of an architecture at a line's end
-READING = (
-    "Grey lines: attention spread over all patches, over a 3x3 box, and (dashed) the same "
-    "architecture at random initialisation. Dotted: the model on images with shuffled patches."
-)
 
 
 def grid_null(family: Family, name: str, metric: str, layer: int) -> float:
@@ -83,6 +79,16 @@ def _measured(runs: Sequence[Evidence], name: str, metric: str) -> list[float]:
         return []
     layers = zip(*(null[f"layer_mean_{metric}"] for null in found))
     return [sum(values) / len(values) for values in layers]
+
+
+def nulls_text(family: Family) -> str:
+    """What the lines are, in words; only of those that are drawn."""
+    text = "Grey lines: attention spread over all patches and over a 3x3 box."
+    if drawn_randoms(family, "mad"):
+        text += " Dashed grey: the same architecture at random initialisation."
+    if any(shuffled_nulls(condition, "mad") for condition in family.conditions):
+        text += " Dotted: the model on images with shuffled patches."
+    return text
 
 
 def draw_nulls(axes: Axes, family: Family, metric: str, layer: int) -> list[tuple[float, str]]:

@@ -128,8 +128,8 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="A point is a head of one run. Lower left: few patches, close by; right: far away; "
         "top: spread over many patches. Whiskers: 95 % over images, often smaller than the point. "
-        "Grey marks: uniform attention, a 3x3 box, and the mean over all heads at random "
-        "initialisation and on images with shuffled patches.",
+        "Grey marks: uniform attention, a 3x3 box, and where they were measured the mean over all "
+        "heads at random initialisation and on images with shuffled patches.",
         alt="Scatter plot of attention entropy against mean attention distance, coloured by "
         f"layer. Heads below the distance of a 3x3 box: {counts}.",
         panels=tuple(

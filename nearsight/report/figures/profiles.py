@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Family
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
-from nearsight.report.figures.nulls import READING, draw_nulls
+from nearsight.report.figures.nulls import draw_nulls, nulls_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="Heads are sorted within each layer; a line that starts near 0 has heads that "
         "look at the patch itself or next to it. "
-        f"{band_text(family)} {READING}",
+        f"{band_text(family)} {nulls_text(family)}",
         alt=f"Line charts of mean attention distance per head for layers "
         f"{', '.join(str(layer + 1) for layer in layers)}. Smallest value in layer "
         f"{layers[0] + 1}: {found}; uniform attention has {family.null['uniform_mad']:.3f}, "
