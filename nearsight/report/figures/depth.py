@@ -88,7 +88,8 @@ def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Attention distance and entropy through the layers",
         subtitle=subtitle,
-        reading=f"Lines: mean of a layer's heads; points: heads. {band_text(family)} {nulls_text(family)}",
+        reading="Lines: mean of a layer's heads; points: heads. "
+        f"{band_text(family)} {nulls_text(family)}",
         alt=f"Line charts of mean attention distance and entropy by layer. Distance: {found}.",
         panels=tuple(
             Panel(title, partial(draw_depth, family=family, metric=metric))
