@@ -224,6 +224,10 @@ class Gaussian(nn.Module):
         grid: Grid,
     ) -> PatchBias:
         """What is added to the logits between patches."""
+        if queries.shape[2] != grid.num_patches:
+            raise ValueError(
+                f"expected a grid of {grid}, {grid.num_patches} patches, got {queries.shape[2]}"
+            )
         variance, strength = self.widths(queries, keys, inputs, grid)
         with _without_autocast(queries.device):
             if self.settings.kernel != "gaussian":
@@ -244,11 +248,16 @@ def _by_head(x: Tensor | None, num_heads: int) -> Tensor | None:
 
 
 def _linear(x: Tensor, *maps: nn.Linear | None) -> list[Tensor | None]:
-    """What each map gives, from one product in the precision of x; None for no map."""
+    """What each map gives, from one product in the precision of x; None for no map.
+
+    Outputs lie one after another in memory, as what follows goes through each of them alone.
+    """
     there = [linear for linear in maps if linear is not None]
     if not there:
         return [None] * len(maps)
     weight = torch.cat([linear.weight for linear in there]).to(x.dtype)
     bias = torch.cat([linear.bias for linear in there]).to(x.dtype)
-    parts = iter(F.linear(x, weight, bias).split([linear.out_features for linear in there], -1))
-    return [None if linear is None else next(parts) for linear in maps]
+    product = torch.addmm(bias[:, None], weight, x.reshape(-1, x.shape[-1]).t())
+    outputs = product.unflatten(1, x.shape[:-1])  # [output, batch, ...]
+    parts = iter(outputs.split([linear.out_features for linear in there]))
+    return [None if linear is None else next(parts).movedim(0, -1) for linear in maps]

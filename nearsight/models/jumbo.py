@@ -26,14 +26,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.models.locat import HUB, from_scratch
+from nearsight.models.published import Published, check_heads
 from nearsight.models.refine import Refine, refine
 from nearsight.models.torchvision_ops import declare_missing_ops
-from nearsight.models.variant import ChecksVariant
 from nearsight.models.vit import NORM_EPS
 
 declare_missing_ops()
@@ -214,14 +212,8 @@ class JumboViT(VisionTransformer):
         return self.attn_pool(_join(jumbo, self.norm_patches(patches)))
 
 
-class LocAtJumbo(ChecksVariant, PyTorchModelHubMixin, JumboViT, **HUB):
-    """The Jumbo ViT with LocAt, or without: it saves to and loads from the Hugging Face hub."""
-
-    def __init__(
-        self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        from_scratch(self, gaussian, refine)
+class LocAtJumbo(Published, JumboViT):
+    """The Jumbo ViT with LocAt, or without."""
 
 
 def _split(
@@ -253,10 +245,7 @@ def _start_head(head: nn.Module) -> None:
 def _check(embed_dim: int, num_heads: int, num_class_tokens: int, options: dict[str, Any]) -> None:
     if num_class_tokens < 1:
         raise ValueError(f"expected at least one class token, got {num_class_tokens}")
-    if num_heads < 1 or embed_dim % num_heads:
-        raise ValueError(
-            f"expected a width divisible by the number of heads, got {embed_dim} for {num_heads}"
-        )
+    check_heads(embed_dim, num_heads)
     fixed = [name for name in FIXED if name in options]
     if fixed:
         raise ValueError(f"expected no {fixed[0]}, which Jumbo decides, got {options[fixed[0]]!r}")

@@ -20,8 +20,6 @@ from nearsight.models.refine import Refine, RefineMap
 from nearsight.models.vit import VisionTransformer
 from nearsight.protocol.schema import GaussianChoice, gaussian_settings
 
-HUB: dict[str, Any] = {"library_name": "nearsight", "tags": ["vision-transformer", "locality"]}
-
 log = logging.getLogger("nearsight")
 
 NOT_SERVED = {  # classes of attention that no bias between patches can serve
@@ -76,7 +74,12 @@ def add_locat(
     settings = gaussian_settings(gaussian)
     if settings is None and not refine:
         raise ValueError("expected GAug, PRR or both, got gaussian=False and refine=False")
-    _refuse_locat(model)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"expected a model, got {model!r}")
+    if has_locat(model):
+        raise ValueError(
+            f"expected a model without LocAt, got {type(model).__name__}, which has it already"
+        )
     tokens = _token_grid(model)
     layers = _attention_layers(model) if settings else []
     slot = _pooling_slot(model) if refine else None  # every refusal comes before any change
@@ -111,13 +114,6 @@ def has_locat(model: nn.Module) -> bool:
     return any(isinstance(module, Gaussian | Refine) for module in model.modules())
 
 
-def _refuse_locat(model: nn.Module) -> None:
-    if has_locat(model):
-        raise ValueError(
-            f"expected a model without LocAt, got {type(model).__name__}, which has it already"
-        )
-
-
 def _is_swin(model: nn.Module) -> bool:
     from timm.models.swin_transformer import SwinTransformer
 
@@ -138,7 +134,7 @@ def _token_grid(model: Any) -> TokenGrid:
         reason = next(filter(None, reasons), "its arrangement of tokens is not known")
         raise ValueError(
             "expected timm's ViT, EVA, RoPE ViT or Swin or one of our own for LocAt, got "
-            f"{type(model).__name__}: {reason}"
+            f"{type(model).__name__} of {type(model).__module__.split('.')[0]}: {reason}"
         )
     if getattr(model.patch_drop, "prob", 0):
         raise ValueError(

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from huggingface_hub import PyTorchModelHubMixin
 from torch import nn
 
 from nearsight.models.jumbo import LocAtJumbo
-from nearsight.models.locat import HUB, from_scratch
 from nearsight.models.names import ARCHITECTURES
+from nearsight.models.published import Published
 from nearsight.models.torchvision_ops import declare_missing_ops
-from nearsight.models.variant import ChecksVariant
 from nearsight.protocol.schema import GaussianSettings
 
 declare_missing_ops()
@@ -51,34 +49,21 @@ FACTS: dict[str, Any] = {  # how the images are prepared; the published recipe f
 }
 
 
-class LocAtViT(ChecksVariant, PyTorchModelHubMixin, VisionTransformer, **HUB):
+class LocAtViT(Published, VisionTransformer):
     """timm's ViT with LocAt."""
 
-    def __init__(
-        self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        from_scratch(self, gaussian, refine)
 
-
-class LocAtRopeViT(ChecksVariant, PyTorchModelHubMixin, Eva, **HUB):
+class LocAtRopeViT(Published, Eva):
     """timm's ViT with mixed rotary positions and LocAt."""
 
-    def __init__(
-        self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
-    ) -> None:
-        super().__init__(**ROPE | options)
-        from_scratch(self, gaussian, refine)
+    defaults = ROPE
+
+    def __init__(self, *args: Any, reg_tokens: int = 0, **options: Any) -> None:
+        super().__init__(*args, **{"num_reg_tokens": reg_tokens} | options)
 
 
-class LocAtSwin(ChecksVariant, PyTorchModelHubMixin, SwinTransformer, **HUB):
+class LocAtSwin(Published, SwinTransformer):
     """timm's Swin with GAug inside each window and PRR over the last stage."""
-
-    def __init__(
-        self, gaussian: bool | dict[str, Any] = True, refine: bool = True, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        from_scratch(self, gaussian, refine)
 
 
 CLASSES = {"vit": LocAtViT, "rope": LocAtRopeViT, "swin": LocAtSwin, "jumbo": LocAtJumbo}
@@ -101,9 +86,7 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
     for of_timm in ("pretrained_cfg", "pretrained_cfg_overlay", "cache_dir"):
         options.pop(of_timm, None)
     if isinstance(options.get("gaussian"), GaussianSettings):
-        options["gaussian"] = asdict(
-            options["gaussian"]
-        )  # plain values, so that the hub saves them
+        options["gaussian"] = asdict(options["gaussian"])  # plain, so that the hub can save it
     features = dict(FEATURES["swin" if family == "swin" else "vit"])  # timm changes it
     if "out_indices" in options:
         features["out_indices"] = options.pop("out_indices")

@@ -17,8 +17,14 @@ from torch import nn
 from nearsight.models.names import ARCHITECTURES
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.vit import SIZES, Pool, VisionTransformer
-from nearsight.protocol.schema import LocatSettings, ModelSettings, gaussian_settings
+from nearsight.protocol.schema import (
+    LocatSettings,
+    ModelSettings,
+    gaussian_settings,
+    locat_settings,
+)
 
+TRAINED_SIZE = 224  # pixels of the published models with LocAt
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
 OURS = "nearsight"
 PARTS = {  # the end of one of our names, and what it has of LocAt
@@ -58,7 +64,7 @@ def create_model(
     image_size: int | tuple[int, int] | None = None,
     patch_size: int | None = None,
     num_registers: int = 0,
-    locat: LocatSettings | None = None,
+    locat: LocatSettings | dict[str, Any] | None = None,
     pool: Pool | None = None,
     positions: bool = True,
     **options: Any,
@@ -78,6 +84,8 @@ def create_model(
     """
     if num_classes < 1:
         raise ValueError(f"expected at least one class, got {num_classes}")
+    if isinstance(locat, dict):
+        locat = locat_settings(locat)
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     source, own_name = split_name(name)
     check_name(name)
@@ -203,6 +211,9 @@ def model_for(
         )
     ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
+    options = {}
+    if settings.weights and settings.image_size and settings.name in ARCHITECTURES:
+        options["trained_size"] = TRAINED_SIZE  # the weights' grid, to which GAug's widths refer
     model = create_model(
         settings.name,
         num_classes,
@@ -212,6 +223,7 @@ def model_for(
         settings.locat,
         settings.pool,
         settings.positions,
+        **options,
     )
     if size is None:
         facts: Any = model.pretrained_cfg

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -16,17 +15,6 @@ PARTS = {  # a piece of a weight's name, and the option that decides whether a m
     "pos_embed": ("positional embeddings", "pos_embed="),
     "fc_norm.": ("a norm after pooling", "global_pool="),
 }
-
-
-class ChecksVariant(nn.Module):
-    """A model that says in one sentence why weights do not fit; a base class before timm's."""
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        if strict:
-            check_variant(self, state_dict)
-        return super().load_state_dict(state_dict, strict, assign)
 
 
 def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:

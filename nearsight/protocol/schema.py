@@ -96,6 +96,15 @@ class LocatSettings:
     refine: bool = True
 
 
+def locat_settings(choice: dict[str, Any]) -> LocatSettings:
+    """LocAt from plain values, its ``gaussian`` as ``gaussian_settings`` takes it."""
+    unknown = choice.keys() - {field.name for field in fields(LocatSettings)}
+    if unknown:
+        raise ValueError(f"expected LocAt's settings gaussian and refine, got {min(unknown)!r}")
+    given = gaussian_settings(choice.get("gaussian", True))
+    return LocatSettings(gaussian=given, refine=bool(choice.get("refine", True)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """Which model; None lets the data set and the model decide."""

@@ -188,6 +188,12 @@ def test_under_autocast_and_in_half_weights_the_gaussian_is_float32(dtype: torch
     torch.testing.assert_close(halved, exact, rtol=0.03, atol=0.03)
 
 
+def test_a_grid_of_other_patches_is_refused():
+    queries, keys, inputs = patches_of(GRID)
+    with pytest.raises(ValueError, match="a grid of 2x5, 10 patches, got 15"):
+        shaken()(queries, keys, inputs, Grid(2, 5))
+
+
 def biased_tokens(num_prefix: int) -> tuple[list[Tensor], SeparableBias]:
     torch.manual_seed(7)
     size = (2, HEADS, num_prefix + GRID.num_patches, WIDTH)

@@ -163,8 +163,14 @@ def test_tokens_that_are_not_the_grids_are_refused():
     ("make", "sentence"),
     [
         (lambda: add_locat(backbone("mu")), "without LocAt, got VisionTransformer, which has it"),
-        (lambda: create_model("resnet18"), "got ResNet: its arrangement of tokens is not known"),
-        (lambda: create_model("xcit_nano_12_p16_224"), "got Xcit: it attends between channels"),
+        (
+            lambda: create_model("resnet18"),
+            "got ResNet of timm: its arrangement of tokens is not known",
+        ),
+        (
+            lambda: create_model("xcit_nano_12_p16_224"),
+            "got Xcit of timm: it attends between channels",
+        ),
         (lambda: create_model("gcvit_xxtiny"), "its windows are too small"),
         (lambda: create_model("swinv2_tiny_window8_256"), "expected timm's ViT"),
         (

@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ from nearsight.models.grid import Grid
 from nearsight.models.locat_models import LocAtSwin, LocAtViT
 from nearsight.models.named import named_model
 from nearsight.models.names import ARCHITECTURES
-from nearsight.models.registry import create_model
+from nearsight.models.registry import create_model, model_for
 from nearsight.models.weights import load_weights
-from nearsight.protocol.schema import GaussianSettings, LocatSettings
+from nearsight.protocol.schema import GaussianSettings, LocatSettings, ModelSettings
 
 SMALL: dict[str, Any] = {  # a ViT of two layers on a 3x5 grid
     "img_size": (24, 40),
@@ -140,6 +141,39 @@ def test_the_hub_gives_back_what_was_saved(tmp_path):
     assert config["gaussian"] == {"kernel": "laplace"}
 
 
+def test_the_hub_keeps_what_was_changed_after_the_model_was_made(tmp_path):
+    model = small(reg_tokens=2)
+    model.reset_classifier(5)
+    model.set_input_size((48, 80))
+    model.save_pretrained(tmp_path)
+    again = LocAtViT.from_pretrained(tmp_path).eval()
+    images = torch.randn(2, 3, 48, 80)
+    assert again(images).equal(model(images))
+    assert again.blocks[0].attn.gaug.grid == Grid(3, 5)
+
+
+def test_weights_of_one_size_are_used_at_another():
+    dynamic = small(dynamic_img_size=True, pos_embed="none")
+    model = small(img_size=(48, 80), trained_size=(24, 40), pos_embed="none")
+    model.load_state_dict(dynamic.state_dict())
+    images = torch.randn(2, 3, 48, 80)
+    torch.testing.assert_close(model(images), dynamic(images))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "locatvit_tiny", "num_heads": 5},
+        {"name": "locatvit_tiny_rope_mixed", "num_heads": 5},
+        {"name": "locatjumbo_tiny", "num_heads": 5},
+        {"name": "locatswin_tiny", "num_heads": (3, 5, 12, 24)},
+    ],
+)
+def test_heads_that_do_not_divide_the_width_are_refused(options: dict[str, Any]):
+    with pytest.raises(ValueError, match="divisible by the number of heads, got 192 for 5"):
+        create_model(**options)
+
+
 def test_copies_and_pickles_follow_their_own_images():
     model = small(dynamic_img_size=True)
     images, others = torch.randn(2, 3, 24, 40), torch.randn(2, 3, 40, 24)
@@ -232,3 +266,18 @@ def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sent
     with pytest.raises(ValueError, match=sentence) as error:
         create_model("mu", gaussian=choice)
     assert "\n" not in str(error.value)
+
+
+def test_locat_is_given_as_plain_values_too():
+    stock = create_model("mu", locat={"gaussian": {"isotropic": True}, "refine": False})
+    assert stock.locat.num_parameters == 2 * (2 * 11 + 2)
+    with pytest.raises(ValueError, match="settings gaussian and refine, got 'colour'"):
+        create_model("mu", locat={"colour": 3})
+
+
+def test_a_training_from_published_weights_at_another_size_keeps_their_grid():
+    settings = ModelSettings(name="locatvit_tiny", image_size=96, weights="some.safetensors")
+    model, size = model_for(settings, 5, (32, 32))
+    assert (size, str(model.blocks[0].attn.gaug.grid)) == ((96, 96), "14x14")
+    fresh, _ = model_for(replace(settings, weights=None), 5, (32, 32))
+    assert str(fresh.blocks[0].attn.gaug.grid) == "6x6"
