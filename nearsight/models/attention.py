@@ -22,7 +22,7 @@ from nearsight.models.bias import PatchBias, SeparableBias, attention_mask, writ
 from nearsight.models.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused", "pieces", "flex"]
-PIECE = 2**20  # weights of a bias in the cache at a time
+PIECE = 2**22  # weights of a bias that are there at a time: 16 MB
 MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
 
 
@@ -112,18 +112,18 @@ def _in_pieces(
     scale: float,
     bias: SeparableBias,
 ) -> Float[Tensor, "batch head token width"]:
-    """Fused attention of a few images at a time, whose bias then stays in the cache."""
+    """Fused attention of some images at a time: the whole bias is never there at once."""
     batch, heads, tokens, _ = queries.shape
     num_images = max(1, PIECE // (heads * tokens**2))
     buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
-    out = queries.new_empty(batch, tokens, heads, values.shape[-1]).transpose(1, 2)
+    outputs = []
     for first in range(0, batch, num_images):
         piece = slice(first, first + num_images)
         mask = buffer[: batch - first]
         write_bias(mask, bias.rows[piece], bias.cols[piece])
         given = queries[piece], keys[piece], values[piece]
-        out[piece] = F.scaled_dot_product_attention(*given, mask, scale=scale)
-    return out
+        outputs.append(F.scaled_dot_product_attention(*given, mask, scale=scale))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:

@@ -95,8 +95,8 @@ def gaussian_factors(
     rows, cols = len(by_row), len(by_col)
     by_place = variance.unflatten(2, (rows, cols))  # [batch, head, row, col, axis]
     exponents = -0.5 / (by_place + eps)
-    along_rows = (exponents[..., :1] * by_row[:, None]).exp()  # [batch, head, row, col, row]
-    along_cols = (exponents[..., -1:] * by_col).exp()  # [batch, head, row, col, col]
+    along_rows = (exponents[..., :1] * by_row[:, None]).exp_()  # [batch, head, row, col, row]
+    along_cols = (exponents[..., -1:] * by_col).exp_()  # [batch, head, row, col, col]
     return SeparableBias(along_rows.flatten(2, 3), along_cols.flatten(2, 3))
 
 
