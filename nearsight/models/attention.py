@@ -22,7 +22,7 @@ from nearsight.models.bias import PatchBias, SeparableBias, attention_mask, writ
 from nearsight.models.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused", "pieces", "flex"]
-PIECE = 2**22  # weights of a bias that are there at a time: 16 MB
+PIECE = 2**19  # weights of a bias that are there at a time: 2 MB, which stay in the cache
 MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
 
 
