@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
-from nearsight.models.bias import PatchBias, SeparableBias, attention_mask, write_bias
+from nearsight.models.bias import PatchBias, SeparableBias, attention_mask, write_product
 from nearsight.models.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused", "pieces", "flex"]
@@ -115,12 +115,12 @@ def _in_pieces(
     """Fused attention of some images at a time: the whole bias is never there at once."""
     batch, heads, tokens, _ = queries.shape
     num_images = max(1, PIECE // (heads * tokens**2))
-    buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
+    buffer = queries.new_zeros(min(num_images, batch), heads, tokens, tokens)
     outputs = []
     for first in range(0, batch, num_images):
         piece = slice(first, first + num_images)
         mask = buffer[: batch - first]
-        write_bias(mask, bias.rows[piece], bias.cols[piece])
+        write_product(mask, bias.rows[piece], bias.cols[piece])
         given = queries[piece], keys[piece], values[piece]
         outputs.append(F.scaled_dot_product_attention(*given, mask, scale=scale))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

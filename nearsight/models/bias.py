@@ -59,6 +59,15 @@ def write_bias(
     num_prefix = out.shape[-1] - rows.shape[-2]
     out[..., :num_prefix, :] = 0
     out[..., :num_prefix] = 0
+    write_product(out, rows, cols)
+
+
+def write_product(
+    out: Float[Tensor, "... token token"],
+    rows: Float[Tensor, "... patch row"],
+    cols: Float[Tensor, "... patch col"],
+) -> None:
+    """The same where the prefix tokens' rows and columns are 0 already."""
     torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
 
 
