@@ -23,6 +23,7 @@ from types import MethodType
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from turns import best_times
 
 from nearsight.models.allocator import keep_freed_memory
 from nearsight.models.gaussian import Gaussian
@@ -31,7 +32,6 @@ from nearsight.models.registry import create_model
 
 PLAIN, LOCAT, BATCH, SIZE, NUM_CLASSES = "vit_tiny_patch16_224", "locatvit_tiny", 16, 224, 1000
 TARGETS = {"forward": 1.12, "step": 1.20}
-MIN_TURNS, MAX_TURNS = 3, 80
 
 
 def direct(gaug: Gaussian, queries: Tensor, keys: Tensor, inputs: Tensor, grid: Grid) -> Tensor:
@@ -79,24 +79,6 @@ def training_step(model: nn.Module, images: Tensor, labels: Tensor) -> Callable[
         optimizer.step()
 
     return run
-
-
-def best_times(
-    timed: dict[str, Callable[[], None]], clock: Callable[[], float], seconds: float
-) -> dict[str, float]:
-    """Seconds of the fastest turn of each, in turns until the time or MAX_TURNS are over."""
-    best = dict.fromkeys(timed, float("inf"))
-    for run in timed.values():
-        run()
-    started = time.monotonic()
-    for turn in range(MAX_TURNS):
-        if turn >= MIN_TURNS and time.monotonic() - started > seconds:
-            break
-        for name, run in timed.items():
-            before = clock()
-            run()
-            best[name] = min(best[name], clock() - before)
-    return best
 
 
 def difference(found: dict[str, nn.Module], images: Tensor) -> float:

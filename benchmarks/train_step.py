@@ -20,6 +20,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from turns import best_times
 
 from nearsight.models.allocator import keep_freed_memory
 from nearsight.models.attention import SelfAttention, attention_weights
@@ -27,7 +28,7 @@ from nearsight.models.registry import create_model
 
 BATCH, TOKENS, NUM_CLASSES, TARGET = 128, 65, 100, 1.5
 WIDTH, MLP_WIDTH, DEPTH = 192, 384, 8
-MIN_TURNS, MAX_TURNS, MAX_SECONDS = 3, 15, 75
+MAX_SECONDS = 75
 
 Attend = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
@@ -89,24 +90,6 @@ def explicit(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     return attention_weights(q, k, scale) @ v
 
 
-def best_times(
-    timed: dict[str, Callable[[], None]], clock: Callable[[], float]
-) -> dict[str, float]:
-    """Seconds of the fastest turn of each, in turns until MAX_SECONDS or MAX_TURNS are over."""
-    best = dict.fromkeys(timed, float("inf"))
-    for run in timed.values():
-        run()
-    started = time.monotonic()
-    for turn in range(MAX_TURNS):
-        if turn >= MIN_TURNS and time.monotonic() - started > MAX_SECONDS:
-            break
-        for name, run in timed.items():
-            before = clock()
-            run()
-            best[name] = min(best[name], clock() - before)
-    return best
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
@@ -124,6 +107,7 @@ def main() -> None:
             "step, plain explicit": training_step(explicit),
         },
         clock,
+        MAX_SECONDS,
     )
     products = best["linear products"]
     what = "CPU time" if arguments.threads == 1 else "wall-clock"
