@@ -49,6 +49,7 @@ class DataSettings:
 
     name: str = "cifar100"
     image_size: PositiveInt | None = None  # pixels; image folders are resized to it once
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0  # of every class; split afterwards
     validation_fraction: Fraction = 0.2
     split_seed: int = 0
     skip_corrupt: bool = False
@@ -106,14 +107,33 @@ def locat_settings(choice: dict[str, Any]) -> LocatSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpsaSettings:
+    """Gated positional self-attention in the first layers; the defaults are ConViT's.
+
+    The others are its ablations: summed is PSA, scores added before the softmax.
+    """
+
+    layers: NonNegativeInt | None = None  # None: all but the last two
+    strength: PositiveFloat = 1.0  # how sharply a head looks at its place of the kernel
+    convolution: bool = True  # start as a convolution
+    mixing: Literal["gated", "summed"] = "gated"
+    train_gates: bool = True  # false: content and position weigh 0.5 each for good
+    train_attention: bool = True  # false: these layers' attention stays at its start
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """Which model; None lets the data set and the model decide."""
 
     name: str = "compact_vit"
     image_size: PositiveInt | None = None  # pixels of the model's input
     patch_size: PositiveInt | None = None
+    num_heads: PositiveInt | None = None  # only of our sizes
     num_registers: NonNegativeInt = 0
     locat: LocatSettings | None = None  # None: as the name says
+    gpsa: GpsaSettings | None = None  # None: as the name says
+    distilled: bool = False  # a distillation token with a head of its own
+    drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0  # rate at the last block, linear in depth
     pool: Literal["token", "avg"] | None = None  # what the head reads: [CLS], or the patches' mean
     positions: bool = True  # learnable positional embeddings
     num_classes: PositiveInt | None = None  # outputs of the head; at least the classes of the data
@@ -128,6 +148,9 @@ class Optimizer:
     weight_decay: Amount = 0.05
     betas: tuple[Probability, Probability] = (0.9, 0.999)
     eps: PositiveFloat = 1e-8
+    decayed: Literal["all", "matrices"] = "all"  # matrices: no bias, norm, gate, token or position
+    warmup_lr: Amount = 0.0  # the rate that warm-up starts from
+    final_lr: Amount = 0.0  # the rate that the cosine ends at
     clip_norm: PositiveFloat | None = None
 
 
@@ -193,6 +216,24 @@ class CutOut:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ResizedCrop:
+    """A piece of the image, resized to the whole; replaces the crop after padding."""
+
+    min_area: Probability = 0.08
+    max_area: Probability = 1.0
+    min_aspect: PositiveFloat = 0.75  # and at most its inverse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """Hard distillation (Touvron et al. 2021): the second head learns the teacher's choice."""
+
+    teacher: str = "regnety_160"  # a name of timm
+    weights: str  # a safetensors file, "pretrained" (from the hub) or "random" (for tests)
+    share: Probability = 0.5  # of the teacher's part in the loss
+
+
+@dataclass(frozen=True, kw_only=True)
 class Protocol:
     """A training protocol. Presets are in presets.py; values there marked assumed are ours."""
 
@@ -205,6 +246,7 @@ class Protocol:
     batch_size: PositiveInt
     optimizer: Optimizer = Optimizer()
     crop_padding: NonNegativeInt = 4
+    resized_crop: ResizedCrop | None = None
     flip: bool = True
     autoaugment: AutoAugment | None = None
     randaugment: RandAugment | None = None
@@ -215,6 +257,7 @@ class Protocol:
     cutout: CutOut | None = None
     repeats: PositiveInt = 1  # times a sample is augmented anew within one epoch's order
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    distillation: Distillation | None = None
     ema_decay: Fraction | None = None
     precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
     measure_every: PositiveInt | None = None  # epochs between looks at the attention
