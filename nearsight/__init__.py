@@ -17,6 +17,7 @@ _HOME = {
     "Grid": "nearsight.models.grid",
     "Protocol": "nearsight.protocol.schema",
     "add_locat": "nearsight.models.locat",
+    "at_fraction": "nearsight.protocol.fraction",
     "attention_entropy": "nearsight.measure.entropy",
     "attention_maps": "nearsight.measure.image_maps",
     "capture_attention": "nearsight.measure.maps",

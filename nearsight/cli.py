@@ -85,6 +85,10 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
     ] = None,
+    fraction: Annotated[
+        float | None,
+        typer.Option(help="Of every class, e.g. 0.1; more epochs make up for it."),
+    ] = None,
     weights: Annotated[
         Path | None, typer.Option(help="Start from this file of weights (fine-tuning).")
     ] = None,
@@ -102,6 +106,7 @@ def train(
 ) -> None:
     """Train a Vision Transformer by a protocol into a run folder."""
     from nearsight.data.catalog import dataset_name
+    from nearsight.protocol.fraction import at_fraction
     from nearsight.protocol.overrides import override, read_protocol
 
     named: dict[str, str | None] = {
@@ -113,6 +118,8 @@ def train(
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
     choice = read_protocol(protocol, named["data.name"] or "cifar100")
     choice = override(choice, [*changes, *(set_ or [])])
+    if fraction is not None:
+        choice = at_fraction(choice, fraction)
     import torch
 
     from nearsight.train.loop import train_run

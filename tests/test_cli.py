@@ -44,6 +44,19 @@ def test_the_whole_road_ends_with_a_report(nearsight: Callable[..., Answer], tra
     assert f"{measured['summary']['min_mad']['value']:.3f}" in page
 
 
+def test_a_fraction_of_the_data_is_trained_longer_and_told_in_the_report(
+    nearsight: Callable[..., Answer], train: list[str]
+):
+    assert nearsight(*train, "--fraction", "0.5")[0] == 0
+    record = json.loads(Path("run/run.json").read_text())
+    assert (record["protocol"]["name"], record["data"]["fraction"]) == ("baseline@50%", 0.5)
+    assert (record["data"]["num_train"], record["data"]["num_validation"]) == (48, 12)
+    assert record["result"]["images_seen"] == 2 * 48
+    assert nearsight("measure", "run", "--num-images", "3")[0] == 0
+    assert nearsight("report", "run", "--out", "r.html")[0] == 0
+    assert "50 % of the training images: 48 train, 12 validation" in Path("r.html").read_text()
+
+
 def test_alone_it_prints_its_help_to_stderr_and_exits_2(nearsight: Callable[..., Answer]):
     code, out, err = nearsight()
     assert (code, out) == (2, "")

@@ -1,4 +1,8 @@
-"""The stratified split of the official training set into train and validation."""
+"""The official training set, or a fraction of every class of it, split into train and validation.
+
+The fraction is taken first, so 10 % means a tenth of both sides: choosing the best epoch uses no
+more images than the run claims. Fractions are nested: the 5 % are among the 10 %.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,15 @@ from jaxtyping import Int64
 
 from nearsight.data.draws import permutation
 
+Chosen = Int64[np.ndarray, " chosen"]
 Kept = Int64[np.ndarray, " kept"]
 Held = Int64[np.ndarray, " held"]
 
 
-def held_out(number: int, fraction: float) -> int:
+def rounded_share(number: int, fraction: float) -> int:
     """``number * fraction``, rounded; a half goes down. The fraction is taken as it is written.
 
-    >>> held_out(500, 0.2), held_out(5, 0.1), held_out(8, 0.2)
+    >>> rounded_share(500, 0.2), rounded_share(5, 0.1), rounded_share(8, 0.2)
     (100, 0, 2)
     """
     return math.ceil(number * Fraction(str(fraction)) - Fraction(1, 2))
@@ -34,7 +39,7 @@ def stratified_split(
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         order = permutation("split", seed, int(label), length=len(members)).numpy()
-        parts.append(members[order[: held_out(len(members), fraction)]])
+        parts.append(members[order[: rounded_share(len(members), fraction)]])
     chosen = np.zeros(len(labels), bool)
     chosen[np.concatenate(parts)] = True
     if not chosen.any() or chosen.all():
@@ -43,3 +48,35 @@ def stratified_split(
             "empty; add images or change the fraction"
         )
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def class_fraction(labels: Int64[np.ndarray, " n"], fraction: float, seed: int) -> Chosen:
+    """Sorted indices of ``fraction`` of every class; a larger fraction contains a smaller.
+
+    Which images of a class is a hash of seed and class alone.
+    """
+    parts = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        order = permutation("fraction", seed, int(label), length=len(members)).numpy()
+        parts.append(members[order[: rounded_share(len(members), fraction)]])
+    return np.sort(np.concatenate(parts))
+
+
+def train_and_validation(
+    labels: Int64[np.ndarray, " n"], fraction: float, validation_fraction: float, seed: int
+) -> tuple[Kept, Held]:
+    """Sorted indices of train and validation, together ``fraction`` of every class."""
+    if fraction == 1:
+        return stratified_split(labels, validation_fraction, seed)
+    chosen = class_fraction(labels, fraction, seed)
+    for label in np.unique(labels):
+        number = int((labels[chosen] == label).sum())
+        held = rounded_share(number, validation_fraction)
+        if not 0 < held < number:
+            raise ValueError(
+                f"expected a fraction that leaves every class an image to train and one to "
+                f"validate on, got {fraction}: class {label} has {number - held} and {held}"
+            )
+    train, validation = stratified_split(labels[chosen], validation_fraction, seed)
+    return chosen[train], chosen[validation]

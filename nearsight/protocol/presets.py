@@ -12,6 +12,7 @@ import difflib
 from dataclasses import asdict, replace
 from typing import Any
 
+from nearsight.protocol.fraction import at_fraction, whole_name
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
@@ -94,11 +95,11 @@ def value_at(settings: dict[str, Any], path: str) -> Any:
 
 def assumed_values(protocol: Protocol) -> dict[str, Any]:
     """Path and value of every setting in use that is our assumption and was not overridden."""
-    name = protocol.name.replace("colorjitter", "autoaugment")
+    name = whole_name(protocol.name).replace("colorjitter", "autoaugment")
     if name not in PRESETS:
         return {}
     ours_too = () if protocol.data.name in _SCHEDULES else ASSUMED_SCHEDULE
-    ours = asdict(preset(name, protocol.data.name))
+    ours = asdict(at_fraction(preset(name, protocol.data.name), protocol.data.fraction))
     used = asdict(protocol)
     return {
         path: value_at(used, path)

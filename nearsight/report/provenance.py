@@ -89,13 +89,16 @@ def _run_facts(run: Evidence) -> dict[str, str]:
     record, result, data = run.record, run.record["result"], run.record["data"]
     stopped = ", stopped early" if result.get("stopped_early") else ""
     started = record.get("provenance", {}).get("started", "unknown")
+    fraction = data.get("fraction", 1)
+    part = "" if fraction == 1 else f"{100 * fraction:g} % of the training images: "
     return {
         "epochs": f"{result['num_epochs']}{stopped}; weights of epoch {result['best_epoch']}; "
         f"{result['images_seen']:,} images seen",
         "time": f"training {_duration(result['seconds'])}, measuring "
         f"{_duration(run.measure['seconds'])}; started {started}",
-        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {data['num_train']:,} "
-        f"train, {data['num_validation']:,} validation, {data['num_test']:,} test",
+        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {part}"
+        f"{data['num_train']:,} train, {data['num_validation']:,} validation, "
+        f"{data['num_test']:,} test",
         "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
     }
 

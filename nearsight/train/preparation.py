@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nearsight.data.catalog import load_dataset
 from nearsight.data.dataset import ImageSet
-from nearsight.data.split import stratified_split
+from nearsight.data.split import train_and_validation
 from nearsight.data.transform import InputTransform
 from nearsight.models.allocator import keep_freed_memory
 from nearsight.models.registry import model_for
@@ -53,8 +53,11 @@ def prepare(
     if world.is_main:
         world.wait()
     settings = protocol.data
-    train, validation = stratified_split(
-        dataset.train.labels, settings.validation_fraction, settings.split_seed
+    train, validation = train_and_validation(
+        dataset.train.labels,
+        settings.fraction,
+        settings.validation_fraction,
+        settings.split_seed,
     )
     num_classes = protocol.model.num_classes or len(dataset.classes)
     if num_classes < len(dataset.classes):

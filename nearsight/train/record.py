@@ -42,6 +42,7 @@ def new_record(
             "name": dataset.name,
             "hash": dataset.hash,
             "origin": dataset.origin,
+            "fraction": protocol.data.fraction,
             "num_train": split_sizes[0],
             "num_validation": split_sizes[1],
             "num_test": len(dataset.test.labels),
@@ -77,10 +78,11 @@ def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
     """One line: what runs where; then a line per note."""
     data, model = record["data"], record["model"]
     used = record["provenance"]["hardware"]
+    part = "" if data["fraction"] == 1 else f"{100 * data['fraction']:g} % of "
     return "\n".join(
         [
             f"{record['protocol']['name']}, seed {record['seed']}: {model['name']} "
-            f"({model['num_parameters'] / 1e6:.2f} M parameters) on {data['name']} "
+            f"({model['num_parameters'] / 1e6:.2f} M parameters) on {part}{data['name']} "
             f"({data['num_train']} train, {data['num_validation']} validation, {data['origin']}), "
             f"{used['device']}, {used['threads']} thread(s), {used['processes']} process(es)",
             *notes,

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from nearsight.data.draws import permutation
-from nearsight.data.split import held_out, stratified_split
+from nearsight.data.split import (
+    class_fraction,
+    rounded_share,
+    stratified_split,
+    train_and_validation,
+)
 
 
 def split_by_loops(labels: list[int], numerator: int, denominator: int, seed: int) -> list[int]:
@@ -45,7 +51,7 @@ def test_split_equals_plain_loops() -> None:
 def test_a_half_is_rounded_down_whatever_the_binary_fraction(
     number: int, fraction: float, count: int
 ) -> None:
-    assert held_out(number, fraction) == count
+    assert rounded_share(number, fraction) == count
 
 
 def test_every_class_of_cifar_gives_the_same_count() -> None:
@@ -70,3 +76,48 @@ def test_another_seed_is_another_split() -> None:
 def test_a_split_that_leaves_a_side_empty_is_refused() -> None:
     with pytest.raises(ValueError, match="add images"):
         stratified_split(np.array([0, 1, 2]), 0.2, seed=0)
+
+
+def fraction_by_loops(labels: list[int], numerator: int, denominator: int, seed: int) -> list[int]:
+    chosen = []
+    for label in sorted(set(labels)):
+        members = [index for index, other in enumerate(labels) if other == label]
+        count = (2 * len(members) * numerator + denominator - 1) // (2 * denominator)
+        order = permutation("fraction", seed, label, length=len(members)).tolist()
+        chosen += [members[place] for place in order[:count]]
+    return sorted(chosen)
+
+
+def test_a_fraction_of_every_class_equals_plain_loops() -> None:
+    labels = np.random.default_rng(1).integers(0, 7, 1013)
+    assert class_fraction(labels, 0.3, 5).tolist() == fraction_by_loops(labels.tolist(), 3, 10, 5)
+
+
+def test_fractions_are_nested_and_the_whole_is_everything() -> None:
+    labels = np.arange(1009) % 13
+    sets = [set(class_fraction(labels, part, seed=0)) for part in (0.05, 0.1, 0.3, 0.5, 1.0)]
+    assert all(small < large for small, large in pairwise(sets))
+    assert sets[-1] == set(range(1009))
+
+
+def test_a_tenth_of_cifar_is_a_tenth_of_train_and_of_validation_in_every_class() -> None:
+    labels = np.arange(5000) % 10
+    train, validation = train_and_validation(labels, 0.1, 0.2, seed=0)
+    assert np.bincount(labels[train]).tolist() == [40] * 10
+    assert np.bincount(labels[validation]).tolist() == [10] * 10
+    assert sorted([*train, *validation]) == class_fraction(labels, 0.1, seed=0).tolist()
+
+
+def test_the_fraction_one_leaves_the_split_as_it_was() -> None:
+    labels = np.arange(1009) % 13
+    for ours, theirs in zip(
+        train_and_validation(labels, 1.0, 0.2, seed=3), stratified_split(labels, 0.2, seed=3)
+    ):
+        assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize(("fraction", "sides"), [(0.001, "0 and 0"), (0.02, "2 and 0")])
+def test_a_fraction_too_small_for_a_class_is_refused(fraction: float, sides: str) -> None:
+    labels = np.array([0] * 97 + [1] * 997)
+    with pytest.raises(ValueError, match=rf"got {fraction}: class 0 has {sides}"):
+        train_and_validation(labels, fraction, 0.2, seed=0)
