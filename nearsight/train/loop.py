@@ -1,15 +1,16 @@
-"""Training, readable in one place: AdamW, warm-up and cosine, early stopping and best checkpoint on
-validation accuracy, the test set once at the end. A run that is started again continues.
+"""Training: the life of a run, epoch by epoch (a step of it is in step.py).
+
+Early stopping and best checkpoint on validation accuracy, the test set once at the end. A run that
+is started again continues.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 
@@ -17,29 +18,21 @@ from nearsight.models.registry import full_name
 from nearsight.protocol.overrides import fitted_warmup
 from nearsight.protocol.schema import Protocol
 from nearsight.run import SCHEMA_VERSION, locked
-from nearsight.train.batches import Batch, epoch_batches, num_steps
+from nearsight.train.batches import epoch_batches
 from nearsight.train.distributed import Parallel, World, joined
+from nearsight.train.exactness import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.interruption import Interrupted, StopRequest, stop_signals
 from nearsight.train.journal import Journal
 from nearsight.train.locality import attention_seen
-from nearsight.train.loss import soft_cross_entropy
-from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared, prepare
 from nearsight.train.progress import Reporter
 from nearsight.train.record import check_same_inputs, existing_record, headline, result
 from nearsight.train.state import Counters
+from nearsight.train.step import Stepper
 from nearsight.train.trackers import open_tracker
 from nearsight.train.validation import accuracy_and_loss
 
 CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within an epoch
-_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-class Way(TypedDict):
-    """How the model is called; decides whether resuming is exact."""
-
-    compiled: bool
-    parallel: Parallel
 
 
 def train_run(
@@ -118,18 +111,16 @@ class Training:
 
     def __post_init__(self) -> None:
         self.state = self.parts.state
-        self.steps_per_epoch = num_steps(len(self.parts.train.indices), self.protocol.batch_size)
-        self.num_steps = self.protocol.epochs * self.steps_per_epoch
-        self.autocast = _AUTOCAST.get(self.protocol.precision)
-        on_cpu = self.world.device.type == "cpu"
-        self.exact = on_cpu and self.autocast is None and not self.way["compiled"]
+        self.stepper = Stepper(self.protocol, self.seed, self.world, self.parts, self.journal.out)
+        self.autocast = self.stepper.autocast
+        self.exact = can_be_exact(self.protocol, self.world, self.way)
 
     @property
     def at(self) -> Counters:
         return self.state.counters
 
     def to_the_end(self, request: StopRequest) -> None:
-        epochs, steps = self.protocol.epochs, self.steps_per_epoch
+        epochs, steps = self.protocol.epochs, self.stepper.steps_per_epoch
         name = f"{self.protocol.name}, {self.protocol.model.name}"
         self.reporter.start(name, epochs, steps, self.at.total_steps)
         while not self.finished():
@@ -149,8 +140,9 @@ class Training:
             epoch=self.at.epoch, first_step=self.at.step, world=self.world,
         )  # fmt: skip
         for batch in batches:
-            self.one_step(batch)
-            if self.at.step == self.steps_per_epoch:
+            loss = self.stepper.take(batch)
+            self.reporter.step(self.at.epoch, loss, batch.global_size)
+            if self.at.step == self.stepper.steps_per_epoch:
                 break
             due = self.world.is_main and time.monotonic() - saved > CHECKPOINT_SECONDS
             stop, save = self.world.total([float(request.signum), float(due)])
@@ -174,57 +166,6 @@ class Training:
         if stop and not self.finished():
             raise Interrupted(request.signum, self.journal.out)
 
-    def one_step(self, batch: Batch) -> None:
-        """Forward, backward, update, count."""
-        rate = self.rate()
-        for group in self.state.optimizer.param_groups:
-            group["lr"] = rate
-        with self.casting():
-            logits = self.parts.called(batch.images)
-            losses = soft_cross_entropy(logits, batch.targets)
-        correct = 0.0 if batch.mixed else float((logits.argmax(-1) == batch.labels).sum())
-        loss_sum, correct = self.world.total([float(losses.detach().double().sum()), correct])
-        self.check_finite("loss", loss_sum)
-        # DDP and FSDP average over processes: undo that, then divide by the global batch
-        self.update(losses.sum() * (self.world.size / batch.global_size))
-        self.at.loss_sum += loss_sum
-        self.at.num_correct += correct
-        self.at.num_unmixed += 0 if batch.mixed else batch.global_size
-        self.at.step += 1
-        self.at.total_steps += 1
-        self.at.images_seen += batch.global_size
-        self.reporter.step(self.at.epoch, loss_sum / batch.global_size, batch.global_size)
-
-    def check_finite(self, name: str, value: float) -> None:
-        if not math.isfinite(value):
-            raise ValueError(
-                f"the {name} became {value} in epoch {self.at.epoch} at learning rate "
-                f"{self.rate():.3g}; {self.journal.out} keeps the last good state"
-            )
-
-    def rate(self) -> float:
-        """The learning rate of the next step."""
-        warmup = round(self.protocol.warmup_epochs * self.steps_per_epoch)
-        peak = self.protocol.optimizer.lr
-        return learning_rate(self.at.total_steps, self.num_steps, warmup, peak)
-
-    def casting(self) -> AbstractContextManager[Any]:
-        enabled = self.autocast is not None
-        return torch.autocast(self.world.device.type, self.autocast, enabled=enabled)
-
-    def update(self, loss: torch.Tensor) -> None:
-        """One step of the optimizer down the gradient of ``loss``."""
-        state, clip = self.state, self.protocol.optimizer.clip_norm
-        state.optimizer.zero_grad(set_to_none=True)
-        state.scaler.scale(loss).backward()
-        if clip is not None:
-            state.scaler.unscale_(state.optimizer)
-            torch.nn.utils.clip_grad_norm_(state.model.parameters(), clip)
-        state.scaler.step(state.optimizer)
-        state.scaler.update()
-        if state.average is not None:
-            state.average.update(state.model, self.at.total_steps)
-
     def epoch_line(self) -> dict[str, Any]:
         """The line of train.jsonl for the epoch just trained; keeps the weights if best."""
         train, at = self.parts.train, self.at
@@ -233,7 +174,7 @@ class Training:
                 self.parts.called, train.images, train.labels, self.parts.validation,
                 self.parts.transform, self.world, self.autocast,
             )  # fmt: skip
-            self.check_finite("validation loss", loss)
+            self.stepper.check_finite("validation loss", loss)
             best = accuracy > at.best_accuracy
             if best:
                 at.best_epoch, at.best_accuracy = at.epoch, accuracy
@@ -258,18 +199,7 @@ class Training:
         return nullcontext() if average is None else average.swapped_in(self.state.model)
 
     def save(self) -> None:
-        self.journal.save(self.state, self.conditions())
-
-    def conditions(self) -> dict[str, Any]:
-        """What must not change for a resumed run to end with the same bytes."""
-        return {
-            "device": self.world.device.type,
-            "threads": torch.get_num_threads(),
-            "processes": self.world.size,
-            "torch": torch.__version__,
-            "exact": self.exact,
-            **self.way,
-        }
+        self.journal.save(self.state, conditions(self.world, self.way, self.exact))
 
     def restore(self) -> None:
         """Go back to the newest sound checkpoint, or to the start."""
@@ -277,14 +207,9 @@ class Training:
         if before is None:
             return
         self.reporter.note(f"continues at epoch {self.at.epoch}, step {self.at.step}")
-        changed = [key for key, value in self.conditions().items() if before.get(key) != value]
-        if not self.exact:
-            self.reporter.note("not bit-exact: only eager float32 on CPU is")
-        elif changed == ["exact"]:
-            self.reporter.note("not bit-exact: continued under other conditions before")
-        elif changed:
-            self.reporter.note(f"not bit-exact: {', '.join(changed)} changed")
-        self.exact = self.exact and not changed
+        if note := inexact_note(before, conditions(self.world, self.way, self.exact)):
+            self.reporter.note(note)
+            self.exact = False
 
     def finish(self) -> None:
         """Test the best weights once and close the record."""

@@ -1,0 +1,89 @@
+"""One step of training: the batch through the model, its loss, the update, what is counted."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearsight.protocol.schema import Protocol
+from nearsight.train.batches import Batch, num_steps
+from nearsight.train.distributed import World
+from nearsight.train.loss import soft_cross_entropy
+from nearsight.train.optim import learning_rate
+from nearsight.train.preparation import Prepared
+
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass
+class Stepper:
+    """Takes the steps of a run; ``out`` is named where a loss is no longer finite."""
+
+    protocol: Protocol
+    seed: int
+    world: World
+    parts: Prepared
+    out: Path
+
+    def __post_init__(self) -> None:
+        self.state = self.parts.state
+        self.steps_per_epoch = num_steps(len(self.parts.train.indices), self.protocol.batch_size)
+        self.num_steps = self.protocol.epochs * self.steps_per_epoch
+        self.autocast = _AUTOCAST.get(self.protocol.precision)
+
+    def take(self, batch: Batch) -> float:
+        """Forward, backward, update, count; returns the mean loss over the global batch."""
+        rate, at = self.rate(), self.state.counters
+        for group in self.state.optimizer.param_groups:
+            group["lr"] = rate
+        with self.casting():
+            logits = self.parts.called(batch.images)
+            losses = soft_cross_entropy(logits, batch.targets)
+        correct = 0.0 if batch.mixed else float((logits.argmax(-1) == batch.labels).sum())
+        loss_sum, correct = self.world.total([float(losses.detach().double().sum()), correct])
+        self.check_finite("loss", loss_sum)
+        # DDP and FSDP average over processes: undo that, then divide by the global batch
+        self.update(losses.sum() * (self.world.size / batch.global_size))
+        at.loss_sum += loss_sum
+        at.num_correct += correct
+        at.num_unmixed += 0 if batch.mixed else batch.global_size
+        at.step += 1
+        at.total_steps += 1
+        at.images_seen += batch.global_size
+        return loss_sum / batch.global_size
+
+    def rate(self) -> float:
+        """The learning rate of the next step."""
+        warmup = round(self.protocol.warmup_epochs * self.steps_per_epoch)
+        peak = self.protocol.optimizer.lr
+        return learning_rate(self.state.counters.total_steps, self.num_steps, warmup, peak)
+
+    def casting(self) -> AbstractContextManager[Any]:
+        enabled = self.autocast is not None
+        return torch.autocast(self.world.device.type, self.autocast, enabled=enabled)
+
+    def check_finite(self, name: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise ValueError(
+                f"the {name} became {value} in epoch {self.state.counters.epoch} at learning rate "
+                f"{self.rate():.3g}; {self.out} keeps the last good state"
+            )
+
+    def update(self, loss: Tensor) -> None:
+        """One step of the optimizer down the gradient of ``loss``."""
+        state, clip = self.state, self.protocol.optimizer.clip_norm
+        state.optimizer.zero_grad(set_to_none=True)
+        state.scaler.scale(loss).backward()
+        if clip is not None:
+            state.scaler.unscale_(state.optimizer)
+            torch.nn.utils.clip_grad_norm_(state.model.parameters(), clip)
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        if state.average is not None:
+            state.average.update(state.model, state.counters.total_steps)
