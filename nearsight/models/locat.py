@@ -178,7 +178,7 @@ def _pooling_slot(model: Any) -> _Slot:
         heads = model.layers[-1].blocks[-1].attn.num_heads
         of_map = RefineMap(heads, model.head.global_pool.pool_type)
         return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
-    if type(model).__name__ == "VisionTransformerDistilled":
+    if getattr(model, "head_dist", None) is not None:
         raise ValueError(
             "expected one class token for PRR, got a distilled model whose two heads read two "
             "tokens; give refine=False"

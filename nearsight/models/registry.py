@@ -67,13 +67,15 @@ def create_model(
     locat: LocatSettings | dict[str, Any] | None = None,
     pool: Pool | None = None,
     positions: bool = True,
+    distilled: bool = False,
     **options: Any,
 ) -> nn.Module:
     """A freshly initialised model in training mode.
 
     Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height; the
     end of the name says which parts of LocAt it has (``_vit`` none, ``_locat``, ``_gaug``,
-    ``_prr``), unless ``gaussian=`` or ``refine=`` or ``locat`` say it.
+    ``_prr``), unless ``gaussian=`` or ``refine=`` or ``locat`` say it; ``distilled`` gives it a
+    distillation token.
     Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling and
     absent positions only if given; ``locat`` adds it to a stock model, at the start for training
     from scratch; further options go to the library's own function.
@@ -103,8 +105,14 @@ def create_model(
             num_registers,
             pool or "token",
             positions,
+            distilled,
         )
         return _with_locat(ours, parts)
+    if distilled:
+        raise ValueError(
+            f"expected one of our models for distilled=True, got {name!r}; timm's models with a "
+            "distillation token have names of their own, such as deit_tiny_distilled_patch16_224"
+        )
     if pool is not None:
         options["global_pool"] = pool
     if not positions:
@@ -223,6 +231,7 @@ def model_for(
         settings.locat,
         settings.pool,
         settings.positions,
+        settings.distilled,
         **options,
     )
     if size is None:

@@ -4,7 +4,8 @@ Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, fin
 head on [CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers,
 8 heads". Weight names are timm's, so that the two load each other's weights.
 We differ in options: register tokens (Darcet et al. 2024), average pooling of the patches, no
-positional embedding, and a pooling layer in the slot ``attn_pool`` (LocAt's refinement).
+positional embedding, a pooling layer in the slot ``attn_pool`` (LocAt's refinement), and a
+distillation token after [CLS] with a head of its own (Touvron et al. 2021), as in timm's DeiT.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ SIZES = {
 }
 
 Pool = Literal["token", "avg"]
+Logits = Float[Tensor, "batch cls"]
 NORM_EPS = 1e-6  # timm's, so that logits agree; torch's default is 1e-5
 
 
@@ -91,19 +93,26 @@ class VisionTransformer(nn.Module):
         num_registers: int = 0,
         pool: Pool = "token",
         positions: bool = True,
+        distilled: bool = False,
     ) -> None:
         super().__init__()
         if num_registers < 0:
             raise ValueError(f"expected at least 0 register tokens, got {num_registers}")
         if pool not in get_args(Pool):
             raise ValueError(f"expected pooling by {' or '.join(get_args(Pool))}, got {pool!r}")
+        if distilled and pool != "token":
+            raise ValueError(
+                f"expected pooling by token with a distillation token, which has a head of its "
+                f"own, got {pool!r}"
+            )
         self.pool = pool
         self.attn_pool: nn.Module | None = None
         self.grid = Grid.of_image(*image_size, patch_size)
         self.image_size = image_size
-        self.num_prefix = 1 + num_registers
+        self.num_prefix = 1 + distilled + num_registers
         self.patch_embed = PatchEmbed(patch_size, size.width)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, size.width))
+        self.dist_token = nn.Parameter(torch.zeros(1, 1, size.width)) if distilled else None
         self.reg_token = (
             nn.Parameter(torch.zeros(1, num_registers, size.width)) if num_registers else None
         )
@@ -112,8 +121,10 @@ class VisionTransformer(nn.Module):
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.depth))
         self.norm = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.head = nn.Linear(size.width, num_classes)
+        self.head_dist = nn.Linear(size.width, num_classes) if distilled else None
+        self.distilled_training = False
         self.apply(_initialise)
-        for token in (self.cls_token, self.reg_token, self.pos_embed):
+        for token in (self.cls_token, self.dist_token, self.reg_token, self.pos_embed):
             if token is not None:
                 nn.init.trunc_normal_(token, std=0.02)
 
@@ -127,8 +138,8 @@ class VisionTransformer(nn.Module):
                 f"got {images.shape[-2]}x{images.shape[-1]}"
             )
         patches = self.patch_embed(images)  # [batch, patch, width]
-        prefix = [self.cls_token] if self.reg_token is None else [self.cls_token, self.reg_token]
-        tokens = [token.expand(patches.shape[0], -1, -1) for token in prefix]
+        prefix = (self.cls_token, self.dist_token, self.reg_token)
+        tokens = [x.expand(patches.shape[0], -1, -1) for x in prefix if x is not None]
         x = torch.cat([*tokens, patches], dim=1)  # [batch, token, width]
         if self.pos_embed is not None:
             x = x + self.pos_embed
@@ -136,13 +147,25 @@ class VisionTransformer(nn.Module):
             x = block(x)
         return self.norm(x)
 
-    def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Float[Tensor, "batch cls"]:
+    def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Logits | tuple[Logits, Logits]:
         return self.forward_head(self.forward_features(images))
 
-    def forward_head(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch cls"]:
+    def forward_head(self, x: Float[Tensor, "batch token width"]) -> Logits | tuple[Logits, Logits]:
+        """Logits; with a distillation token the mean of both heads, or both while distilling."""
+        if self.head_dist is not None:
+            of_class, of_teacher = self.head(x[:, 0]), self.head_dist(x[:, 1])
+            if self.distilled_training and self.training:
+                return of_class, of_teacher
+            return (of_class + of_teacher) / 2
         if self.attn_pool is not None:
             return self.head(self.attn_pool(x))
         return self.head(x[:, 0] if self.pool == "token" else x[:, self.num_prefix :].mean(1))
+
+    def set_distilled_training(self, enable: bool = True) -> None:
+        """Whether training returns the logits of both heads (as timm's) instead of their mean."""
+        if self.head_dist is None:
+            raise ValueError("expected a model with a distillation token, got one without")
+        self.distilled_training = enable
 
 
 def _initialise(module: nn.Module) -> None:

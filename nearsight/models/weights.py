@@ -31,19 +31,23 @@ POSITIONS = "pos_embed"
 NUM_NAMED = 5  # weights an error names before it says "and n more"
 
 
-def load_weights(model: nn.Module, path: Path, to_train: bool = False) -> list[str]:
+def load_weights(
+    model: nn.Module, path: Path, to_train: bool = False, exact: bool = False
+) -> list[str]:
     """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing.
 
     ``to_train``: weights of a backbone without GAug may start one with it, which then is at first
-    what the backbone was.
+    what the backbone was. ``exact``: nothing is changed, another head or grid is refused.
     """
     given = _read(path)
     wanted = model.state_dict()
     _fill_shared(given, model)
     gaug = _missing_gaug(given, model) if to_train else []
     given |= {name: wanted[name] for name in gaug}
-    changes = _keep_head(given, wanted, _head_names(model, wanted))
-    changes += _resample_positions(given, wanted, model)
+    changes = []
+    if not exact:
+        changes = _keep_head(given, wanted, _head_names(model, wanted))
+        changes += _resample_positions(given, wanted, model)
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
     model.load_state_dict(given)
@@ -134,8 +138,8 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
-    """Weights of the classifier: ``head`` in ours; timm says where, and some models have two."""
-    modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
+    """Weights of the classifier, of which distilled models have two; timm says where it is."""
+    modules = getattr(model, "pretrained_cfg", {}).get("classifier", ("head", "head_dist"))
     prefixes = (modules,) if isinstance(modules, str) else tuple(modules)
     return [name for name in wanted if name.startswith(tuple(f"{x}." for x in prefixes))]
 
