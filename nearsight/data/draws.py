@@ -10,6 +10,8 @@ The hash chains the finaliser of splitmix64 (Steele, Lea & Flood 2014) over the 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -56,6 +58,18 @@ def uniform(*key: Key, num: int) -> Tensor:
 def integers(*key: Key, num: int, high: int) -> Tensor:
     """Whole numbers 0 <= x < high, int64 of shape [*key shape, num]."""
     return (uniform(*key, num=num) * high).long()
+
+
+@contextmanager
+def seeded_torch(*key: str | int, device: torch.device) -> Iterator[None]:
+    """What a model draws from torch inside the block is a function of the key.
+
+    Torch's own state on the CPU and this device is the same after the block as before it.
+    """
+    on_gpu = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=on_gpu):
+        torch.manual_seed(int(bits(*key, num=1)))
+        yield
 
 
 def permutation(*key: str | int, length: int) -> Tensor:

@@ -4,8 +4,8 @@ Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, fin
 head on [CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers,
 8 heads". Weight names are timm's, so that the two load each other's weights.
 We differ in options: register tokens (Darcet et al. 2024), average pooling of the patches, no
-positional embedding, a pooling layer in the slot ``attn_pool`` (LocAt's refinement), and a
-distillation token after [CLS] with a head of its own (Touvron et al. 2021), as in timm's DeiT.
+positional embedding, drop path, a pooling layer in the slot ``attn_pool`` (LocAt's refinement), and
+a distillation token after [CLS] with a head of its own (Touvron et al. 2021), as in timm's DeiT.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.models.attention import SelfAttention
+from nearsight.models.drop_path import DropPath, rates_by_depth
 from nearsight.models.grid import Grid
 
 
@@ -69,16 +70,17 @@ class Mlp(nn.Module):
 class Block(nn.Module):
     """Attention, then the MLP; each normalises its input and adds to the stream."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, drop_path: float = 0.0) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.attn = SelfAttention(size.width, size.num_heads)
         self.norm2 = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.mlp = Mlp(size.width, size.mlp_width)
+        self.drop_path = DropPath(drop_path)
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        x = x + self.drop_path(self.attn(self.norm1(x)))
+        return x + self.drop_path(self.mlp(self.norm2(x)))
 
 
 class VisionTransformer(nn.Module):
@@ -94,6 +96,7 @@ class VisionTransformer(nn.Module):
         pool: Pool = "token",
         positions: bool = True,
         distilled: bool = False,
+        drop_path: float = 0.0,
     ) -> None:
         super().__init__()
         if num_registers < 0:
@@ -118,7 +121,7 @@ class VisionTransformer(nn.Module):
         )
         num_tokens = self.num_prefix + self.grid.num_patches
         self.pos_embed = nn.Parameter(torch.zeros(1, num_tokens, size.width)) if positions else None
-        self.blocks = nn.ModuleList(Block(size) for _ in range(size.depth))
+        self.blocks = nn.ModuleList(Block(size, x) for x in rates_by_depth(drop_path, size.depth))
         self.norm = nn.LayerNorm(size.width, eps=NORM_EPS)
         self.head = nn.Linear(size.width, num_classes)
         self.head_dist = nn.Linear(size.width, num_classes) if distilled else None

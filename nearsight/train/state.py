@@ -63,6 +63,8 @@ class TrainingState:
         for name, target in distinct_weights(self.model).items():
             copy_into(target, tensors[f"model.{name}"])
         for name, parameter in self.model.named_parameters():
+            if f"optimizer.step.{name}" not in tensors:  # frozen, hence never updated
+                continue
             self.optimizer.state[parameter] = {
                 "step": tensors[f"optimizer.step.{name}"].to(parameter.device),
                 **{
