@@ -10,7 +10,7 @@ in every layer, where the class token would see nothing, the head reads the mean
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from nearsight.models.grid import Grid, TokenGrid
 from nearsight.models.locat import has_locat
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.vit import Block, VisionTransformer
+from nearsight.protocol.parts import GpsaChoice, gpsa_settings
 from nearsight.protocol.schema import GpsaSettings
 
 declare_missing_ops()
@@ -93,7 +94,7 @@ def add_gpsa(
     layers: int | None = None,
     locality_strength: float = 1.0,
     *,
-    settings: GpsaSettings | dict[str, Any] | None = None,
+    settings: GpsaChoice = None,
 ) -> nn.Module:
     """The same model with GPSA in its first ``layers`` layers, by default all but the last two.
 
@@ -105,9 +106,8 @@ def add_gpsa(
     >>> print(add_gpsa(create_model("nano_vit")).gpsa)
     GPSA in 2 layers on a grid of 8x8; started as a 2x2 convolution of strength 1
     """
-    if settings is None:
-        settings = {"layers": layers, "strength": locality_strength}
-    chosen = gpsa_settings(settings) if isinstance(settings, dict) else settings
+    chosen = gpsa_settings(settings or {"layers": layers, "strength": locality_strength})
+    assert chosen is not None
     tokens = _tokens(model)
     blocks: Any = model.blocks
     num = max(1, len(blocks) - PLAIN_LAYERS) if chosen.layers is None else chosen.layers
@@ -136,21 +136,6 @@ def add_gpsa(
     return model
 
 
-def gpsa_settings(choice: dict[str, Any]) -> GpsaSettings:
-    """Settings from plain values; ValueError in one sentence."""
-    from pydantic import ValidationError
-
-    from nearsight.protocol.schema import first_mistake
-
-    try:
-        return GpsaSettings(**choice)
-    except ValidationError as error:
-        names = ", ".join(asdict(GpsaSettings()))
-        raise ValueError(
-            f"gpsa: {first_mistake(error)[1]}; the settings of GPSA are {names}"
-        ) from None
-
-
 def _tokens(model: Any) -> TokenGrid:
     """Where the tokens of a plain ViT sit; ValueError for anything else."""
     if not isinstance(model, VisionTransformer | TimmViT):
@@ -160,7 +145,9 @@ def _tokens(model: Any) -> TokenGrid:
             "tokens is another"
         )
     if has_locat(model):
-        raise ValueError("expected a plain ViT for GPSA, got one with LocAt, which has its own bias")
+        raise ValueError(
+            "expected a plain ViT for GPSA, got one with LocAt, which has its own bias"
+        )
     if any(isinstance(module, GPSA) for module in model.modules()):
         raise ValueError(
             f"expected a model without GPSA, got {type(model).__name__}, which has it already"

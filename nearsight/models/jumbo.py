@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.models.published import Published, check_heads
+from nearsight.models.published import WithLocat, check_heads
 from nearsight.models.refine import Refine, refine
 from nearsight.models.torchvision_ops import declare_missing_ops
 from nearsight.models.vit import NORM_EPS
@@ -212,7 +212,7 @@ class JumboViT(VisionTransformer):
         return self.attn_pool(_join(jumbo, self.norm_patches(patches)))
 
 
-class LocAtJumbo(Published, JumboViT):
+class LocAtJumbo(WithLocat, JumboViT):
     """The Jumbo ViT with LocAt, or without."""
 
 

@@ -14,7 +14,8 @@ from nearsight.models.cost import Cost, model_cost
 from nearsight.models.locat import has_locat
 from nearsight.models.named import built, own_preprocessing
 from nearsight.models.names import ARCHITECTURES
-from nearsight.models.registry import PARTS, check_name, model_names, split_name
+from nearsight.models.own import ENDS, model_names
+from nearsight.models.registry import check_name, split_name
 from nearsight.models.vit import SIZES
 
 GIGA, MEGA = 10**9, 10**6
@@ -203,7 +204,7 @@ def print_names() -> None:
     """Print our names, and how to name other models."""
     console = _console()
     console.print(names_table())
-    ends = ", ".join(f"_{part}" for part in PARTS)
+    ends = ", ".join(f"_{part}" for part in ENDS)
     console.print(
         f"The first {len(SIZES)} come with the ends {ends}: without LocAt, with it, with one of "
         "its parts; compact is compact_vit. Others: every name of timm (vit_tiny_patch16_224), "

@@ -18,7 +18,7 @@ from nearsight.models.gaussian_attention import AUGMENTED, install
 from nearsight.models.grid import Grid, TokenGrid
 from nearsight.models.refine import Refine, RefineMap
 from nearsight.models.vit import VisionTransformer
-from nearsight.protocol.schema import GaussianChoice, gaussian_settings
+from nearsight.protocol.parts import GaussianChoice, gaussian_settings
 
 log = logging.getLogger("nearsight")
 

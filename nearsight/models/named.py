@@ -63,10 +63,10 @@ def named_model(
     notes: list[str] = []
     if pretrained or not asked:
         kind: Weights = "pretrained"
-        model = _pretrained(source, own_name, image_size)
+        model = _pretrained(source, name, own_name, image_size)
     else:
         kind = "file" if weights else "random initialisation"
-        keeps_grid = own_name in ARCHITECTURES  # GAug knows the grid of its training
+        keeps_grid = name in ARCHITECTURES  # GAug knows the grid of its training
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(INITIAL_SEED)
             model = built(name, None if source == "hf" or keeps_grid else image_size)
@@ -90,17 +90,21 @@ def built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.M
         return create_model(name, **options)
 
 
-def _pretrained(source: str, name: str, image_size: tuple[int, int] | None) -> nn.Module:
+def _pretrained(
+    source: str, name: str, own_name: str, image_size: tuple[int, int] | None
+) -> nn.Module:
     """The model with the weights its library knows for it."""
     if source == OURS:
-        raise ValueError(f"{name} has no weights on a hub; give --weights FILE, or train it first")
+        raise ValueError(
+            f"{own_name} has no weights on a hub; give --weights FILE, or train it first"
+        )
     if source == "hf":
         from nearsight.models.huggingface import pretrained_model
 
-        return pretrained_model(name)
-    with from_hub(name):
+        return pretrained_model(own_name)
+    with from_hub(own_name):
         if source == "torchvision":
-            return create_model(f"torchvision/{name}", weights="DEFAULT")
+            return create_model(name, weights="DEFAULT")
         return built(name, image_size, pretrained=True)
 
 

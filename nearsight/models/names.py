@@ -1,4 +1,4 @@
-"""Names of the models with LocAt, and their registration with timm.
+"""Names of the published models with LocAt and of ConViT, and their registration with timm.
 
 ``import nearsight.models`` makes the names known to ``timm.create_model``. timm and torch are not
 imported for that: if timm is not there yet, the names are registered as soon as it is.
@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
-Family = Literal["vit", "rope", "swin", "jumbo"]
+Family = Literal["vit", "rope", "swin", "jumbo", "convit", "deit"]
 
 
 class Architecture(NamedTuple):
@@ -26,6 +26,10 @@ class Architecture(NamedTuple):
 def _vit(family: Family, width: int, heads: int, locat: bool = True) -> Architecture:
     parts = {} if locat else {"gaussian": False, "refine": False}
     return Architecture(family, {"embed_dim": width, "num_heads": heads} | parts)
+
+
+def _plain(family: Family, width: int, heads: int) -> Architecture:
+    return Architecture(family, {"embed_dim": width, "num_heads": heads})
 
 
 def _swin(width: int, depths: tuple[int, ...], heads: tuple[int, ...]) -> Architecture:
@@ -44,7 +48,28 @@ ARCHITECTURES = {
     "jumbo_base": _vit("jumbo", 768, 12, locat=False),
     "locatjumbo_tiny": _vit("jumbo", 192, 3),
     "locatjumbo_base": _vit("jumbo", 768, 12),
+    "convit_tiny": _plain("convit", 192, 4),
+    "convit_small": _plain("convit", 432, 9),
+    "convit_base": _plain("convit", 768, 16),
+    "convit_tiny_plus": _plain("convit", 256, 4),
+    "convit_small_plus": _plain("convit", 576, 9),
+    "convit_base_plus": _plain("convit", 1024, 16),
+    "deit_tiny": _plain("deit", 192, 3),
+    "deit_small": _plain("deit", 384, 6),
+    "deit_base": _plain("deit", 768, 12),
+    "deit_tiny_plus": _plain("deit", 256, 4),
+    "deit_small_plus": _plain("deit", 576, 9),
+    "deit_base_plus": _plain("deit", 1024, 16),
 }
+TWINS = {  # timm's names of the same models, whose weights fit ours
+    **{f"convit_{size}": f"convit_{size}" for size in ("tiny", "small", "base")},
+    **{f"deit_{size}": f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")},
+}
+
+
+def takes_locat(name: str) -> bool:
+    """Whether this is one of our names whose model takes ``gaussian`` and ``refine``."""
+    return name in ARCHITECTURES and ARCHITECTURES[name].family not in ("convit", "deit")
 
 
 def announce() -> None:
@@ -93,7 +118,7 @@ def _entry(name: str) -> Callable[..., Any]:
     """What timm calls to build a model of this name."""
 
     def entry(pretrained: bool = False, **options: Any) -> Any:
-        from nearsight.models.locat_models import build_named
+        from nearsight.models.architectures import build_named
 
         return build_named(name, pretrained, options)
 

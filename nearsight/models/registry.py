@@ -1,8 +1,9 @@
 """``create_model``: our names, their short forms, and every name of timm, torchvision and the hub.
 
 ``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``, ``torchvision/vit_b_16``,
-``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``). Models with LocAt:
-``compact_locat`` and its kin, and the published names of names.py, which timm knows too.
+``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``). Ours are those of own.py
+(``compact_locat``, ``nano_convit``) and the published ones of names.py (``locatvit_tiny``,
+``convit_tiny``), which timm knows too; where both have a name, ``timm/convit_tiny`` is timm's.
 """
 
 from __future__ import annotations
@@ -14,36 +15,16 @@ from typing import Any
 
 from torch import nn
 
-from nearsight.models.names import ARCHITECTURES
+from nearsight.models.names import ARCHITECTURES, takes_locat
+from nearsight.models.own import full_name, model_names, own_model, with_parts
 from nearsight.models.torchvision_ops import declare_missing_ops
-from nearsight.models.vit import SIZES, Pool, VisionTransformer
-from nearsight.protocol.schema import (
-    LocatSettings,
-    ModelSettings,
-    gaussian_settings,
-    locat_settings,
-)
+from nearsight.models.vit import SIZES, Pool
+from nearsight.protocol.parts import GpsaChoice, gpsa_settings, locat_settings
+from nearsight.protocol.schema import LocatSettings, ModelSettings
 
 TRAINED_SIZE = 224  # pixels of the published models with LocAt
-GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
 OURS = "nearsight"
-PARTS = {  # the end of one of our names, and what it has of LocAt
-    "vit": None,
-    "locat": LocatSettings(),
-    "gaug": LocatSettings(refine=False),
-    "prr": LocatSettings(gaussian=None),
-}
 PREFIXES = ("timm", "torchvision", "hf")
-
-
-def model_names() -> list[str]:
-    """Our own names; timm's come on top, and with them those of names.py."""
-    return [f"{size.removesuffix('_vit')}_{part}" for part in PARTS for size in SIZES]
-
-
-def full_name(name: str) -> str:
-    """``compact`` -> ``compact_vit``; anything else unchanged."""
-    return f"{name}_vit" if f"{name}_vit" in SIZES else name
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -68,17 +49,20 @@ def create_model(
     pool: Pool | None = None,
     positions: bool = True,
     distilled: bool = False,
+    gpsa: GpsaChoice = None,
+    num_heads: int | Sequence[int] | None = None,
+    drop_path: float = 0.0,
     **options: Any,
 ) -> nn.Module:
     """A freshly initialised model in training mode.
 
     Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height; the
-    end of the name says which parts of LocAt it has (``_vit`` none, ``_locat``, ``_gaug``,
-    ``_prr``), unless ``gaussian=`` or ``refine=`` or ``locat`` say it; ``distilled`` gives it a
-    distillation token.
-    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling and
-    absent positions only if given; ``locat`` adds it to a stock model, at the start for training
-    from scratch; further options go to the library's own function.
+    end of the name says what it has (``_vit`` nothing, ``_locat``, ``_gaug``, ``_prr``,
+    ``_convit``), unless ``gaussian=``, ``refine=``, ``locat`` or ``gpsa`` say it; ``distilled``
+    gives it a distillation token.
+    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling, heads
+    and absent positions only if given; ``locat`` and ``gpsa`` add them to a stock model, at the
+    start for training from scratch; further options go to the library's own function.
 
     >>> model = create_model("mu", num_classes=7)
     >>> str(model.grid), model.num_prefix
@@ -92,33 +76,27 @@ def create_model(
     source, own_name = split_name(name)
     check_name(name)
     if source == OURS:
-        base, _, part = own_name.rpartition("_")
-        parts = _chosen_parts(locat or PARTS[part], options)
-        if options:
-            raise ValueError(f"{name} takes no option {', '.join(options)}")
-        size = size or (32, 32)
-        ours = VisionTransformer(
-            SIZES[f"{base}_vit"],
-            num_classes,
-            size,
-            patch_size or max(1, size[0] // GRID_SIDE),
-            num_registers,
-            pool or "token",
-            positions,
-            distilled,
-        )
-        return _with_locat(ours, parts)
-    if distilled:
+        return own_model(
+            own_name, num_classes, size, patch_size, num_heads, locat, gpsa, options,
+            num_registers=num_registers, pool=pool or "token", positions=positions,
+            distilled=distilled, drop_path=drop_path,
+        )  # fmt: skip
+    if not positions:
+        options["pos_embed"] = "none"
+    given = {
+        "patch_size": patch_size,
+        "reg_tokens": num_registers or None,
+        "global_pool": pool,
+        "num_heads": num_heads,
+        "drop_path_rate": drop_path or None,
+        "distilled": distilled or None,
+    }
+    options |= {key: value for key, value in given.items() if value is not None}
+    if distilled and name not in ARCHITECTURES:
         raise ValueError(
             f"expected one of our models for distilled=True, got {name!r}; timm's models with a "
             "distillation token have names of their own, such as deit_tiny_distilled_patch16_224"
         )
-    if pool is not None:
-        options["global_pool"] = pool
-    if not positions:
-        options["pos_embed"] = "none"
-    given = {"patch_size": patch_size, "reg_tokens": num_registers or None}
-    options |= {key: value for key, value in given.items() if value is not None}
     if source == "hf":
         from nearsight.models.huggingface import fresh_model
 
@@ -128,9 +106,14 @@ def create_model(
     try:
         if source == "torchvision":
             return _torchvision_model(own_name, num_classes, size, options)
-        return _timm_model(own_name, num_classes, size, locat, options)
+        if size is not None:
+            options["img_size"] = size
+        if name in ARCHITECTURES:
+            return _published_model(name, num_classes, locat, gpsa, options)
+        stock = _timm_model(own_name, num_classes, options)
     except TypeError as error:
         raise ValueError(f"{source}'s {own_name} does not take these options: {error}") from error
+    return with_parts(stock, locat, gpsa_settings(gpsa))
 
 
 def check_name(name: str) -> None:
@@ -157,39 +140,33 @@ def _unknown(name: str, expected: str, known: Sequence[str]) -> ValueError:
     return ValueError(f"expected {expected}, got {name!r}{hint}")
 
 
-def _chosen_parts(locat: LocatSettings | None, options: dict[str, Any]) -> LocatSettings | None:
-    """The parts of LocAt after ``gaussian=`` and ``refine=``, taken out of the options."""
-    gaussian = options.pop("gaussian", locat.gaussian if locat else None)
-    refine = bool(options.pop("refine", locat.refine if locat else False))
-    settings = gaussian_settings(gaussian)
-    return LocatSettings(gaussian=settings, refine=refine) if settings or refine else None
-
-
-def _with_locat(model: nn.Module, locat: LocatSettings | None) -> nn.Module:
-    """The model with the parts that are on, at the start for training from scratch."""
-    if locat is None or not (locat.gaussian or locat.refine):
-        return model
-    from nearsight.models.locat import add_locat
-
-    return add_locat(model, locat.gaussian, locat.refine, published_start=True)
-
-
-def _timm_model(
-    name: str,
-    num_classes: int,
-    size: tuple[int, int] | None,
-    locat: LocatSettings | None,
-    options: dict[str, Any],
-) -> nn.Module:
+def _timm_model(name: str, num_classes: int, options: dict[str, Any]) -> nn.Module:
     import timm
 
-    if size is not None:
-        options["img_size"] = size
-    if locat is not None and name in ARCHITECTURES:
+    return timm.create_model(name, num_classes=num_classes, **options)
+
+
+def _published_model(
+    name: str,
+    num_classes: int,
+    locat: LocatSettings | None,
+    gpsa: GpsaChoice,
+    options: dict[str, Any],
+) -> nn.Module:
+    """A model of names.py; one that takes LocAt or GPSA as an option gets it from its own class."""
+    from nearsight.models.architectures import build_named
+
+    family = ARCHITECTURES[name].family
+    if locat is not None and takes_locat(name):
         gaussian = asdict(locat.gaussian) if locat.gaussian else False
         options |= {"gaussian": gaussian, "refine": locat.refine}
         locat = None
-    return _with_locat(timm.create_model(name, num_classes=num_classes, **options), locat)
+    if gpsa is not None and family == "convit":
+        options["gpsa"] = gpsa
+        gpsa = None
+    pretrained = options.pop("pretrained", False)
+    model = build_named(name, pretrained, {"num_classes": num_classes} | options)
+    return with_parts(model, locat, gpsa_settings(gpsa))
 
 
 def _torchvision_model(
@@ -220,7 +197,7 @@ def model_for(
     ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
     options = {}
-    if settings.weights and settings.image_size and settings.name in ARCHITECTURES:
+    if settings.weights and settings.image_size and takes_locat(settings.name):
         options["trained_size"] = TRAINED_SIZE  # the weights' grid, to which GAug's widths refer
     model = create_model(
         settings.name,
@@ -232,6 +209,9 @@ def model_for(
         settings.pool,
         settings.positions,
         settings.distilled,
+        settings.gpsa,
+        settings.num_heads,
+        settings.drop_path,
         **options,
     )
     if size is None:

@@ -13,8 +13,9 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from nearsight.protocol.parts import first_mistake
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
-from nearsight.protocol.schema import Protocol, first_mistake
+from nearsight.protocol.schema import Protocol
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:

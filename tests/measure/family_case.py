@@ -8,7 +8,7 @@ from measure.own_weights import softmax_rows
 from torch import nn
 
 from nearsight.models.names import ARCHITECTURES
-from nearsight.models.registry import model_names
+from nearsight.models.own import model_names
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model, full_name, model_names
+from nearsight.models.own import full_name, model_names
+from nearsight.models.registry import create_model
 
 
 def test_short_and_full_names_make_the_same_model():
@@ -63,7 +64,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_ones(name: str, nearest: s
 
 
 def test_unknown_options_and_sizes_are_refused():
-    with pytest.raises(ValueError, match="mu takes no option drop_rate"):
+    with pytest.raises(ValueError, match="mu_vit takes no option drop_rate"):
         create_model("mu", 3, drop_rate=0.1)
     with pytest.raises(
         ValueError, match=r"vit_tiny_patch16_224 does not take these options.*wings"
