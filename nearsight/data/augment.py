@@ -1,8 +1,9 @@
 """Augmentation of a batch on its device, every sample in its own way.
 
-The order is crop, flip, AutoAugment, RandAugment, ColorJitter, random erasing, CutOut; the protocol
-says which of them take place. Every draw is a function of (seed, epoch, sample, repeat), and every
-result of these and the image: batch size, neighbours and number of threads change no bit.
+The order is crop (after padding, or resized), flip, AutoAugment, RandAugment, ColorJitter, random
+erasing, CutOut; the protocol says which of them take place. Every draw is a function of (seed,
+epoch, sample, repeat), and every result of these and the image: batch size, neighbours and number
+of threads change no bit.
 
 Draws are made on the CPU whatever the device of the images (they are few), so all devices agree.
 """
@@ -14,6 +15,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from nearsight.data import draws
+from nearsight.data.box import NUM_TRIES, resized_crop_box
 from nearsight.data.colour import Images
 from nearsight.data.erase import cut_out, randomly_erased
 from nearsight.data.geometry import cropped
@@ -24,7 +26,8 @@ from nearsight.data.policy import (
     draw_colorjitter,
     draw_randaugment,
 )
-from nearsight.protocol.schema import Protocol
+from nearsight.data.resize import resized_crops
+from nearsight.protocol.schema import Protocol, ResizedCrop
 
 _PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large images bounded
 
@@ -36,6 +39,15 @@ def draw_crops(
     numbers = draws.uniform("crop", *key, num=3)
     down, right = ((numbers[:, :2] * (2 * padding + 1)).long() - padding).unbind(1)
     return down, right, (numbers[:, 2] < 0.5) & flip
+
+
+def draw_resized_crops(
+    settings: ResizedCrop, key: SampleKey, height: int, width: int
+) -> Int64[Tensor, "n 4"]:
+    """The box (top, left, bottom, right) of every sample."""
+    numbers = draws.uniform("resized crop", *key, num=4 * NUM_TRIES).tolist()
+    boxes = [resized_crop_box(row, settings, height, width) for row in numbers]
+    return torch.tensor(boxes, dtype=torch.int64).view(-1, 4)
 
 
 def augment_images(
@@ -76,7 +88,12 @@ def _augmented_block(
     images: Images, protocol: Protocol, key: SampleKey, mean_colour: tuple[float, float, float]
 ) -> Images:
     height, width = images.shape[-2:]
-    images = cropped(images, *draw_crops(protocol.crop_padding, protocol.flip, key))
+    down, right, flip = draw_crops(protocol.crop_padding, protocol.flip, key)
+    if protocol.resized_crop:
+        boxes = draw_resized_crops(protocol.resized_crop, key, height, width)
+        images = resized_crops(images, boxes, flip)
+    else:
+        images = cropped(images, down, right, flip)
     drawn = []
     if protocol.autoaugment:
         drawn.append(draw_autoaugment(key, height, width))

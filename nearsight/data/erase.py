@@ -7,40 +7,21 @@ normal numbers after normalising). CutOut fills with the mean colour of the data
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from nearsight.data import draws
+from nearsight.data.box import NOWHERE, NUM_TRIES, Box, fitting_box
 from nearsight.data.colour import Images
 from nearsight.data.policy import SampleKey
 from nearsight.protocol.schema import CutOut, RandomErasing
 
-Box = tuple[int, int, int, int]  # top, left, bottom, right
-
-_NOWHERE: Box = (0, 0, 0, 0)
-_NUM_TRIES = 10
-
 
 def erasing_box(numbers: list[float], settings: RandomErasing, height: int, width: int) -> Box:
-    """A rectangle that fits into the image, from up to ten tries of four uniform numbers.
-
-    Area and logarithm of height / width are uniform, then the place; empty if none fits.
-    """
-    spread = math.log(settings.min_aspect)
-    for at in range(0, 4 * _NUM_TRIES, 4):
-        size, shape, vertical, horizontal = numbers[at : at + 4]
-        area = settings.min_area + (settings.max_area - settings.min_area) * size
-        area *= height * width
-        aspect = math.exp(spread * (1 - 2 * shape))
-        rows, cols = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
-        if rows < height and cols < width:
-            top = int(vertical * (height - rows + 1))
-            left = int(horizontal * (width - cols + 1))
-            return top, left, top + rows, left + cols
-    return _NOWHERE
+    """The rectangle to erase, smaller than the image along both sides; empty if no try fits."""
+    box = fitting_box(numbers, settings, (height, width), (height - 1, width - 1))
+    return NOWHERE if box is None else box
 
 
 def cutout_box(vertical: float, horizontal: float, size: int, height: int, width: int) -> Box:
@@ -64,7 +45,7 @@ def randomly_erased(images: Images, settings: RandomErasing, key: SampleKey) -> 
     """Random bytes in one rectangle, with the given probability; changes the images."""
     height, width = images.shape[-2:]
     seed, epoch, samples, repeats = key
-    numbers = draws.uniform("erasing", *key, num=1 + 4 * _NUM_TRIES)
+    numbers = draws.uniform("erasing", *key, num=1 + 4 * NUM_TRIES)
     members = (numbers[:, 0] < settings.probability).nonzero()[:, 0]
     if len(members) == 0:
         return images
@@ -87,7 +68,7 @@ def cut_out(
     boxes = [
         cutout_box(vertical, horizontal, settings.size, height, width)
         if coin < settings.probability
-        else _NOWHERE
+        else NOWHERE
         for coin, vertical, horizontal in numbers
     ]
     colour = [round(255 * channel) for channel in mean_colour]

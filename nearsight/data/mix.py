@@ -21,9 +21,8 @@ from scipy.special import betaincinv
 from torch import Tensor
 
 from nearsight.data import draws
+from nearsight.data.box import Box
 from nearsight.protocol.schema import CutMix, Mixup, Protocol
-
-Box = tuple[int, int, int, int]  # top, left, bottom, right
 
 
 @dataclass(frozen=True)
