@@ -10,8 +10,10 @@ from urllib.request import getproxies
 
 
 @contextmanager
-def from_hub(name: str) -> Iterator[None]:
+def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> Iterator[None]:
     """Inside the block weights are fetched; what goes wrong becomes a ValueError about ``name``.
+
+    ``instead``: how weights from elsewhere are given.
 
     Where the Hugging Face hub cannot be found, only its cache is asked: without this, its library
     tries again for most of a minute.
@@ -28,7 +30,7 @@ def from_hub(name: str) -> Iterator[None]:
             reason = "there is no network here, and they are not in its cache"
         raise ValueError(
             f"cannot get the weights of {name} from the hub: {reason.rstrip('.')}; get them where "
-            "there is a network and give them as --weights FILE (or as hf/FOLDER)"
+            f"there is a network and give them as {instead}"
         ) from error
     finally:
         constants.HF_HUB_OFFLINE = before

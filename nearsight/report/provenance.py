@@ -100,7 +100,19 @@ def _run_facts(run: Evidence) -> dict[str, str]:
         f"{data['num_train']:,} train, {data['num_validation']:,} validation, "
         f"{data['num_test']:,} test",
         "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+        "teacher": _teacher_text(record.get("teacher")),
     }
+
+
+def _teacher_text(teacher: dict[str, Any] | None) -> str:
+    """Whom a distilled student followed; empty where there was none."""
+    if not teacher:
+        return ""
+    rows, cols = teacher["image_size"]
+    return (
+        f"{teacher['name']}, {teacher['num_parameters']:,} parameters, weights "
+        f"{teacher['weights']} (hash {teacher['weights_hash']}), images of {rows}x{cols} pixels"
+    )
 
 
 def _model_facts(run: Evidence) -> dict[str, str]:

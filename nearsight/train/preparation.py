@@ -18,6 +18,7 @@ from nearsight.models.registry import model_for
 from nearsight.models.weights import load_weights
 from nearsight.protocol.schema import Protocol
 from nearsight.train.batches import Samples
+from nearsight.train.distill import Teacher, answer_with_both_heads, teacher_of
 from nearsight.train.distributed import Parallel, World, parallelised
 from nearsight.train.optim import MovingAverage, adamw
 from nearsight.train.record import new_record
@@ -32,6 +33,7 @@ class Prepared:
     validation: Tensor  # indices into the same images
     test: ImageSet
     transform: InputTransform
+    teacher: Teacher | None
     called: nn.Module  # the model, perhaps compiled or spread over processes
     state: TrainingState
     record: dict[str, Any]
@@ -72,6 +74,14 @@ def prepare(
     notes = list(dataset.notes)
     if protocol.model.weights:
         notes += load_weights(model, Path(protocol.model.weights), to_train=True)
+    dtype = torch.float64 if protocol.precision == "float64" else torch.float32
+    transform = InputTransform(dataset.mean, dataset.std, image_size, dtype)
+    teacher = None
+    if protocol.distillation:
+        answer_with_both_heads(model, protocol.model.name)
+        given = (transform, num_classes, dataset.classes, world.device)
+        teacher = teacher_of(protocol.distillation, *given)
+        notes.append(teacher.note())
     record = new_record(
         protocol,
         seed,
@@ -81,9 +91,9 @@ def prepare(
         num_classes,
         image_size,
         world,
+        teacher.facts if teacher else None,
     )
     keep_freed_memory()
-    dtype = torch.float64 if protocol.precision == "float64" else torch.float32
     model = model.to(world.device, dtype).train()
     called = parallelised(model, world, parallel, compiled)
     state = TrainingState(
@@ -97,7 +107,8 @@ def prepare(
         train=Samples(dataset.train.images, labels, torch.from_numpy(train), num_classes),
         validation=torch.from_numpy(validation),
         test=dataset.test,
-        transform=InputTransform(dataset.mean, dataset.std, image_size, dtype),
+        transform=transform,
+        teacher=teacher,
         called=called,
         state=state,
         record=record,

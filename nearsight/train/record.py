@@ -11,6 +11,7 @@ from torch import nn
 
 import nearsight
 from nearsight.data.dataset import Dataset
+from nearsight.protocol.overrides import protocol_from
 from nearsight.protocol.presets import assumed_values
 from nearsight.protocol.schema import Protocol
 from nearsight.run import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
@@ -27,8 +28,9 @@ def new_record(
     num_classes: int,
     image_size: tuple[int, int],
     world: World,
+    teacher: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Protocol, seed, data, model and provenance of a run that starts now."""
+    """Protocol, seed, data, model, teacher and provenance of a run that starts now."""
     grid = getattr(model, "grid", None)
     patch_grid = getattr(getattr(model, "patch_embed", None), "grid_size", None)
     weights = protocol.model.weights
@@ -61,6 +63,7 @@ def new_record(
             "image_size": list(image_size),
             "weights_hash": file_hash(Path(weights)) if weights else None,
         },
+        "teacher": teacher,
         "provenance": provenance(str(world.device), world.size),
         "status": "running",
         "result": None,
@@ -95,24 +98,27 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, An
     if not (folder / RECORD).exists():
         return None
     record = read_record(folder)
-    wanted = _listed(asdict(protocol))
-    changed = [key for key, value in wanted.items() if record["protocol"].get(key) != value]
+    there = asdict(protocol_from(record["protocol"]))  # settings that came later: at their defaults
+    changed = [key for key, value in asdict(protocol).items() if there[key] != value]
     if record["seed"] != seed:
         changed.append("seed")
     if changed:
-        there = f"{record['protocol']['name']}, seed {record['seed']}"
+        named = f"{record['protocol']['name']}, seed {record['seed']}"
         raise ValueError(
-            f"{folder} holds another run ({there}; it differs in {', '.join(changed)}); "
+            f"{folder} holds another run ({named}; it differs in {', '.join(changed)}); "
             f"nothing was changed, choose another --out"
         )
     return record
 
 
 def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """ValueError if the data or the starting weights are not those the run began with."""
+    """ValueError if data, starting weights or teacher are not those the run began with."""
     pairs = {
         "data": (old["data"]["hash"], new["data"]["hash"]),
         "starting weights": (old["model"]["weights_hash"], new["model"]["weights_hash"]),
+        "teacher's weights": tuple(
+            (x.get("teacher") or {}).get("weights_hash") for x in (old, new)
+        ),
     }
     for what, (before, now) in pairs.items():
         if before != now:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from nearsight.data.draws import seeded_torch
 from nearsight.protocol.schema import Protocol
 from nearsight.train.batches import Batch, num_steps
 from nearsight.train.distributed import World
-from nearsight.train.loss import soft_cross_entropy
+from nearsight.train.loss import distillation_loss, soft_cross_entropy
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared
 
@@ -42,9 +44,8 @@ class Stepper:
         rate, at = self.rate(), self.state.counters
         for group in self.state.optimizer.param_groups:
             group["lr"] = rate
-        with self.casting():
-            logits = self.parts.called(batch.images)
-            losses = soft_cross_entropy(logits, batch.targets)
+        with self.casting(), self.seeded():
+            losses, logits = self.losses(batch)
         correct = 0.0 if batch.mixed else float((logits.argmax(-1) == batch.labels).sum())
         loss_sum, correct = self.world.total([float(losses.detach().double().sum()), correct])
         self.check_finite("loss", loss_sum)
@@ -58,15 +59,35 @@ class Stepper:
         at.images_seen += batch.global_size
         return loss_sum / batch.global_size
 
+    def losses(self, batch: Batch) -> tuple[Float[Tensor, " n"], Float[Tensor, "n cls"]]:
+        """The loss of every sample, and the logits; with a teacher the mean of both heads'."""
+        teacher, settings = self.parts.teacher, self.protocol.distillation
+        if teacher is None or settings is None:
+            logits = self.parts.called(batch.images)
+            return soft_cross_entropy(logits, batch.targets), logits
+        choices = teacher.choices(batch.images)
+        of_class, of_teacher = self.parts.called(batch.images)
+        found = distillation_loss(of_class, of_teacher, batch.targets, choices, settings.share)
+        return found, (of_class + of_teacher) / 2
+
     def rate(self) -> float:
         """The learning rate of the next step."""
         warmup = round(self.protocol.warmup_epochs * self.steps_per_epoch)
-        peak = self.protocol.optimizer.lr
-        return learning_rate(self.state.counters.total_steps, self.num_steps, warmup, peak)
+        rates = self.protocol.optimizer
+        return learning_rate(
+            self.state.counters.total_steps, self.num_steps, warmup,
+            peak=rates.lr, start=rates.warmup_lr, end=rates.final_lr,
+        )  # fmt: skip
 
     def casting(self) -> AbstractContextManager[Any]:
         enabled = self.autocast is not None
         return torch.autocast(self.world.device.type, self.autocast, enabled=enabled)
+
+    def seeded(self) -> AbstractContextManager[None]:
+        """What the model draws itself (drop path) hangs on the step alone, so it can be resumed."""
+        at, world = self.state.counters, self.world
+        key = ("model", self.seed, at.epoch, at.step, world.rank)
+        return seeded_torch(*key, device=world.device)
 
     def check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
