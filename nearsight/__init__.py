@@ -23,6 +23,7 @@ _HOME = {
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.registry",
     "gaussian_widths": "nearsight.measure.widths",
+    "gpsa_gates": "nearsight.measure.gates",
     "refine": "nearsight.models.refine",
     "head_diversity": "nearsight.measure.diversity",
     "load_dataset": "nearsight.data.catalog",

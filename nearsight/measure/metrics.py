@@ -22,7 +22,7 @@ from nearsight.measure.head_names import NEEDED
 from nearsight.measure.information import normalised
 from nearsight.measure.rows import Rows
 
-DEFAULT_METRICS = ("mad", "entropy", "self_mass", "radius_mass")
+DEFAULT_METRICS = ("mad", "entropy", "self_mass", "radius_mass", "nonlocality")
 FEATURE_METRICS = ("locality_score", "cls_similarity")
 POSITION_SHARE = "position_share"
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from nearsight.measure.capture import AttentionCapture
 from nearsight.measure.convention import PAPER, Convention, convention_of, converted
 from nearsight.measure.estimates import Estimates
+from nearsight.measure.gates import LayerGates
 from nearsight.measure.head_names import head_names
 from nearsight.measure.metrics import DEFAULT_METRICS, METRICS, chosen_metrics
 from nearsight.measure.observed import evaluating, image_batches, inner_model
@@ -37,6 +38,7 @@ class Profile:
     unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; its values are NaN
     position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
     widths: dict[int, LayerWidths] = field(default_factory=dict)  # of layers with GAug, by number
+    gates: dict[int, LayerGates] = field(default_factory=dict)  # of layers with GPSA, by number
 
     def __getattr__(self, name: str) -> Estimates:
         if name in METRICS:
@@ -120,6 +122,7 @@ def measure_model(
         tuple(recorder.unavailable),
         recorder.position_share() if chosen.position_share else None,
         widths.layers,
+        recorder.gates,
     )
 
 

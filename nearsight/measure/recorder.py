@@ -12,6 +12,7 @@ from nearsight.measure.capture import AttentionCall
 from nearsight.measure.convention import PAPER, Convention
 from nearsight.measure.facts import LayerFacts
 from nearsight.measure.features import Missing, block_of, feature_values
+from nearsight.measure.gates import LayerGates, gates_of
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.layout import layout_of
 from nearsight.measure.metrics import Chosen, Sum
@@ -29,7 +30,7 @@ class Recorder:
 
     ``values[layer][metric]`` holds the numbers of the last forward, [image, head, ...] in float64
     on the CPU ([image] of metrics of a whole layer); facts, skipped layers and metrics that are
-    not available for a layer are those of the first. ``maps`` go over all forwards.
+    not available for a layer and gates are those of the first. ``maps`` go over all forwards.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Recorder:
         self.unavailable: list[tuple[str, str, str]] = []  # metric, layer, reason
         self.values: list[dict[str, Tensor]] = []
         self.maps: list[MeanMap] = []
+        self.gates: dict[int, LayerGates] = {}  # of layers with GPSA, by number
         self.num_images = 0  # before the present forward
         self._proved = False
         self._buffers = Buffers()
@@ -71,6 +73,8 @@ class Recorder:
         if not self._proved:
             facts = _facts(call, layout, geometry, prove(call, tensors))
             self.convention.patch(facts.grid, facts.image_size)
+            if gates := gates_of(call):
+                self.gates[len(self.layers)] = gates
             self.layers.append(facts)
             self.maps.append(MeanMap(facts.num_heads))
         values = self._measured(tensors, geometry, call.name)

@@ -24,7 +24,7 @@ from nearsight.measure.profile import Profile
 from nearsight.measure.widths import MARGIN, LayerWidths
 from nearsight.run import MEASURE_VERSION
 
-AVERAGED = ("mad", "entropy", "self_mass")  # also as means over the heads of a layer and the model
+AVERAGED = ("mad", "entropy", "self_mass", "nonlocality")  # also as means over heads
 
 
 def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -54,6 +54,8 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
         contents["gaussian"] = {
             "percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD,
         }  # fmt: skip
+    if profile.gates:
+        contents["gpsa"] = {"num_layers": len(profile.gates)}
     return contents
 
 
@@ -77,6 +79,8 @@ def _layer(profile: Profile, index: int) -> dict[str, Any]:
         numbers["head_names"] = profile.head_names[index]
     if index in profile.widths:
         numbers["gaussian"] = _gaussian(profile.widths[index])
+    if index in profile.gates:
+        numbers["gpsa"] = asdict(profile.gates[index])
     return {
         "layer": index + 1,
         **asdict(facts),
@@ -124,6 +128,11 @@ def _of_mean(layers: list[Tensor]) -> dict[str, float]:
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
+def layer_means(estimates: Estimates) -> list[dict[str, float]]:
+    """Mean over the heads of every layer, with its interval over images."""
+    return [_of_mean([layer]) for layer in _tensors(estimates)]
+
+
 def _of_extreme(layers: list[Tensor], counts: Tensor, largest: bool) -> dict[str, Any]:
     """The smallest or largest head mean, where it is, and its bootstrap interval."""
     values = torch.cat(layers, dim=1)  # [image, head of all layers]
@@ -154,11 +163,11 @@ def _summary(profile: Profile) -> dict[str, Any]:
         if name not in profile.metrics:
             continue
         layers = _tensors(profile.metrics[name])
-        if name != "self_mass":
+        if name in ("mad", "entropy"):
             found[f"min_{name}"] = _of_extreme(layers, counts, largest=False)
             found[f"max_{name}"] = _of_extreme(layers, counts, largest=True)
         found[f"mean_{name}"] = _of_mean(layers)
-        found[f"layer_mean_{name}"] = [_of_mean([layer]) for layer in layers]
+        found[f"layer_mean_{name}"] = layer_means(profile.metrics[name])
     if "mad" in profile.metrics:
         found |= _against_lines(profile)
     return found

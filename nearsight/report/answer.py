@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearsight.report.conditions import Condition, Family, paired_difference
-from nearsight.report.evidence import Estimate
+from nearsight.report.estimate import Estimate
 from nearsight.report.grouping import flat_settings
 from nearsight.report.tables import interval_text
 

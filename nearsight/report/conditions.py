@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearsight.report.evidence import Estimate, Evidence
+from nearsight.report.estimate import Estimate
+from nearsight.report.evidence import Evidence
 
 
 @dataclass(frozen=True)

@@ -7,29 +7,26 @@ that tables and figures can rely on what they get.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nearsight.report.estimate import Estimate, wilson_interval
+from nearsight.report.learned import (
+    PARTS,
+    Gates,
+    Gaussians,
+    Look,
+    estimate_of,
+    gates_of,
+    gaussians_of,
+    looks_of,
+)
 from nearsight.run import LOG, MEASURE, read_lines, read_measure, read_record
 
-NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
-PARTS = ("mean", "low", "high")
 METRICS = ("mad", "entropy", "self_mass")
 FEATURES = ("locality_score", "cls_similarity")  # of a layer's output; only where measured
 CONVENTION = "paper"  # the one that figures and their fixed scales are made for
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its 95 % interval, and over what (``images`` or ``seeds``) and how many."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    over: str
 
 
 @dataclass(frozen=True)
@@ -42,31 +39,14 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Distribution:
-    """A number of every patch and head of a layer: its mean, and its percentiles."""
-
-    mean: Estimate
-    percentiles: tuple[float, ...]  # 5, 25, 50, 75, 95 %
-
-
-@dataclass(frozen=True)
-class Gaussians:
-    """What GAug does in a layer: standard deviations in patches, and strengths."""
-
-    deviation: Distribution
-    strength: Distribution
-    largest: float | None  # bound of the standard deviation; None where it is fixed
-    near_bounds: tuple[float, float] | None  # shares near 0 and near the largest
-
-
-@dataclass(frozen=True)
 class Evidence:
     """One measured run, or one model that was measured without being trained here."""
 
     path: Path
     record: dict[str, Any]
     measure: dict[str, Any]
-    log: list[dict[str, Any]]
+    log: list[dict[str, Any]]  # a line per epoch
+    looks: list[Look]  # at the attention while the run trained
     seed: int | None  # None for a model
     grid: tuple[int, int]  # of the first layer
     family: tuple[Any, ...]  # data and geometry: runs that agree in it share figures
@@ -75,6 +55,7 @@ class Evidence:
     layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
     features: dict[str, list[Estimate | None]]  # locality_score, cls_similarity: where measured
     gaussians: list[Gaussians | None]  # of every layer, where it has GAug
+    gates: list[Gates | None]  # of every layer, where it has GPSA
 
     @property
     def is_model(self) -> bool:
@@ -109,18 +90,6 @@ class Evidence:
         return self.measure["layers"][layer].get("null") or self.measure["null"]
 
 
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """95 % interval of a share of n (Wilson 1927).
-
-    >>> [round(bound, 4) for bound in wilson_interval(0.5, 100)]
-    [0.4038, 0.5962]
-    """
-    z = NORMAL_QUANTILE
-    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return centre - half, centre + half
-
-
 def read_run(path: Path) -> Evidence:
     """The evidence of a run folder; ValueError says what is missing and what to do."""
     path = Path(path)
@@ -132,9 +101,9 @@ def read_run(path: Path) -> Evidence:
         )
     measure = read_measure(path)
     _check_measured(path, measure)
-    log = read_lines(path / LOG)
+    lines = read_lines(path / LOG)
     try:
-        return _evidence(path, record, measure, log)
+        return _evidence(path, record, measure, lines)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(
@@ -166,9 +135,10 @@ def _check_measured(path: Path, measure: dict[str, Any]) -> None:
 
 
 def _evidence(
-    path: Path, record: dict[str, Any], measure: dict[str, Any], log: list[dict[str, Any]]
+    path: Path, record: dict[str, Any], measure: dict[str, Any], lines: list[dict[str, Any]]
 ) -> Evidence:
     n, summary = int(measure["num_images"]), measure["summary"]
+    log = [line for line in lines if line["epoch"]]  # epoch 0 only looks at the attention
 
     def estimate(entry: dict[str, Any]) -> Estimate:
         return Estimate(
@@ -196,7 +166,7 @@ def _evidence(
     }
     features = {
         metric: [
-            None if layer[metric]["mean"] is None else _estimate(layer[metric], n)
+            None if layer[metric]["mean"] is None else estimate_of(layer[metric], n)
             for layer in measure["layers"]
         ]
         for metric in FEATURES
@@ -218,27 +188,12 @@ def _evidence(
     ]
     seed = int(record["seed"]) if "protocol" in record else None
     return Evidence(
-        path=path, record=record, measure=measure, log=log, seed=seed, grid=(rows, cols),
+        path=path, record=record, measure=measure, log=log, looks=looks_of(lines), seed=seed,
+        grid=(rows, cols), gates=[gates_of(x.get("gpsa")) for x in measure["layers"]],
+        gaussians=[gaussians_of(x.get("gaussian"), n) for x in measure["layers"]],
         family=(*data, seed is None, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
-        features=features, gaussians=[_gaussians(x.get("gaussian"), n) for x in measure["layers"]],
+        features=features,
     )  # fmt: skip
-
-
-def _estimate(entry: dict[str, Any], n: int) -> Estimate:
-    mean, low, high = (float(entry[part]) for part in PARTS)
-    return Estimate(mean, low, high, n, "images")
-
-
-def _gaussians(entry: dict[str, Any] | None, n: int) -> Gaussians | None:
-    """What a layer says of its GAug, if it has any."""
-    if entry is None:
-        return None
-    deviation, strength = (
-        Distribution(_estimate(entry[name], n), tuple(map(float, entry[name]["percentiles"])))
-        for name in ("deviation", "strength")
-    )
-    near = entry["near_bounds"]
-    return Gaussians(deviation, strength, entry["largest"], (near[0], near[1]) if near else None)
 
 
 def _required(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearsight.report.conditions import Condition, Family, paired_difference
-from nearsight.report.evidence import METRICS, Estimate
+from nearsight.report.estimate import Estimate
+from nearsight.report.evidence import METRICS
 
 Row = tuple[str | int | float, ...]
 

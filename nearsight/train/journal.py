@@ -42,6 +42,11 @@ class Journal:
         if self.world.is_main:
             write_json(self.out / RECORD, record)
 
+    def add_start(self, line: dict[str, Any]) -> None:
+        """What was seen before the first step: the first line of the log."""
+        if self.world.is_main:
+            append_bytes(self.out / LOG, _line(line))
+
     def add_epoch(self, line: dict[str, Any], seconds: float, num_images: int) -> dict[str, Any]:
         """Append an epoch to both logs; returns its line of timing.jsonl."""
         speed = num_images / seconds

@@ -123,9 +123,18 @@ class Training:
         epochs, steps = self.protocol.epochs, self.stepper.steps_per_epoch
         name = f"{self.protocol.name}, {self.protocol.model.name}"
         self.reporter.start(name, epochs, steps, self.at.total_steps)
+        if not self.at.total_steps:
+            self.look_at_start()
         while not self.finished():
             self.one_epoch(request)
         self.finish()
+
+    def look_at_start(self) -> None:
+        """The line of epoch 0: attention before the first step, if the protocol looks at it."""
+        if seen := attention_seen(self.protocol, 0, self.parts, self.autocast):
+            line = {"schema_version": SCHEMA_VERSION, "epoch": 0, "step": 0, **seen}
+            self.journal.add_start(line)
+            self.at.log.append(line)
 
     def finished(self) -> bool:
         patience = self.protocol.patience

@@ -13,6 +13,7 @@ import nearsight as ns
 from nearsight.data import draws
 from nearsight.data.catalog import load_dataset
 from nearsight.data.split import stratified_split
+from nearsight.models.registry import model_for
 from nearsight.protocol.schema import Protocol
 from nearsight.run import LOG, WEIGHTS, load_run, read_lines
 from nearsight.train.loop import train_run
@@ -23,24 +24,27 @@ def _train(protocol: Protocol, out: Path) -> list[dict]:
     return read_lines(out / LOG)
 
 
-def test_every_second_epoch_tells_its_attention_and_the_run_is_the_same(
+def test_the_start_and_every_second_epoch_tell_their_attention_and_the_run_is_the_same(
     small: Protocol, tmp_path: Path
 ):
     plain = _train(replace(small, epochs=5), tmp_path / "plain")
     looked = _train(
         replace(small, epochs=5, measure_every=2, measure_images=7), tmp_path / "looked"
     )
-    assert ["attention" in line for line in looked] == [False, True, False, True, False]
+    assert [line["epoch"] for line in looked if "attention" in line] == [0, 2, 4]
+    start = looked.pop(0)
+    assert set(start) == {"schema_version", "epoch", "step", "attention"}
     without = [{key: x for key, x in line.items() if key != "attention"} for line in looked]
     assert without == plain
     weights = [(tmp_path / name / WEIGHTS).read_bytes() for name in ("plain", "looked")]
     assert weights[0] == weights[1]
-    assert {line["attention"]["num_images"] for line in looked if "attention" in line} == {7}
+    attention = [line["attention"] for line in [start, *looked] if "attention" in line]
+    assert {seen["num_images"] for seen in attention} == {7}
 
 
-def test_the_last_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_path: Path):
+def test_every_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_path: Path):
     protocol = replace(small, epochs=1, measure_every=1, measure_images=11)
-    (line,) = _train(protocol, tmp_path / "run")
+    lines = _train(protocol, tmp_path / "run")
     run = load_run(tmp_path / "run")
     train = load_dataset(run.protocol.data, tmp_path).train
     settings = run.protocol.data
@@ -49,15 +53,24 @@ def test_the_last_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_
     )
     order = draws.permutation("measured while training", 0, length=len(validation))
     chosen = validation[order[:11].sort().values.numpy()]
-    profile = ns.measure_model(run.model, run.transform(torch.from_numpy(train.images[chosen])))
-    for metric in ("mad", "entropy", "self_mass"):
-        for part in ("mean", "low", "high"):
-            expected = [x.tolist() for x in getattr(profile.metrics[metric], part)]
-            for mine, yours in zip(line["attention"][metric][part], expected, strict=True):
-                assert mine == pytest.approx(yours, abs=1e-6)
+    images = run.transform(torch.from_numpy(train.images[chosen]))
+    torch.manual_seed(0)  # the run's seed: its weights before training
+    num_classes = run.model.head.out_features
+    fresh, _ = model_for(run.protocol.model, num_classes, train.images.shape[2:])
+    for line, model in zip(lines, (fresh, run.model), strict=True):
+        profile = ns.measure_model(model, images)
+        for metric in ("mad", "entropy", "self_mass"):
+            for part in ("mean", "low", "high"):
+                expected = [x.tolist() for x in getattr(profile.metrics[metric], part)]
+                for mine, yours in zip(line["attention"][metric][part], expected, strict=True):
+                    assert mine == pytest.approx(yours, abs=1e-6)
+        far = [x.mean() for x in profile.nonlocality.values]
+        found = line["attention"]["layer_mean_nonlocality"]
+        assert [x["value"] for x in found] == pytest.approx(far, abs=1e-6)
+        assert "gpsa" not in line["attention"]
 
 
 def test_attention_is_looked_at_under_autocast(small: Protocol, tmp_path: Path):
     protocol = replace(small, epochs=1, measure_every=1, precision="bf16")
-    (line,) = _train(protocol, tmp_path / "run")
+    _, line = _train(protocol, tmp_path / "run")
     assert 0 < line["attention"]["mad"]["mean"][0][0] < 1

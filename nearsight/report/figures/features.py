@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family
-from nearsight.report.evidence import Estimate
+from nearsight.report.estimate import Estimate
 from nearsight.report.figures.drawing import RULE, Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.profiles import band_text
 

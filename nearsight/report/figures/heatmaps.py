@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family
-from nearsight.report.evidence import Estimate
+from nearsight.report.estimate import Estimate
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.nulls import named_randoms, shuffled_nulls
 

@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 
 def looks(condition: Condition) -> list[tuple[int, list[list[float]]]]:
     """Epoch and [layer][head] MAD, the mean over seeds as far as all of them got."""
-    logs = [
-        [
-            (line["epoch"], line["attention"]["mad"]["mean"])
-            for line in run.log
-            if "attention" in line
-        ]
-        for run in condition.runs
+    return [
+        (of_seeds[0].epoch, _mean([look.mad for look in of_seeds]))
+        for of_seeds in zip(*(run.looks for run in condition.runs))
     ]
-    return [(of_seeds[0][0], _mean([heads for _, heads in of_seeds])) for of_seeds in zip(*logs)]
 
 
 def _mean(maps: list[list[list[float]]]) -> list[list[float]]:

@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family, over_seeds
-from nearsight.report.evidence import Distribution, Gaussians
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels
+from nearsight.report.learned import Distribution, Gaussians
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
