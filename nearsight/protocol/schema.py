@@ -6,9 +6,8 @@ A part that is ``None`` is switched off.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pydantic.dataclasses
 from pydantic import (
@@ -17,7 +16,6 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    ValidationError,
 )
 
 if TYPE_CHECKING:
@@ -31,16 +29,6 @@ else:
 Probability = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Amount = Annotated[float, Field(ge=0)]
-
-
-def first_mistake(error: ValidationError) -> tuple[str, str]:
-    """The path of the first wrong setting, and a sentence about it."""
-    first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "unexpected_keyword_argument":
-        return path, f"unknown setting {path!r}"
-    what = first["msg"][0].lower() + first["msg"][1:]
-    return path, f"setting {path}: {what}, got {first['input']!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,41 +57,12 @@ class GaussianSettings:
     strength: Literal["learned", "one", "auto"] = "learned"
 
 
-GaussianChoice = bool | dict[str, Any] | GaussianSettings | None
-
-
-def gaussian_settings(choice: GaussianChoice) -> GaussianSettings | None:
-    """True: the paper's; a dict or settings: a variant; False or None: no GAug."""
-    if isinstance(choice, dict):
-        try:
-            return GaussianSettings(**choice)
-        except ValidationError as error:
-            names = ", ".join(field.name for field in fields(GaussianSettings))
-            raise ValueError(
-                f"gaussian: {first_mistake(error)[1]}; GAug's settings are {names}"
-            ) from None
-    if isinstance(choice, bool):
-        return GaussianSettings() if choice else None
-    if choice is None or isinstance(choice, GaussianSettings):
-        return choice
-    raise ValueError(f"expected gaussian to be true, false or settings, got {choice!r}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class LocatSettings:
     """The two parts of LocAt; None or false leaves one out."""
 
     gaussian: GaussianSettings | None = GaussianSettings()
     refine: bool = True
-
-
-def locat_settings(choice: dict[str, Any]) -> LocatSettings:
-    """LocAt from plain values, its ``gaussian`` as ``gaussian_settings`` takes it."""
-    unknown = choice.keys() - {field.name for field in fields(LocatSettings)}
-    if unknown:
-        raise ValueError(f"expected LocAt's settings gaussian and refine, got {min(unknown)!r}")
-    given = gaussian_settings(choice.get("gaussian", True))
-    return LocatSettings(gaussian=given, refine=bool(choice.get("refine", True)))
 
 
 @dataclass(frozen=True, kw_only=True)
