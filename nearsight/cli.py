@@ -55,14 +55,14 @@ def show_protocols(
     data: Annotated[str, typer.Option(help="The data set whose values to take.")] = "cifar100",
 ) -> None:
     """The presets and what each changes; with a name, all its settings as YAML."""
-    from nearsight.protocol.listing import preset_table
+    from nearsight.protocol.listing import preset_tables
     from nearsight.protocol.overrides import protocol_yaml
     from nearsight.protocol.presets import preset
 
     if name is None:
         from rich.console import Console
 
-        Console(highlight=False).print(preset_table(data))
+        Console(highlight=False).print(*preset_tables(data), sep="\n")
     else:
         print(protocol_yaml(preset(name, data)), end="")
 

@@ -102,14 +102,14 @@ def _unknown(path: str) -> str:
     return f"unknown setting {path!r}{hint} (nearsight protocols NAME lists all)"
 
 
-def _paths() -> list[str]:
+def _paths(settings: type = Protocol) -> list[str]:
     """Every dotted path the schema knows, parts that are off included."""
     paths = []
-    for name, annotation in get_type_hints(Protocol).items():
+    for name, annotation in get_type_hints(settings).items():
         paths.append(name)
         for kind in (annotation, *get_args(annotation)):
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-                paths += [f"{name}.{field.name}" for field in dataclasses.fields(kind)]
+                paths += [f"{name}.{inner}" for inner in _paths(kind)]
     return paths
 
 

@@ -1,4 +1,4 @@
-"""The eight protocols of the paper, with each data set's values.
+"""Presets by name: the eight protocols of the paper, here, and the recipes of recipes.py.
 
 Question: which part of the Modern protocol makes early attention local? Baseline is random crop
 and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x`` takes one part away,
@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from nearsight.protocol.fraction import at_fraction, whole_name
+from nearsight.protocol.recipes import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
@@ -37,12 +38,13 @@ ASSUMED = (
 ASSUMED_SCHEDULE = ("epochs", "patience", "warmup_epochs", "batch_size")  # sets not in the paper
 
 PARTS = ("autoaugment", "cutmix", "labelsmoothing")
-PRESETS = {
+EIGHT = {
     "baseline": frozenset[str](),
     "modern": frozenset(PARTS),
     **{f"modern-{part}": frozenset(PARTS) - {part} for part in PARTS},
     **{f"baseline+{part}": frozenset({part}) for part in PARTS},
 }
+PRESETS = (*EIGHT, *RECIPES)
 
 _SCHEDULES: dict[str, dict[str, Any]] = {
     "cifar10": {"epochs": 600, "patience": 20, "warmup_epochs": 5, "batch_size": 128},
@@ -62,12 +64,14 @@ def preset(name: str, data: str = "cifar100") -> Protocol:
     >>> preset("modern", "tiny-imagenet").colorjitter.hue
     0.1
     """
+    if is_recipe(name):
+        return recipe(name, data)
     jitter = data == "tiny-imagenet"
-    parts = PRESETS.get(name.replace("colorjitter", "autoaugment") if jitter else name)
+    parts = EIGHT.get(name.replace("colorjitter", "autoaugment") if jitter else name)
     if parts is None:
-        close = difflib.get_close_matches(name, PRESETS, n=2)
+        close = difflib.get_close_matches(name, [*PRESETS, *(f"{x}N" for x in FAMILIES)], n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"expected a preset of {', '.join(PRESETS)}, got {name!r}{hint}")
+        raise ValueError(f"expected a preset (nearsight protocols lists them), got {name!r}{hint}")
     protocol = Protocol(
         name=name.replace("autoaugment", "colorjitter") if jitter else name,
         data=DataSettings(name=data),
@@ -96,13 +100,17 @@ def value_at(settings: dict[str, Any], path: str) -> Any:
 def assumed_values(protocol: Protocol) -> dict[str, Any]:
     """Path and value of every setting in use that is our assumption and was not overridden."""
     name = whole_name(protocol.name).replace("colorjitter", "autoaugment")
-    if name not in PRESETS:
+    data = protocol.data
+    if is_recipe(name):
+        paths = assumed_of_recipe(name, data.name)
+    elif name in EIGHT:
+        paths = ASSUMED if data.name in _SCHEDULES else (*ASSUMED_SCHEDULE, *ASSUMED)
+    else:
         return {}
-    ours_too = () if protocol.data.name in _SCHEDULES else ASSUMED_SCHEDULE
-    ours = asdict(at_fraction(preset(name, protocol.data.name), protocol.data.fraction))
+    ours = asdict(at_fraction(preset(name, data.name), data.fraction))
     used = asdict(protocol)
     return {
         path: value_at(used, path)
-        for path in (*ours_too, *ASSUMED)
+        for path in paths
         if value_at(used, path) and value_at(used, path) == value_at(ours, path)
     }

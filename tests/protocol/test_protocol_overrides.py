@@ -63,6 +63,8 @@ def test_a_part_just_switched_on_can_be_set_as_the_error_for_parts_that_are_off_
         ("optimizer.lrr=1", r"unknown setting 'optimizer.lrr'; the nearest is optimizer.lr "),
         ("cutmix.prob=1", r"unknown setting 'cutmix.prob'; the nearest is cutmix.probability "),
         ("mixup.alhpa=1", r"mixup is off"),
+        ("model.gpsa.layers=3", r"model.gpsa is off"),
+        ("model.gpsa={layer: 3}", r"unknown setting .*; the nearest is model.gpsa.layers "),
         ("epochs.lr=1", r"unknown setting 'epochs.lr'"),
         ("xyzzyq=1", r"unknown setting 'xyzzyq' \(nearsight protocols NAME lists all\)"),
         ("optimizer.lr=-1", r"setting optimizer.lr: input should be greater than 0, got -1"),

@@ -122,12 +122,12 @@ def test_the_same_protocol_and_seed_twice_is_refused_but_the_same_folder_counts_
         read_families([run, write_run(tmp_path / "b")])
 
 
-def test_every_preset_has_its_own_colour_and_shape(tmp_path):
-    from nearsight.protocol.presets import PRESETS
+def test_every_protocol_of_the_paper_has_its_own_colour_and_shape(tmp_path):
+    from nearsight.protocol.presets import EIGHT
 
-    (family,) = read_families([write_run(tmp_path / name, name) for name in PRESETS])
+    (family,) = read_families([write_run(tmp_path / name, name) for name in EIGHT])
     looks = {c.label: (c.colour, c.marker, c.line) for c in family.conditions}
-    assert len(set(looks.values())) == len(PRESETS)
+    assert len(set(looks.values())) == len(EIGHT)
     assert looks["baseline"] == ("#d55e00", "^", "dashed")
     assert looks["modern"] == ("#0072b2", "o", "solid")
 
