@@ -1,10 +1,11 @@
 """See every attention call inside a model without editing it.
 
 A torch function mode sits between a model and torch. It passes every call on untouched and watches
-for attention in its two forms: fused (``scaled_dot_product_attention`` and our ``attend``), whose
-queries, keys, mask and scale it shows to a consumer, and explicit (a softmax whose rows are later
-multiplied with values), whose weights it shows. Hooks tell which module a call came from, nothing
-else. Nothing is kept after a call. This is the one interception point for every family of models.
+for attention in its two forms: fused (``scaled_dot_product_attention``, our ``attend`` and GPSA's
+``gated_attention``), whose queries, keys, mask, scale and gates it shows to a consumer, and
+explicit (a softmax whose rows are later multiplied with values), whose weights it shows. Hooks tell
+which module a call came from, nothing else. Nothing is kept after a call. This is the one
+interception point for every family of models.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 from nearsight.measure.tracking import PRODUCTS, SoftmaxTracking
 from nearsight.models.attention import attend
 from nearsight.models.bias import PatchBias, attention_mask
+from nearsight.models.gpsa import Positional, gated_attention
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class AttentionCall:
     keys: Tensor | None = None
     scale: float = 1.0
     mask: Tensor | None = None
+    gates: Tensor | None = None  # share of ``positional`` in each head's attention (GPSA)
+    positional: Positional | None = None
     weights_made: Tensor | None = None
     multiplied: Tensor | None = None  # what met the values, where that is not weights_made
 
@@ -153,6 +157,8 @@ class AttentionCapture(TorchFunctionMode):
             self._show(output, **_fused_arguments(*args, **kwargs))
         elif func is attend:
             self._show(output, **_attend_arguments(*args, **kwargs))
+        elif func is gated_attention:
+            self._show(output, **_gated_arguments(*args, **kwargs))
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
         elif func in PRODUCTS and (found := self._tracking.product(func, args)):
@@ -198,6 +204,20 @@ def _attend_arguments(
     with torch.no_grad():
         whole = attention_mask(bias, mask, queries)
     return {"queries": queries, "keys": keys, "values": values, "scale": scale, "mask": whole}
+
+
+def _gated_arguments(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    gates: Tensor,
+    positional: Positional,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """What GPSA's ``gated_attention`` makes of its arguments."""
+    content = {"queries": queries, "keys": keys, "values": values, "scale": scale}
+    return {**content, "gates": gates, "positional": positional}
 
 
 def _fused_arguments(

@@ -104,6 +104,7 @@ FAMILIES: dict[str, Family] = {
     "timm.models.edgenext.CrossCovarianceAttn": refused(CHANNELS),
     "timm.layers.attention_pool.AttentionPoolLatent": skipped(ONE_QUERY),
     "timm.layers.attention_pool.AttentionPoolPrr": skipped(REFINEMENT),
+    "nearsight.models.gpsa.GPSA": prefixed(0),
     "nearsight.models.refine.Refine": skipped(REFINEMENT),
     "torchvision.models.vision_transformer.VisionTransformer": prefixed(1),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": own_grids(

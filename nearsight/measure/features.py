@@ -79,7 +79,8 @@ def feature_values(
     names: Sequence[str], output: Any, layout: Layout, model: nn.Module
 ) -> dict[str, Tensor | Missing]:
     """Metrics of these names per image, in float64 on the CPU, of the output of a block."""
-    patches, cls = patch_features(output, layout), class_feature(output, layout, model)
+    patches = patch_features(output, layout, carried_tokens(model))
+    cls = class_feature(output, layout, model)
     found: dict[str, Tensor | Missing] = {}
     for name in names:
         if isinstance(patches, Missing):
@@ -104,8 +105,17 @@ def block_of(call: AttentionCall) -> Place | Missing:
     return Missing("no block of a Sequential or ModuleList contains the attention")
 
 
-def patch_features(output: Any, layout: Layout) -> Tensor | Missing:
-    """[image, row, col, width] of a block's output, where it can be told."""
+def carried_tokens(model: nn.Module) -> int:
+    """Prefix tokens of a ConViT of ours, which its blocks for patches only pass on unchanged."""
+    declared: Any = getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0))
+    return declared if hasattr(model, "gpsa") else 0
+
+
+def patch_features(output: Any, layout: Layout, carried: int = 0) -> Tensor | Missing:
+    """[image, row, col, width] of a block's output, where it can be told.
+
+    ``carried``: prefix tokens in front that may be in the output though no attention saw them.
+    """
     output = _tensor(output)
     grid = layout.grid
     if grid.num_patches < 2:
@@ -117,10 +127,9 @@ def patch_features(output: Any, layout: Layout) -> Tensor | Missing:
         last, first = output.shape[1:3] == size, output.shape[2:] == size
         if last != first:
             return output if last else output.permute(0, 2, 3, 1)
-    if output.ndim == 3 and _in_image_order(layout.queries, grid):
-        num_prefix = layout.queries.shape[1] - grid.num_patches
-        if output.shape[1] == layout.queries.shape[1]:
-            return output[:, num_prefix:].unflatten(1, (grid.rows, grid.cols))
+    lengths = layout.queries.shape[1], carried + grid.num_patches
+    if output.ndim == 3 and output.shape[1] in lengths and _in_image_order(layout.queries, grid):
+        return output[:, -grid.num_patches :].unflatten(1, (grid.rows, grid.cols))
     return Missing(
         f"the output of its block, {list(output.shape)}, is not known to hold the {grid} patches "
         "in the order of the image"

@@ -71,7 +71,7 @@ def attention_rows(
     num_keys = tensors.num_keys if with_sink else geometry.num_keys
     for block in tensors.blocks(tensors.num_images, queries, num_keys, whole_layers):
         span = slice(block.queries.start - first, block.queries.stop - first)
-        make = _recomputed if tensors.made is None else _made
+        make = _recomputed if tensors.is_softmax else _made
         weights, entropies, sink = make(tensors, geometry, block, with_sink)
         if geometry.query_missing is not None:
             gone = geometry.query_missing[:, None, span]
@@ -113,7 +113,7 @@ def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
 def _made(
     tensors: Unfolded, geometry: Geometry, block: Block, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The same of weights that the model made itself."""
+    """The same of weights that the model made itself, or mixed from content and position."""
     rows = tensors.weights(block)
     weights = rows[..., geometry.key_tokens]
     if geometry.key_missing is not None:

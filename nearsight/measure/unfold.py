@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.tokens import Layout
+from nearsight.models.gpsa import Positional
 
 BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
 LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
@@ -60,6 +61,7 @@ class Unfolded:
         self.queries = None if call.queries is None else self.unfolded(call.queries)
         self.keys = None if call.keys is None else self.unfolded(call.keys)
         self.made = None if call.weights_made is None else self.unfolded(call.weights_made)
+        self.gates, self.positional = call.gates, call.positional
         self.mask = None if call.mask is None else self.unfolded(call.mask.expand(call.sizes))
         self.values, self.output = self.unfolded(call.values), self.unfolded(call.output)
         shown = self.queries if self.made is None else self.made
@@ -95,7 +97,18 @@ class Unfolded:
         """The attention over all tokens of a block, [image, window, head, query, key]."""
         if self.made is not None:
             return self.made[block.images, :, block.heads, block.queries].to(self.dtype)
-        return self.logits(block).softmax(-1)
+        content = self.logits(block).softmax(-1)
+        if self.gates is None or self.positional is None:
+            return content
+        share = self.gates[block.heads, None, None].to(self.dtype)
+        rows, cols = (part[block.heads] for part in self.positional)
+        position = Positional(rows, cols).dense(block.queries).to(self.dtype)
+        return content.mul_(1 - share).add_(share * position)
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether the weights are the softmax of logits that can be recomputed."""
+        return self.made is None and self.gates is None
 
     def blocks(
         self, num_images: int, queries: slice, num_keys: int, whole_layers: bool = False

@@ -72,7 +72,7 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
         _class(name, family, options.pop("distilled", False)),
         name,
         pretrained=pretrained,
-        pretrained_cfg=twin or facts,
+        pretrained_cfg=facts if twin is None else twin.to_dict(),
         pretrained_filter_fn=checkpoint_filter_fn if twin else None,
         feature_cfg=features,
         **settings | options,

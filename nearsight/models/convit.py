@@ -78,7 +78,7 @@ class _PatchesOnly:
         return torch.cat([x[:, :first], patches], 1)
 
 
-class PatchBlock(_PatchesOnly, Block):
+class PatchBlock(_PatchesOnly, Block):  # type: ignore[misc]  # takes more than Block does
     """Our block, for patches only."""
 
 
