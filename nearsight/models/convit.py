@@ -78,11 +78,11 @@ class _PatchesOnly:
         return torch.cat([x[:, :first], patches], 1)
 
 
-class PatchBlock(_PatchesOnly, Block):  # type: ignore[misc]  # takes more than Block does
+class PatchBlock(_PatchesOnly, Block):
     """Our block, for patches only."""
 
 
-class TimmPatchBlock(_PatchesOnly, TimmBlock):
+class TimmPatchBlock(_PatchesOnly, TimmBlock):  # type: ignore[misc]
     """timm's block, for patches only."""
 
 
