@@ -139,9 +139,9 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
     """Weights of the classifier, of which distilled models have two; timm says where it is."""
-    modules = getattr(model, "pretrained_cfg", {}).get("classifier", ("head", "head_dist"))
-    prefixes = (modules,) if isinstance(modules, str) else tuple(modules)
-    return [name for name in wanted if name.startswith(tuple(f"{x}." for x in prefixes))]
+    modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
+    found = {"head_dist", *([modules] if isinstance(modules, str) else modules)}
+    return [name for name in wanted if name.startswith(tuple(f"{x}." for x in found))]
 
 
 def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[str]) -> list[str]:

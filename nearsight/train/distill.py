@@ -105,7 +105,7 @@ def answer_with_both_heads(student: nn.Module, name: str) -> None:
     if getattr(student, "head_dist", None) is None:
         raise ValueError(
             f"expected a student with a distillation token, got {name}; --set model.distilled=true "
-            "gives one to our models, deit_tiny_distilled_patch16_224 is one of timm's"
+            "gives one to our models, timm's have names such as deit_tiny_distilled_patch16_224"
         )
     student.set_distilled_training(True)  # type: ignore[operator]
 

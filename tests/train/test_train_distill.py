@@ -233,9 +233,18 @@ def test_a_run_can_teach_with_its_own_size_and_normalisation(
     assert len(_train(half, tmp_path / "student").losses) == 4
 
 
-def test_a_distilled_model_of_timm_is_a_student_too(taught: Protocol, tmp_path: Path):
-    model = ModelSettings(name="deit_tiny_distilled_patch16_224", image_size=32)
-    once = replace(taught, model=model, epochs=1, batch_size=50)
+@pytest.mark.parametrize(
+    "student",
+    [
+        ModelSettings(name="deit_tiny_distilled_patch16_224", image_size=32),
+        ModelSettings(name="mu_convit", distilled=True),
+    ],
+    ids=["timm", "convit"],
+)
+def test_other_distilled_models_are_students_too(
+    taught: Protocol, tmp_path: Path, student: ModelSettings
+):
+    once = replace(taught, model=student, epochs=1, batch_size=50)
     assert len(_train(once, tmp_path / "run").losses) == 2
     assert read_record(tmp_path / "run")["model"]["num_prefix"] == 2
 

@@ -19,15 +19,17 @@ from safetensors.torch import load_file
 
 from nearsight.measure.run_folder import measure_run
 from nearsight.measure.values import VALUES, read_values
-from nearsight.protocol.schema import Optimizer, Protocol
+from nearsight.protocol.schema import Distillation, Optimizer, Protocol
 from nearsight.run import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
+TEACHER = Distillation(teacher="test_resnet", weights="random", image_size=32)
 # 99 samples in batches of 7: the last batch holds 1 sample, so that one of the processes has none
 JOBS = {
     "float64": ({"precision": "float64", "epochs": 2, "measure_every": 2}, "ddp"),
     "sharded": ({"precision": "float64", "epochs": 2, "measure_every": 2}, "fsdp"),
     "float32": ({"epochs": 2}, "ddp"),
+    "distilled": ({"precision": "float64", "epochs": 1, "distillation": TEACHER}, "ddp"),
 }
 
 
@@ -50,7 +52,8 @@ def folders(
     )
     jobs, found = [], {}
     for name, (changes, parallel) in JOBS.items():
-        protocol: Protocol = replace(base, **changes)
+        model = replace(base.model, distilled="distillation" in changes)
+        protocol: Protocol = replace(base, model=model, **changes)
         alone, two, recorder = root / f"{name}-1", root / f"{name}-2", Recorder()
         train_run(protocol, alone, device="cpu", data_root=root, reporter=recorder)
         found[name] = (alone, two, recorder.losses)
@@ -78,7 +81,7 @@ def folders(
     return found
 
 
-@pytest.mark.parametrize("name", ["float64", "sharded"])
+@pytest.mark.parametrize("name", ["float64", "sharded", "distilled"])
 def test_in_float64_the_weights_agree_to_1e_9(
     folders: dict[str, tuple[Path, Path, list[float]]], name: str
 ):
