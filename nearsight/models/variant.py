@@ -9,6 +9,8 @@ from torch import Tensor, nn
 PARTS = {  # a piece of a weight's name, and the option that decides whether a model has it
     ".gaug.log_var": ("GAug with a predicted width", "gaussian="),
     ".gaug.log_alpha": ("GAug with a learned strength", "gaussian="),
+    ".gating_param": ("GPSA", "gpsa="),
+    "dist_token": ("a distillation token", "distilled="),
     "norm_patches.": ("Jumbo's refinement", "refine="),
     "reg_token": ("register tokens", "reg_tokens="),
     "rope.": ("rotary positions", "the model's name"),

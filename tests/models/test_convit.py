@@ -1,0 +1,286 @@
+"""ConViT: published weights and logits, ``add_gpsa``, its ablations, what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import timm
+import torch
+from models.parity import filled, images_of, published
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from nearsight.models.convit import add_gpsa
+from nearsight.models.convit_models import ConViT
+from nearsight.models.gpsa import GPSA
+from nearsight.models.named import named_model
+from nearsight.models.registry import create_model, model_for, split_name
+from nearsight.protocol.schema import GpsaSettings, ModelSettings
+
+SMALL: dict[str, Any] = {"depth": 3, "embed_dim": 28, "num_heads": 4, "patch_size": 8}
+
+
+def small(image_size: tuple[int, int] = (24, 40), **options: Any) -> Any:
+    """A ConViT of 2 GPSA layers and a plain one on a 3x5 grid, with weights that matter."""
+    torch.manual_seed(0)
+    model = create_model(
+        "convit_tiny", 11, image_size, **SMALL | {"gpsa": {"layers": 2}} | options
+    ).eval()
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=0.2)
+    return model
+
+
+def some_images(height: int = 24, width: int = 40) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(2, 3, height, width)
+
+
+def test_logits_are_the_published_ones():
+    model = filled(create_model("convit_tiny"))
+    facts = published("logits.json")["convit_tiny"]
+    with torch.no_grad():
+        logits = model(images_of())[:, :12]
+    torch.testing.assert_close(logits, torch.tensor(facts["logits"]), atol=1e-4, rtol=0)
+    assert sum(x.numel() for x in model.parameters()) == facts["params"]
+
+
+@pytest.mark.parametrize("name", ["convit_tiny", "convit_small"])
+def test_weights_of_timm_load_strictly_and_give_its_logits(name: str):
+    theirs = filled(timm.create_model(name, img_size=64))
+    ours = create_model(name, image_size=64).eval()
+    ours.load_state_dict(theirs.state_dict(), strict=True)
+    images = images_of(64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(images), theirs(images), atol=1e-5, rtol=0)
+    theirs.load_state_dict(ours.state_dict(), strict=True)
+
+
+def test_the_prefixed_name_is_timms_own_model():
+    assert type(create_model("timm/convit_tiny")).__module__ == "timm.models.convit"
+    assert isinstance(create_model("convit_tiny"), ConViT)
+    assert split_name("timm/convit_tiny") == split_name("convit_tiny")
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("convit_tiny", 6), ("convit_small", 27), ("convit_base", 86), ("convit_tiny_plus", 10),
+        ("convit_small_plus", 48), ("convit_base_plus", 152), ("deit_tiny", 6), ("deit_small", 22),
+        ("deit_base", 86), ("deit_tiny_plus", 10), ("deit_small_plus", 48),
+        ("deit_base_plus", 152),
+    ],
+)  # fmt: skip
+def test_sizes_are_those_of_table_1(name: str, millions: int):
+    """The paper counts 48 M and 152 M where a plain ViT of 576 and 1024 has 49.0 M and 153.1 M."""
+    with torch.device("meta"):
+        model = create_model(name)
+    found = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    assert found == pytest.approx(millions, rel=0.03, abs=0.5)
+
+
+def test_the_baselines_are_timms_deit():
+    theirs = filled(timm.create_model("deit_tiny_patch16_224", img_size=64))
+    ours = create_model("deit_tiny", image_size=64).eval()
+    ours.load_state_dict(theirs.state_dict())
+    with torch.no_grad():
+        assert ours(images_of(64, 64)).equal(theirs(images_of(64, 64)))
+
+
+@pytest.mark.parametrize("options", [{}, {"reg_tokens": 2}, {"distilled": True}])
+def test_prefix_tokens_join_the_patches_after_the_last_gpsa_layer(options: dict[str, Any]):
+    """The published order of things: patches alone through GPSA, then all tokens."""
+    model, images = small(**options), some_images()
+    for token in ("cls_token", "reg_token", "dist_token"):
+        if getattr(model, token, None) is not None:
+            nn.init.normal_(getattr(model, token))
+    with torch.no_grad():
+        x = model.patch_embed(images) + model.pos_embed
+        for block in model.blocks[:2]:
+            x = x + block.attn(block.norm1(x))
+            x = x + block.mlp(block.norm2(x))
+        tokens = [model.cls_token, getattr(model, "dist_token", None), model.reg_token]
+        front = [token.expand(2, -1, -1) for token in tokens if token is not None]
+        x = model.norm(model.blocks[2](torch.cat([*front, x], 1)))
+        expected = model.head(x[:, 0])
+        if options == {"distilled": True}:
+            expected = (expected + model.head_dist(x[:, 1])) / 2
+        torch.testing.assert_close(model(images), expected, atol=1e-5, rtol=0)
+
+
+STOCK = {
+    "vit_tiny_patch16_224": {"img_size": (48, 80), "depth": 3},
+    "vit_medium_patch16_reg4_gap_256": {
+        "img_size": (48, 80), "depth": 3, "embed_dim": 28, "num_heads": 4,
+    },
+    "vit_small_patch16_36x1_224": {
+        "img_size": (48, 80), "depth": 3, "embed_dim": 28, "num_heads": 4,
+    },
+    "nano": {"image_size": (12, 20), "patch_size": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_add_gpsa_keeps_queries_keys_and_outputs_and_starts_values_as_inputs(name: str):
+    torch.manual_seed(0)
+    model = create_model(name, 7, **STOCK[name])
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    assert add_gpsa(model, layers=2, locality_strength=0.5) is model
+    after = model.state_dict()
+    for layer in range(2):
+        at, qkv = f"blocks.{layer}.attn", before[f"blocks.{layer}.attn.qkv.weight"]
+        width = qkv.shape[1]
+        assert after[f"{at}.qk.weight"].equal(qkv[: 2 * width])
+        assert after[f"{at}.v.weight"].equal(torch.eye(width))
+        assert after[f"{at}.gating_param"].eq(1).all()
+        assert after[f"{at}.pos_proj.weight"][0, 2] == -0.5
+    others = {key for key in before if ".attn.qkv" not in key or key.startswith("blocks.2")}
+    assert others <= after.keys()
+    assert all(after[key].equal(before[key]) for key in others)
+    assert model.gpsa.layers == ("blocks.0.attn", "blocks.1.attn")
+    found = sum(x.numel() for x in after.values()) - sum(x.numel() for x in before.values())
+    assert found == model.gpsa.num_parameters == 2 * 5 * model.gpsa.num_heads
+    size = STOCK[name].get("img_size") or STOCK[name]["image_size"]
+    logits = model(torch.randn(2, 3, *size))
+    logits.square().sum().backward()
+    without = [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    assert without == []
+
+
+def test_by_default_all_but_the_last_two_layers_have_gpsa():
+    def layers(name: str) -> int:
+        with torch.device("meta"):
+            return len(create_model(name).gpsa.layers)
+
+    found = [layers(x) for x in ("convit_base", "compact_convit", "nano_convit", "mu_convit")]
+    assert found == [10, 6, 2, 1]
+
+
+def test_heads_beyond_the_kernel_are_reported():
+    text = str(add_gpsa(create_model("compact_vit")).gpsa)
+    assert text.endswith(
+        "a 2x2 convolution of strength 1; 4 of 8 heads are beyond the kernel and start at random"
+    )
+    assert "beyond" not in str(create_model("compact_convit").gpsa)
+
+
+def test_no_gpsa_layer_is_the_plain_model_and_gpsa_everywhere_pools_the_patches():
+    torch.manual_seed(0)
+    plain = create_model("nano", 7).eval()
+    images = some_images(32, 32)
+    with torch.no_grad():
+        expected = plain(images)
+        assert add_gpsa(plain, layers=0)(images).equal(expected)
+        everywhere = create_model("nano", 7, gpsa={"layers": 4}).eval()
+        features = everywhere.forward_features(images)
+        by_hand = everywhere.head(features[:, 1:].mean(1))
+        torch.testing.assert_close(everywhere(images), by_hand)
+    assert "the head reads the mean of the patches" in str(everywhere.gpsa)
+
+
+def test_the_ablations_freeze_what_they_say():
+    model = create_model("nano_convit", 7, gpsa={"train_gates": False})
+    frozen = [name for name, x in model.named_parameters() if not x.requires_grad]
+    assert frozen == ["blocks.0.attn.gating_param", "blocks.1.attn.gating_param"]
+    assert model.blocks[0].attn.gates().eq(0.5).all()
+    model = create_model("nano_convit", 7, gpsa={"train_attention": False})
+    frozen = {
+        name.rpartition(".attn.")[0] for name, x in model.named_parameters() if not x.requires_grad
+    }
+    assert frozen == {"blocks.0", "blocks.1"}
+    assert all(not x.requires_grad for x in model.blocks[0].attn.parameters())
+    torch.manual_seed(3)
+    model = create_model("nano_convit", 7, gpsa={"convolution": False})
+    attention = model.blocks[0].attn
+    assert attention.v.weight.std().item() == pytest.approx(0.02, rel=0.1)
+    assert attention.pos_proj.weight.abs().max() < 0.05
+    assert attention.gates().eq(torch.tensor(1.0).sigmoid()).all()
+
+
+def test_any_image_size_has_its_grid():
+    fixed, free = small((40, 56)), small(dynamic_img_size=True)
+    free.load_state_dict(
+        {key: x for key, x in fixed.state_dict().items() if key != "pos_embed"}, strict=False
+    )
+    nn.init.zeros_(fixed.pos_embed)
+    nn.init.zeros_(free.pos_embed)
+    images = some_images(40, 56)
+    with torch.no_grad():
+        torch.testing.assert_close(free(images), fixed(images))
+        free.set_input_size(img_size=(40, 56))
+        torch.testing.assert_close(free(images), fixed(images))
+
+
+def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
+    def tiny(name: str, **options: Any) -> nn.Module:
+        with torch.device("meta"):
+            return create_model(name, **options)
+
+    for model, words in [
+        (tiny("swin_tiny_patch4_window7_224"), "got SwinTransformer of timm"),
+        (tiny("mu_locat"), "got one with LocAt"),
+        (tiny("mu_convit"), "got VisionTransformer, which has it already"),
+        (tiny("vit_tiny_patch16_224", patch_drop_rate=0.1), "got patch dropout 0.1"),
+        (tiny("vit_small_patch16_18x2_224", depth=1), "got ParallelThingsBlock"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            add_gpsa(model)
+    with pytest.raises(ValueError, match="expected GPSA in at most 2 layers, got 3"):
+        add_gpsa(create_model("mu"), layers=3)
+    with pytest.raises(ValueError, match="gpsa: setting strength: input should be greater than 0"):
+        add_gpsa(create_model("mu"), locality_strength=0.0)
+    with pytest.raises(
+        ValueError, match="unknown setting 'kernel'; GPSA's settings are layers, st"
+    ):
+        create_model("mu", gpsa={"kernel": 3})
+    with pytest.raises(
+        ValueError, match="expected a plain layer at the end for the class and dist"
+    ):
+        create_model("mu", distilled=True, gpsa={"layers": 2})
+    with pytest.raises(ValueError, match="expected weights with GPSA, got weights without"):
+        small().load_state_dict(small(gpsa=False).state_dict())
+    with pytest.raises(ValueError, match="without a distillation token, got weights with"):
+        small().load_state_dict(small(distilled=True).state_dict())
+    with pytest.raises(ValueError, match="divisible by the number of heads, got 28 for 5"):
+        small(num_heads=5)
+
+
+def test_the_hub_keeps_the_options(tmp_path: Path):
+    model = small(gpsa={"layers": 1, "strength": 2.0}, reg_tokens=2)
+    model.save_pretrained(tmp_path)
+    again = ConViT.from_pretrained(tmp_path).eval()
+    assert again.gpsa == model.gpsa
+    with torch.no_grad():
+        assert again(some_images()).equal(model(some_images()))
+
+
+def test_pretrained_weights_are_those_timm_knows(tmp_path: Path):
+    theirs = filled(timm.create_model("convit_tiny", img_size=64))
+    save_file(theirs.state_dict(), tmp_path / "weights.safetensors")
+    ours = create_model(
+        "convit_tiny", image_size=64, pretrained=True,
+        pretrained_cfg_overlay={"file": str(tmp_path / "weights.safetensors")},
+    ).eval()  # fmt: skip
+    with torch.no_grad():
+        difference = ours(images_of(64, 64)) - theirs(images_of(64, 64))
+    assert difference.abs().max() < 1e-5
+    with pytest.raises(ValueError, match="convit_tiny_plus has no weights on a hub"):
+        create_model("convit_tiny_plus", pretrained=True)
+    named = named_model("convit_tiny", tmp_path / "weights.safetensors", image_size=(64, 64))
+    assert named.preprocessing.crop == (64, 64)
+
+
+def test_a_protocol_builds_the_model_it_describes():
+    settings = ModelSettings(
+        name="nano_vit", num_heads=3, distilled=True, gpsa=GpsaSettings(layers=1, strength=3.0)
+    )
+    model, size = model_for(settings, num_classes=7, data_size=(32, 32))
+    assert size == (32, 32)
+    assert isinstance(model.blocks[0].attn, GPSA)
+    assert model.blocks[0].attn.pos_proj.weight[0].tolist() == [0, 0, -3]
+    assert not isinstance(model.blocks[1].attn, GPSA)
+    assert model.blocks[1].attn.num_heads == 3
+    assert model.num_prefix == 2
