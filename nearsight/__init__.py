@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Grid": "nearsight.models.grid",
     "Protocol": "nearsight.protocol.schema",
+    "add_gpsa": "nearsight.models.convit",
     "add_locat": "nearsight.models.locat",
     "at_fraction": "nearsight.protocol.fraction",
     "attention_entropy": "nearsight.measure.entropy",
