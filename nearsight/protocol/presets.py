@@ -107,7 +107,8 @@ def assumed_values(protocol: Protocol) -> dict[str, Any]:
         paths = ASSUMED if data.name in _SCHEDULES else (*ASSUMED_SCHEDULE, *ASSUMED)
     else:
         return {}
-    ours = asdict(at_fraction(preset(name, data.name), data.fraction))
+    whole = whole_name(protocol.name) == protocol.name
+    ours = asdict(at_fraction(preset(name, data.name), 1.0 if whole else data.fraction))
     used = asdict(protocol)
     return {
         path: value_at(used, path)

@@ -44,6 +44,12 @@ def test_what_is_assumed_stays_marked_at_a_fraction() -> None:
     assert assumed_values(part)["epochs"] == 300
 
 
+def test_a_fraction_set_without_more_epochs_keeps_the_marks_too() -> None:
+    whole = preset("modern", "shapes")
+    part = replace(whole, data=replace(whole.data, fraction=0.1))
+    assert assumed_values(part) == assumed_values(whole)
+
+
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.5])
 def test_a_fraction_out_of_range_is_refused(fraction: float) -> None:
     with pytest.raises(ValueError, match=f"above 0 and at most 1, got {fraction:g}"):
