@@ -152,8 +152,11 @@ def _evidence(
         "self_mass": estimate(summary["mean_self_mass"]),
     }
     if "protocol" in record:
-        share, total = float(record["result"]["test_accuracy"]), int(record["result"]["num_test"])
-        scalars["accuracy"] = Estimate(share, *wilson_interval(share, total), total, "images")
+        scored, total = record["result"], int(record["result"]["num_test"])
+        for name in ("accuracy", "top5_accuracy"):
+            if (share := scored.get(f"test_{name}")) is not None:  # older runs have no top-5
+                bounds = wilson_interval(float(share), total)
+                scalars[name] = Estimate(float(share), *bounds, total, "images")
     heads = {
         metric: Heads(*([layer[metric][part] for layer in measure["layers"]] for part in PARTS))
         for metric in METRICS

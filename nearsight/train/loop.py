@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from nearsight.models.registry import full_name
+from nearsight.models.own import full_name
 from nearsight.protocol.overrides import fitted_warmup
 from nearsight.protocol.schema import Protocol
 from nearsight.run import SCHEMA_VERSION, locked
@@ -30,7 +30,7 @@ from nearsight.train.record import check_same_inputs, existing_record, headline,
 from nearsight.train.state import Counters
 from nearsight.train.step import Stepper
 from nearsight.train.trackers import open_tracker
-from nearsight.train.validation import accuracy_and_loss
+from nearsight.train.validation import model_scores
 
 CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within an epoch
 
@@ -179,7 +179,7 @@ class Training:
         """The line of train.jsonl for the epoch just trained; keeps the weights if best."""
         train, at = self.parts.train, self.at
         with self.averaged():
-            accuracy, loss = accuracy_and_loss(
+            accuracy, loss, _ = model_scores(
                 self.parts.called, train.images, train.labels, self.parts.validation,
                 self.parts.transform, self.world, self.autocast,
             )  # fmt: skip
@@ -225,10 +225,10 @@ class Training:
         self.state.return_to_best()
         test = self.parts.test
         labels = torch.from_numpy(test.labels.astype("int64"))
-        accuracy, loss = accuracy_and_loss(
+        scores = model_scores(
             self.parts.called, test.images, labels, torch.arange(len(labels)),
             self.parts.transform, self.world, self.autocast,
         )  # fmt: skip
         self.parts.record["status"] = "finished"
-        self.parts.record["result"] = result(self.at, self.protocol, accuracy, loss, len(labels))
+        self.parts.record["result"] = result(self.at, self.protocol, scores, len(labels))
         self.journal.write_record(self.parts.record)

@@ -17,6 +17,7 @@ from nearsight.protocol.schema import Protocol
 from nearsight.run import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
 from nearsight.train.distributed import World
 from nearsight.train.state import Counters
+from nearsight.train.validation import Scores
 
 
 def new_record(
@@ -125,10 +126,8 @@ def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) ->
             raise ValueError(f"the {what} of {folder} had hash {before}, now it is {now}")
 
 
-def result(
-    counters: Counters, protocol: Protocol, accuracy: float, loss: float, num_test: int
-) -> dict[str, Any]:
-    """What came out of a finished run; ``accuracy`` and ``loss`` are the test set's."""
+def result(counters: Counters, protocol: Protocol, test: Scores, num_test: int) -> dict[str, Any]:
+    """What came out of a finished run; ``test`` are the scores of its best weights."""
     return {
         "best_epoch": counters.best_epoch,
         "num_epochs": counters.epoch - 1,
@@ -136,8 +135,9 @@ def result(
         "images_seen": counters.images_seen,
         "stopped_early": counters.epoch <= protocol.epochs,
         "validation_accuracy": counters.best_accuracy,
-        "test_accuracy": accuracy,
-        "test_loss": loss,
+        "test_accuracy": test.accuracy,
+        "test_top5_accuracy": test.top5_accuracy,
+        "test_loss": test.loss,
         "num_test": num_test,
         "seconds": sum(line["seconds"] for line in counters.timing),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -11,10 +13,19 @@ from nearsight.data.transform import InputTransform
 from nearsight.train.distributed import World
 
 BATCH = 512
+TOP = 5
+
+
+class Scores(NamedTuple):
+    """Shares of images (0..1), and the mean cross-entropy in nats."""
+
+    accuracy: float  # the largest logit is the right one
+    loss: float
+    top5_accuracy: float  # the right one is among the five largest; of all where there are fewer
 
 
 @torch.no_grad()
-def accuracy_and_loss(
+def model_scores(
     model: nn.Module,
     images: np.ndarray,
     labels: Tensor,
@@ -22,14 +33,14 @@ def accuracy_and_loss(
     transform: InputTransform,
     world: World,
     precision: torch.dtype | None = None,
-) -> tuple[float, float]:
-    """Share of right answers (0..1) and mean cross-entropy in nats.
+) -> Scores:
+    """What a model makes of the images of ``indices``.
 
     ``images`` is the stored uint8 [n, 3, h, w]; every process takes its share of ``indices``.
     """
     was_training = model.training
     model.eval()
-    correct, loss = 0.0, 0.0
+    correct = loss = near = 0.0
     share = indices[world.share(len(indices))]
     for rows in share.split(BATCH):
         batch = transform(torch.from_numpy(images[rows.numpy()]).to(world.device))
@@ -39,6 +50,7 @@ def accuracy_and_loss(
         wide = logits.to(transform.dtype)
         loss += F.cross_entropy(wide, truth, reduction="sum").item()
         correct += (logits.argmax(-1) == truth).sum().item()
+        best = logits.topk(min(TOP, logits.shape[-1]), -1).indices
+        near += (best == truth[:, None]).any(-1).sum().item()
     model.train(was_training)
-    correct, loss = world.total([correct, loss])
-    return correct / len(indices), loss / len(indices)
+    return Scores(*(total / len(indices) for total in world.total([correct, loss, near])))
