@@ -105,7 +105,12 @@ def _run_facts(run: Evidence) -> dict[str, str]:
 
 
 def _teacher_text(teacher: dict[str, Any] | None) -> str:
-    """Whom a distilled student followed; empty where there was none."""
+    """Whom a distilled student followed; empty where there was none.
+
+    >>> size = {"num_parameters": 5120, "image_size": [32, 48]}
+    >>> _teacher_text({"name": "resnet10t", "weights": "random", "weights_hash": "7f4f"} | size)
+    'resnet10t, 5,120 parameters, weights random (hash 7f4f), images of 32x48 pixels'
+    """
     if not teacher:
         return ""
     rows, cols = teacher["image_size"]

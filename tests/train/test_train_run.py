@@ -82,6 +82,19 @@ def test_changed_data_are_refused_on_resume(small: Protocol, tmp_path: Path):
         _train(small, out)
 
 
+def test_a_run_from_before_a_setting_existed_goes_on(small: Protocol, tmp_path: Path):
+    out = tmp_path / "run"
+    with pytest.raises(PowerCut):
+        _train(small, out, reporter=Recorder(5, cut_power))
+    record = read_record(out)
+    del record["protocol"]["distillation"], record["protocol"]["model"]["distilled"]
+    del record["teacher"]
+    (out / RECORD).write_text(json.dumps(record))
+    assert len(_train(small, out).losses) == 8
+    with pytest.raises(ValueError, match=r"holds another run.*model"):
+        _train(replace(small, model=replace(small.model, distilled=True)), out)
+
+
 def test_a_nan_loss_stops_names_epoch_and_rate_and_keeps_the_last_good_state(
     small: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
