@@ -14,6 +14,7 @@ from typing import Literal
 
 from nearsight.report.estimate import Estimate
 from nearsight.report.evidence import Evidence
+from nearsight.report.learned import Look
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,16 @@ class Condition:
         if len(known) < self.num_seeds:
             return None
         return known[0] if self.num_seeds == 1 else over_seeds([x.value for x in known])
+
+    @property
+    def looks(self) -> dict[int, list[Look]]:
+        """By epoch, what every run saw of its attention, where all of them looked."""
+        of_runs = [{look.epoch: look for look in run.looks} for run in self.runs]
+        return {
+            epoch: [looks[epoch] for looks in of_runs]
+            for epoch in of_runs[0]
+            if all(epoch in looks for looks in of_runs)
+        }
 
     def sorted_heads(self, metric: str, layer: int) -> list[Estimate]:
         """Heads of a layer in ascending order of the metric; the k-th head over seeds."""

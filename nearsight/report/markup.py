@@ -13,6 +13,7 @@ from nearsight.report.provenance import run_entry, settings_table
 from nearsight.report.tables import (
     METRIC_NAMES,
     Column,
+    gpsa_heads,
     interval_text,
     layer_rows,
     number_text,
@@ -32,6 +33,12 @@ NULLS = (
 NULL_OF = {
     "min_mad": "mad", "layer1_mad": "mad", "entropy": "entropy", "self_mass": "self_mass",
 }  # fmt: skip
+GATES_NOTE = (
+    "Gate: share of the attention that goes by position alone. Centre: where that part looks, in "
+    "patches from the patch itself. Span: square patches; at its root from the centre the weight "
+    "has fallen to 1/e. A dash: a head whose positional attention grows with the distance has no "
+    "centre; PSA has no gates."
+)
 CIRCLE = '<circle cx="15" cy="6" r="4" fill="{ink}"/>'
 SQUARE = '<path d="M11 2H19V10H11Z" fill="{ink}"/>'
 TRIANGLE = '<path d="M15 1.5 19.5 10H10.5Z" fill="{ink}"/>'
@@ -128,7 +135,7 @@ def head_details(families: list[Family]) -> str:
         for condition in family.conditions:
             heads = "".join(
                 f"<details><summary>{_seed_text(run)}every head</summary>"
-                f"{_head_table(run)}</details>"
+                f"{_head_table(run)}</details>{_gate_details(run)}"
                 for run in condition.runs
             )
             label, model = condition.label, condition.runs[0].model_name
@@ -160,6 +167,21 @@ def _head_table(run: Evidence) -> str:
     return (
         f'<p class="note">Small: 95 % over {run.measure["num_images"]:,} images.</p>'
         f"{_numbers(('layer.head', *METRIC_NAMES.values()), rows)}"
+    )
+
+
+def _gate_details(run: Evidence) -> str:
+    """Folded: gate, centre and span of every head, where the run has GPSA."""
+    rows = [
+        (f"{layer}.{head}", *("–" if x is None else f"{x:.2f}" for x in numbers))
+        for layer, head, *numbers in gpsa_heads(run)
+    ]
+    if not rows:
+        return ""
+    headings = ("layer.head", "gate", "centre, down", "centre, right", "span")
+    return (
+        f"<details><summary>{_seed_text(run)}gate, centre and span of every head</summary>"
+        f'<p class="note">{GATES_NOTE}</p>{_numbers(headings, rows)}</details>'
     )
 
 

@@ -33,7 +33,9 @@ from nearsight.report.figures.drawing import (
     whole_figure,
 )
 from nearsight.report.figures.features import feature_depth
+from nearsight.report.figures.gates import gate_depth, gate_training
 from nearsight.report.figures.heatmaps import head_heatmaps
+from nearsight.report.figures.nonlocality import nonlocality_training
 from nearsight.report.figures.onset import onset_curves
 from nearsight.report.figures.plane import mad_entropy_plane
 from nearsight.report.figures.profiles import mad_profiles
@@ -47,7 +49,7 @@ from nearsight.report.markup import (
     reading_section,
     summary_table,
 )
-from nearsight.report.tables import BOLD_NOTE, head_rows, summary_rows
+from nearsight.report.tables import BOLD_NOTE, gate_rows, head_rows, summary_rows
 
 FIGURE_FORMATS = ("svg", "png", "pdf")
 TEXT_FORMATS = ("csv", "json", "latex")
@@ -115,20 +117,29 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
     words = f"{family.name} · {family.scope_text} · all heads, patches and both axes"
     if widths := gaussian_depth(family, f"gaussians{number}", words):
         drawings.append(widths)
+    words = family.name if family.is_models else f"{family.name} · {family.seeds_text}"
+    if gates := gate_depth(family, f"gates{number}", words):
+        drawings.append(gates)
     if all(run.log for condition in family.conditions for run in condition.runs):
         validation = f"{family.first.record['data']['num_validation']:,} validation images"
         words = f"{family.name} · {validation} · {family.seeds_text}"
         drawings.append(learning_curves(family, f"learning-curves{number}", words))
         if onset := onset_curves(family, f"onset{number}", words):
             drawings.append(onset)
+        words = f"{family.name} · {family.seeds_text}"
+        if far := nonlocality_training(family, f"nonlocality{number}", words):
+            drawings.append(far)
+        drawings += gate_training(family, f"gates-training{number}", words)
     return drawings
 
 
 def report_tables(families: list[Family]) -> dict[tuple[str, str], str]:
     """(name, format) -> text of every table that can be downloaded."""
+    header, gates = gate_rows(families)
     return {
         ("conditions", "csv"): csv_text(*summary_rows(families)),
         ("heads", "csv"): csv_text(*head_rows(families)),
+        **({("gates", "csv"): csv_text(header, gates)} if gates else {}),
         ("report", "json"): json_text(families),
         ("conditions", "latex"): latex_table(families),
     }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 
 from nearsight.report.conditions import Condition, Family, paired_difference
 from nearsight.report.estimate import Estimate
-from nearsight.report.evidence import METRICS
+from nearsight.report.evidence import METRICS, Evidence
 
 Row = tuple[str | int | float, ...]
 
+HEAD_OF_GPSA = ("layer", "head", "gate", "centre_down", "centre_right", "span")
 METRIC_NAMES = {"mad": "MAD", "entropy": "entropy", "self_mass": "self-mass"}
 
 
@@ -143,3 +145,31 @@ def head_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
                         seed = "" if run.seed is None else run.seed
                         rows.append((*names, seed, layer + 1, head + 1, *numbers))
     return tuple(header), rows
+
+
+def gate_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
+    """Gate, centre and span of every head with GPSA; empty where a head has none."""
+    header = ("condition", "model", "data", "seed", *HEAD_OF_GPSA)
+    rows: list[Row] = []
+    for family in families:
+        for condition in family.conditions:
+            for run in condition.runs:
+                names = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
+                seed = "" if run.seed is None else run.seed
+                rows += [
+                    (*names, seed, *("" if x is None else x for x in head))
+                    for head in gpsa_heads(run)
+                ]
+    return header, rows
+
+
+def gpsa_heads(run: Evidence) -> list[tuple[int | float | None, ...]]:
+    """A row per head of the layers with GPSA; None for what a head does not have."""
+    return [
+        (layer, head, gate, *(centre or (None, None)), span)
+        for layer, found in enumerate(run.gates, 1)
+        if found is not None
+        for head, (gate, centre, span) in enumerate(
+            zip(found.gate or repeat(None), found.centre, found.span), 1
+        )
+    ]

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from rich.console import Console
@@ -107,6 +108,26 @@ def gaussian_table(measure: dict[str, Any]) -> Table | None:
     return table
 
 
+def gpsa_table(measure: dict[str, Any]) -> Table | None:
+    """Gates, centres and spans of the layers with GPSA; None where there are none."""
+    layers = [(x["layer"], x["gpsa"]) for x in measure["layers"] if x.get("gpsa")]
+    if not layers:
+        return None
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    table.add_column("GPSA")
+    for heading in ("gate", "lowest", "highest", "centre", "span", "heads without"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, layer in layers:
+        gates = layer["gate"]
+        shown = [fmean(gates), min(gates), max(gates)] if gates else [None] * 3
+        away = [math.hypot(*x) for x in layer["centre"] if x is not None]
+        spans = [x for x in layer["span"] if x is not None]
+        shown += [fmean(away), median(spans)] if spans else [None] * 2
+        cells = [*map(number_or_dash, shown), str(len(layer["span"]) - len(spans))]
+        table.add_row(f"  layer {number}", *cells)
+    return table
+
+
 def layer_grids(measure: dict[str, Any]) -> list[str]:
     """The grid of every layer: one and the same but in hierarchical models."""
     grids = (layer.get("grid", measure["grid"]) for layer in measure["layers"])
@@ -178,6 +199,11 @@ def print_measurements(paths: Sequence[Path]) -> None:
             table.title, table.title_justify = escape(run_name(record)), "left"
             console.print(table)
             print("Width: standard deviation in patches; near: within 5 % of its range.")
+        if table := gpsa_table(measure):
+            table.title, table.title_justify = escape(run_name(record)), "left"
+            console.print(table)
+            print("Gate: share of positional attention, mean of heads. Centre: mean distance from")
+            print("the patch; span: median, in square patches; some heads may have neither.")
     for record, measure in zip(records, measures):
         for line in remarks(record, measure):
             console.print(line, markup=False)

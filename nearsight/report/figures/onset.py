@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def looks(condition: Condition) -> list[tuple[int, list[list[float]]]]:
     """Epoch and [layer][head] MAD, the mean over seeds as far as all of them got."""
     return [
-        (of_seeds[0].epoch, _mean([look.mad for look in of_seeds]))
-        for of_seeds in zip(*(run.looks for run in condition.runs))
+        (epoch, _mean([look.mad for look in of_seeds]))
+        for epoch, of_seeds in condition.looks.items()
     ]
 
 
