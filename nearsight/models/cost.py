@@ -8,7 +8,8 @@ memory nor time.
     FLOPs        = 2 x multiply-accumulates + bias additions + element-wise work of GAug's kernel
 
 Multiply-accumulates are those of linear maps, convolutions and products of matrices (attention's
-two among them). Norms, softmax, activations, residuals and positions are in neither number. The
+two among them, and GPSA's two by position). Norms, softmax, activations, residuals and positions
+are in neither number. The
 first is the unit of LocAt's table 1 (arXiv 2603.04892); the second counts what is really computed:
 of PRR only the rows that the head reads.
 """
@@ -27,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nearsight.models.bias import SeparableBias
 from nearsight.models.gaussian import Gaussian
+from nearsight.models.gpsa import GPSA
 from nearsight.models.grid import Grid
 from nearsight.models.refine import Refine
 
@@ -37,12 +39,12 @@ SOFTMAXES = ("_softmax", "_safe_softmax")
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one image; grid, tokens, queries and keys are those of the first attention."""
+    """The cost of one image; grid, queries and keys are those of the first attention."""
 
     image_size: tuple[int, int]
     num_parameters: int
     grid: Grid | None  # None: no attention, or not between patches that we know the places of
-    num_prefix: int
+    num_prefix: int  # of the model; the first attention may be without them (ConViT)
     num_queries: int  # 0: no attention
     num_keys: int  # that each query sees: in windows fewer than there are tokens
     macs: int  # multiply-accumulates
@@ -95,7 +97,7 @@ def _tokens(
     """The grid and the prefix tokens that fit attention of this shape, if any do.
 
     ``convolved`` are the sizes that the convolutions before it gave, ``declared`` the prefix tokens
-    that the model says it has; some models add them only later.
+    that the model says it has, which may join the patches only later.
     """
     *leading, queries, keys = attention
     if queries != keys:
@@ -103,7 +105,7 @@ def _tokens(
     for grid in reversed(convolved):
         left = keys - grid.num_patches
         if left in (0, declared or 1) or (declared is None and len(convolved) == 1 and left > 0):
-            return grid, left
+            return grid, left or declared or 0
         if any(num * keys == grid.num_patches for num in leading):  # windows
             return grid, 0
     return None, 0
@@ -123,7 +125,7 @@ def _in_operations() -> Iterator[None]:
 
 @contextmanager
 def _observed(model: nn.Module, counter: _Counter) -> Iterator[None]:
-    """The model in evaluation mode; the counter knows when a layer of LocAt runs."""
+    """The model in evaluation mode; the counter knows when a layer of LocAt or GPSA runs."""
     training = {module: module.training for module in model.modules()}
     handles = []
     for module in model.modules():
@@ -133,6 +135,9 @@ def _observed(model: nn.Module, counter: _Counter) -> Iterator[None]:
         elif isinstance(module, Refine):
             handles.append(module.register_forward_pre_hook(counter.enter_refine))
             handles.append(module.register_forward_hook(counter.leave_refine))
+        elif isinstance(module, GPSA):
+            handles.append(module.register_forward_pre_hook(counter.enter_gpsa))
+            handles.append(module.register_forward_hook(counter.leave_gpsa))
     try:
         model.eval()
         yield
@@ -152,7 +157,7 @@ class _Counter(TorchDispatchMode):
         self.refine_macs = self.full_refine_macs = 0
         self.attention: tuple[int, ...] = (0, 0)  # shape of the first, with its batch and heads
         self.convolved: list[Grid] = []  # sizes that the convolutions before it gave
-        self._in_kernel = False
+        self._in_kernel = self._in_gpsa = False
         self._before_refine = 0
         self._product: tuple[int, ...] | None = None  # size of the product that was just made
 
@@ -174,7 +179,8 @@ class _Counter(TorchDispatchMode):
         elif name in ("add", "add_") and out.shape == product and _is_vector(args[1]):
             self.bias_additions += out.numel()  # a linear map in two steps
         elif name in SOFTMAXES:
-            if not any(self.attention) and args[1] in (-1, out.ndim - 1):
+            of_images = not self._in_gpsa or out.ndim == 4  # GPSA's by position have no batch
+            if not any(self.attention) and args[1] in (-1, out.ndim - 1) and of_images:
                 self.attention = tuple(out.shape)
         elif self._in_kernel:
             self.kernel_operations += _elementwise(operation, name, args, out)
@@ -199,6 +205,12 @@ class _Counter(TorchDispatchMode):
         num_tokens = x.shape[1:-1].numel()
         self.refine_macs += self.macs - self._before_refine
         self.full_refine_macs += 2 * len(x) * num_tokens**2 * x.shape[-1]
+
+    def enter_gpsa(self, *_: Any) -> None:
+        self._in_gpsa = True
+
+    def leave_gpsa(self, *_: Any) -> None:
+        self._in_gpsa = False
 
 
 def _is_vector(x: Any) -> bool:

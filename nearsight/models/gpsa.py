@@ -63,16 +63,15 @@ def positional_attention(
 ) -> Positional:
     """Where each head looks from each patch, whatever the image shows; at least in float32.
 
-    >>> sharp, none = torch.tensor([[0.0, 0.0, -100.0]]), torch.zeros(1)
+    >>> sharp, none = torch.tensor([[0.0, 0.0, -1000.0]]), torch.zeros(1)
     >>> here = positional_attention(sharp, none, Grid(2, 3))
     >>> torch.equal(here.dense()[0], torch.eye(6))
     True
     """
-    with torch.autocast(weight.device.type, enabled=False):
-        if weight.dtype != torch.float64:
-            weight, bias = weight.float(), bias.float()
-        rows, cols = positional_scores(weight, bias, grid)
-        return Positional(rows.softmax(-1), cols.softmax(-1))
+    if weight.dtype != torch.float64:  # what follows has no product that autocast would round
+        weight, bias = weight.float(), bias.float()
+    rows, cols = positional_scores(weight, bias, grid)
+    return Positional(rows.softmax(-1), cols.softmax(-1))
 
 
 def look_around(
@@ -170,8 +169,9 @@ class GPSA(nn.Module):
                 nn.init.zeros_(self.v.bias)
         side = self.kernel_side
         centres = torch.arange(side) - (side - 1) / 2
-        for index, (x, y) in enumerate(torch.cartesian_prod(centres, centres).view(-1, 2)):
-            self.pos_proj.weight[index] = strength * torch.tensor([2 * x, 2 * y, -1.0])
+        places = torch.cartesian_prod(centres, centres)  # [head, 2]: columns, then rows
+        start = torch.cat([2 * places, -torch.ones(side**2, 1)], 1)
+        self.pos_proj.weight[: side**2] = strength * start
 
     def gates(self) -> Float[Tensor, " head"] | None:
         """The share of position in each head's attention; None where there is no gate."""
