@@ -1,4 +1,4 @@
-# make demo: three small runs at once, measured and reported, nothing downloaded but packages
+# make demo: four small runs at once, measured and reported, nothing downloaded but packages
 # make test: every test
 # make check: lint, format and types, as the pre-commit hooks do
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -6,8 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 NEARSIGHT := $(BIN)/nearsight
 DEMO ?= demo
-DEMO_TRAIN := --data shapes --data-root $(DEMO)/data --set epochs=6 --threads 1
-DEMO_RUNS := baseline cutmix locat
+DEMO_TRAIN := --data shapes --data-root $(DEMO)/data --set epochs=4 --set measure_every=1 --threads 1
+DEMO_RUNS := baseline cutmix locat convit
 
 .PHONY: demo test check setup clean $(DEMO_RUNS:%=demo-%)
 
@@ -26,6 +26,7 @@ demo: setup
 demo-baseline: WHAT := baseline --model nano
 demo-cutmix: WHAT := baseline+cutmix --model nano
 demo-locat: WHAT := baseline --model nano_locat
+demo-convit: WHAT := baseline --model nano_convit
 $(DEMO_RUNS:%=demo-%): demo-%: setup
 	@TERM=dumb $(NEARSIGHT) train $(WHAT) $(DEMO_TRAIN) --out $(DEMO)/$*-0 > /dev/null
 	@OMP_NUM_THREADS=1 $(NEARSIGHT) measure $(DEMO)/$*-0 --data-root $(DEMO)/data > /dev/null

@@ -13,6 +13,7 @@ import nearsight
 from nearsight.disk import write_bytes
 from nearsight.report.answer import answer, question
 from nearsight.report.conditions import Family
+from nearsight.report.efficiency import efficiency_tables
 from nearsight.report.export import (
     MEDIA,
     SUFFIX,
@@ -32,6 +33,7 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
+from nearsight.report.figures.efficiency import sample_efficiency
 from nearsight.report.figures.features import feature_depth
 from nearsight.report.figures.gates import gate_depth, gate_training
 from nearsight.report.figures.heatmaps import head_heatmaps
@@ -111,6 +113,9 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         mad_entropy_plane(family, f"mad-entropy-plane{number}", subtitle),
         head_heatmaps(family, f"head-heatmaps{number}", subtitle),
     ]
+    words = f"{family.name} · {family.seeds_text} · equally many images seen"
+    if shares := sample_efficiency(family, f"sample-efficiency{number}", words):
+        drawings.insert(0, shares)
     words = f"{family.name} · {family.scope_text} · outputs of blocks"
     if features := feature_depth(family, f"features{number}", words):
         drawings.append(features)
@@ -184,7 +189,7 @@ def report_page(
         scope=escape(scope),
         question=escape(question(families)),
         answers="\n".join(answers),
-        summary=summary_table(families),
+        summary="".join([summary_table(families), *map(efficiency_tables, families)]),
         interval_note=escape(interval_note(families)),
         bold_note=escape("" if all(family.is_models for family in families) else BOLD_NOTE),
         downloads=" · ".join(links),
