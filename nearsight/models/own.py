@@ -73,6 +73,8 @@ def with_parts(
     model: nn.Module, locat: LocatSettings | None, gpsa: GpsaSettings | None
 ) -> nn.Module:
     """The model with the parts that are on, at the start for training from scratch."""
+    if gpsa is not None and locat is not None and locat.gaussian is not None:
+        raise ValueError("expected GAug or GPSA in a model's attention, got both; leave out one")
     if gpsa is not None:
         from nearsight.models.convit import add_gpsa
 

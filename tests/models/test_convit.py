@@ -240,6 +240,8 @@ def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
         ValueError, match="expected a plain layer at the end for the class and dist"
     ):
         create_model("mu", distilled=True, gpsa={"layers": 2})
+    with pytest.raises(ValueError, match="expected GAug or GPSA in a model's attention, got both"):
+        create_model("mu_locat", gpsa=True)
     with pytest.raises(ValueError, match="expected weights with GPSA, got weights without"):
         small().load_state_dict(small(gpsa=False).state_dict())
     with pytest.raises(ValueError, match="without a distillation token, got weights with"):
