@@ -1,18 +1,10 @@
-"""Every family with LocAt as a model of 2 blocks; as a script: what compiling does to their logits.
-
-The script is a process of its own, as torch's compiler cannot look through the checks of shapes
-that conftest.py installs. It prints the largest change of a logit by family, as JSON.
-"""
+"""Every family with LocAt as a model of 2 blocks."""
 
 from __future__ import annotations
 
-import json
-import sys
-import warnings
 from collections.abc import Callable
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nearsight.models.locat import add_locat
 from nearsight.models.registry import create_model
@@ -36,34 +28,3 @@ VARIANTS: dict[str, Callable[[], nn.Module]] = {
     "width from the input": lambda: create_model("locatvit_tiny", gaussian=INPUT_WIDTH, **VIT),
     "Laplace of fixed width": lambda: create_model("locatvit_tiny", gaussian=FIXED_LAPLACE, **VIT),
 }
-
-
-def built(name: str) -> nn.Module:
-    """The same model every time, in evaluation; weights are moved so that no part is idle."""
-    torch.manual_seed(0)
-    model = (FAMILIES | VARIANTS)[name]()
-    source = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.randn(weight.shape, generator=source) * 0.2)
-    return model.eval()
-
-
-def images_for(name: str, count: int) -> Tensor:
-    size = WIDE if name == "Swin" else GRID
-    return torch.randn(count, 3, *size, generator=torch.Generator().manual_seed(count))
-
-
-@torch.no_grad()
-def change_by_compiling(name: str, backend: str) -> float:
-    model, images = built(name), images_for(name, 3)
-    torch.compiler.reset()
-    compiled = torch.compile(model, backend=backend, fullgraph=True)
-    return float((compiled(images) - model(images)).abs().max())
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    backend, *names = sys.argv[1:]
-    print(json.dumps({name: change_by_compiling(name, backend) for name in names}))

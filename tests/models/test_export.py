@@ -1,4 +1,4 @@
-"""LocAt outside eager float32: compiled, exported, in ONNX, and under autocast."""
+"""LocAt and ConViT outside eager float32: compiled, exported, in ONNX, and under autocast."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from models import locat_families
-from models.locat_families import FAMILIES, VARIANTS, built, images_for
+from models import convit_families, locat_families
+from models.small_models import FAMILIES, MODELS, built, images_for
+from torch import Tensor, nn
 
+from nearsight.models import gpsa
 from nearsight.models.gaussian import Gaussian
 
 NEAR = 1e-4  # of logits of the order of 1
+TESTS = Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(scope="module", params=[*FAMILIES, *VARIANTS])
+@pytest.fixture(scope="module", params=MODELS)
 def exported(request: pytest.FixtureRequest) -> tuple[str, torch.export.ExportedProgram]:
     """A model exported at a batch of 3 with a batch that may change."""
     name = request.param
@@ -55,9 +58,8 @@ def test_onnx_gives_the_same_logits_for_another_batch(exported):
 
 
 def changes_by_compiling(backend: str, *names: str) -> dict[str, float]:
-    script = Path(locat_families.__file__)
-    command = [sys.executable, str(script), backend, *names]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "models.small_models", backend, *names]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=TESTS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -81,26 +83,53 @@ def test_a_compiled_vit_gives_the_same_logits():
     assert changes_by_compiling("inductor", "ViT")["ViT"] < NEAR
 
 
-@pytest.mark.parametrize(
+half_precision = pytest.mark.parametrize(
     ("dtype", "near"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)], ids=["bf16", "fp16"]
 )
-@pytest.mark.parametrize("name", [*FAMILIES, *VARIANTS])
+
+
+def check_autocast(name: str, model: nn.Module, dtype: torch.dtype, near: float) -> None:
+    """Logits within ``near`` deviations of float32's, and gradients that are numbers."""
+    images = images_for(name, 3)
+    expected = built(name)(images).detach()
+    with torch.autocast("cpu", dtype):
+        logits = model(images)
+        loss = F.cross_entropy(logits, torch.tensor([1, 4, 7]))
+    assert (logits - expected).abs().max() < near * expected.std()
+    loss.backward()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters())
+
+
+@half_precision
+@pytest.mark.parametrize("name", [*locat_families.FAMILIES, *locat_families.VARIANTS])
 def test_autocast_is_near_float32_and_makes_the_gaussian_in_float32(
     name: str, dtype: torch.dtype, near: float
 ):
-    model, images = built(name), images_for(name, 3)
-    expected = model(images).detach()
+    model = built(name)
     biases = []
     for module in model.modules():
         if isinstance(module, Gaussian):
             module.register_forward_hook(lambda _, inputs, bias: biases.extend(bias))
             module.register_forward_pre_hook(lambda _, inputs: seen.add(inputs[0].dtype))
     seen: set[torch.dtype] = set()
-    with torch.autocast("cpu", dtype):
-        logits = model(images)
-        loss = F.cross_entropy(logits, torch.tensor([1, 4, 7]))
+    check_autocast(name, model, dtype, near)
     assert seen == {dtype}
     assert {bias.dtype for bias in biases} == {torch.float32}
-    assert (logits - expected).abs().max() < near * expected.std()
-    loss.backward()
-    assert all(weight.grad.isfinite().all() for weight in model.parameters())
+
+
+@half_precision
+@pytest.mark.parametrize("name", convit_families.FAMILIES)
+def test_autocast_is_near_float32_and_looks_around_by_shares_made_in_float32(
+    name: str, dtype: torch.dtype, near: float, monkeypatch: pytest.MonkeyPatch
+):
+    met, look_around = [], gpsa.look_around
+
+    def watched(values: Tensor, positional: gpsa.Positional) -> Tensor:
+        met.append((values.dtype, positional.rows.dtype, positional.cols.dtype))
+        return look_around(values, positional)
+
+    model = built(name)
+    monkeypatch.setattr(gpsa, "look_around", watched)
+    check_autocast(name, model, dtype, near)
+    in_full = (torch.float32,) * 3  # of the model that it is compared with
+    assert met == ([] if name == "PSA" else [in_full, (dtype, torch.float32, torch.float32)])
