@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,19 +20,34 @@ def show_maps(
             metavar="TARGET", help="Run folders or models, as nearsight measure takes them."
         ),
     ],
-    image: Annotated[Path, typer.Option(help="The image file to look at.")],
+    image: Annotated[Path | None, typer.Option(help="The image file to look at.")] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Instead of one image: attention averaged over many of a folder."
+        ),
+    ] = None,
+    num_images: Annotated[
+        int | None, typer.Option(help="How many of the folder: 100, or all there are.")
+    ] = None,
     patch: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROW,COL",
             help="A patch of the first target's grid, counted from 1 at the top left; may be "
-            "repeated. By default those a quarter, half and three quarters down and to the right.",
+            "repeated. By default those a quarter, half and three quarters down and to the right; "
+            "with --head all the one in the middle.",
         ),
     ] = None,
     layer: Annotated[
         int | None, typer.Option(min=1, help="Counted from 1; by default each model's last.")
     ] = None,
-    head: Annotated[str, typer.Option(metavar="mean|N", help="Counted from 1.")] = "mean",
+    head: Annotated[
+        str,
+        typer.Option(
+            metavar="mean|all|N", help="Counted from 1; all: a column per head, a row per patch."
+        ),
+    ] = "mean",
     weights: Annotated[
         list[Path] | None,
         typer.Option(help="A model's weights; once per model, in order, not for runs and hf/."),
@@ -49,7 +64,10 @@ def show_maps(
     out: Annotated[Path, typer.Option(help="The figure: .png, .svg or .pdf.")] = Path("maps.png"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
 ) -> None:
-    """Where [CLS] and chosen patches of an image look, models below each other, as a figure."""
+    """Where [CLS] and chosen patches look, models below each other, as a figure.
+
+    Of GPSA a strip above a head's map shows its gate, from white (content) to red (position).
+    """
     from nearsight.report.figures.maps import check_format, write_maps
 
     check_format(out)
@@ -59,11 +77,11 @@ def show_maps(
     from nearsight.train.distributed import find_device
 
     found = target_maps(
-        targets, image, patches, None if layer is None else layer - 1, index,
-        weights=weights or (), pretrained=pretrained, random_init=random_init,
-        image_size=image_size, device=str(find_device(device)),
+        targets, image, patches, None if layer is None else layer - 1, index, images=images,
+        num_images=num_images, weights=weights or (), pretrained=pretrained,
+        random_init=random_init, image_size=image_size, device=str(find_device(device)),
     )  # fmt: skip
-    print(write_maps(found, out, image.name))
+    print(write_maps(found, out, (image or images or out).resolve().name, index == "all"))
 
 
 def _place(text: str) -> tuple[int, int]:
@@ -78,14 +96,16 @@ def _place(text: str) -> tuple[int, int]:
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 
-def _head(text: str) -> int | None:
+def _head(text: str) -> int | Literal["all"] | None:
     """A head counted from 0; None for the mean.
 
     >>> _head("mean"), _head("3")
     (None, 2)
     """
+    if text == "all":
+        return "all"
     if text == "mean":
         return None
     if not text.isdecimal() or not int(text):
-        raise ValueError(f"expected --head as mean or a number counted from 1, got {text!r}")
+        raise ValueError(f"expected --head as mean, all or a number counted from 1, got {text!r}")
     return int(text) - 1

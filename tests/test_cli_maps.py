@@ -32,6 +32,27 @@ def test_two_models_stand_in_one_figure_and_its_words_are_text(
         assert text in svg
 
 
+def test_every_head_has_a_column_and_gates_have_numbers(
+    nearsight: Callable[..., Answer], picture: str
+):
+    words = ["mu", "mu_convit", "--random-init", "--image", picture, "--layer", "1"]
+    assert nearsight("maps", *words, "--head", "all", "--out", "a.svg")[:2] == (0, "a.svg\n")
+    svg = Path("a.svg").read_text()
+    for text in ("head 1", "head 2", "from row 5, column 5", "gate 0.73", "gate: 0 content"):
+        assert text in svg
+    assert "patch 1" not in svg
+    assert nearsight("maps", "mu", *words[2:], "--head", "all", "--out", "b.svg")[0] == 0
+    assert "gate" not in Path("b.svg").read_text()
+
+
+def test_a_folder_is_drawn_as_its_mean(nearsight: Callable[..., Answer], tmp_path: Path):
+    for number in range(3):
+        write_image(tmp_path / "many" / f"{number}.png", (41, 41))
+    words = ["mu", "--random-init", "--images", "many", "--patch", "3,5"]
+    assert nearsight("maps", *words, "--out", "a.svg")[:2] == (0, "a.svg\n")
+    assert "many · mean attention over 3 images" in Path("a.svg").read_text()
+
+
 def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):
     assert nearsight("maps", "mu", "--random-init", "--image", picture)[:2] == (0, "maps.png\n")
     with Image.open("maps.png") as written:
@@ -51,7 +72,12 @@ def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):
         (["mu", "--random-init", "--patch", "3"], "--patch as ROW,COL, both counted from 1"),
         (["mu", "--random-init", "--layer", "3"], "expected a layer of 1 to 2, got 3"),
         (["mu", "--random-init", "--head", "3"], "expected a head of 1 to 2 of blocks.1.attn"),
-        (["mu", "--random-init", "--head", "all"], "--head as mean or a number counted from 1"),
+        (["mu", "--random-init", "--head", "some"], "--head as mean, all or a number counted"),
+        (
+            ["mu", "--images", "."],
+            "expected an image (--image) or a folder of them (--images), got both",
+        ),
+        (["mu", "--num-images", "3"], "expected a number of images only with a folder"),
         (["mu", "--random-init", "--out", "a.gif"], "ends in one of .png, .svg, .pdf, got a.gif"),
         (["mu", "--random-init", "--out", "a.png/b.svg"], "cannot write the maps to a.png/b.svg"),
         (["wrong_name", "--random-init"], "expected a run folder with run.json or a model"),

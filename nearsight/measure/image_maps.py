@@ -1,15 +1,16 @@
-"""Where one image's class token and chosen patches look, in one layer: maps to be drawn.
+"""Where the class token and chosen patches look in one layer, in an image or over many.
 
-A map is a row of attention, put on the image: the mean over heads (or one head), the keys that are
-patches, made to sum to one; ``on_patches`` says what share of the attention that was. In a layer
-with windows a map covers the patch's window and is NaN elsewhere: it cannot look there. Pooled keys
-give a coarser map.
+A map is a row of attention, put on the image: the mean over images and heads (or one head), the
+keys that are patches, made to sum to one; ``on_patches`` says what share of the attention that was.
+In a layer with windows a map covers the patch's window and is NaN elsewhere: it cannot look there.
+Pooled keys give a coarser map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +19,10 @@ from torch import Tensor, nn
 
 from nearsight.measure.capture import AttentionCall, AttentionCapture
 from nearsight.measure.features import num_class_tokens
+from nearsight.measure.gates import gates_of
 from nearsight.measure.layout import layout_of
 from nearsight.measure.maps import num_leading, on_the_image
-from nearsight.measure.observed import evaluating
+from nearsight.measure.observed import evaluating, image_batches
 from nearsight.measure.proof import prove, refuse_unseen
 from nearsight.measure.tokens import Layout, Skipped
 from nearsight.measure.unfold import Buffers, Unfolded
@@ -28,6 +30,7 @@ from nearsight.models.grid import Grid
 
 Patch = tuple[int, int]  # row and column, counted from 0
 DEFAULT_PLACES = (0.25, 0.5, 0.75)  # of height and width: upper left, middle, lower right
+MIDDLE = (0.5,)
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,15 @@ class AttentionMap:
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The maps of one image in one layer; layer and head are counted from 0."""
+    """The maps of one layer, of one image or the mean over several; counted from 0."""
 
     layer: int
     num_layers: int
     layer_name: str
     head: int | None  # None: mean over heads
     num_heads: int
+    gate: float | None  # of the head, in a layer with GPSA
+    num_images: int
     grid: Grid
     num_windows: int
     patches: tuple[Patch, ...]
@@ -61,7 +66,7 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class LayerAttention:
-    """All attention of one image in one layer, [head, query, key] in the order of the image."""
+    """The attention of one layer, mean over images, [head, query, key] in the image's order."""
 
     layer: int
     num_layers: int
@@ -69,36 +74,43 @@ class LayerAttention:
     layout: Layout
     weights: Float32[Tensor, "head query key"]
     num_class: int  # class tokens among the queries, the first ones
+    gates: tuple[float, ...] | None = None  # of its heads, if it has GPSA
+    num_images: int = 1
 
 
 def attention_maps(
     model: nn.Module,
-    image: Float[Tensor, "3 h w"],
+    image: Float[Tensor, "*image 3 h w"],
     patches: Sequence[Patch] | None = None,
     layer: int | None = None,
     head: int | None = None,
 ) -> AttentionMaps:
     """Where the class token and ``patches`` of ``image`` look in ``layer``, by default the last.
 
-    ``image`` is as the model takes it. Patches are (row, column) of the layer's grid; by default
-    those a quarter, half and three quarters down and to the right. ``head``: one head instead of
-    the mean. All are counted from 0. The model is left as it was, and proved like every
-    measurement.
+    ``image`` is as the model takes it; of several the mean is taken. Patches are (row, column) of
+    the layer's grid; by default those a quarter, half and three quarters down and to the right.
+    ``head``: one head instead of the mean. All are counted from 0. The model is left as it was, and
+    proved like every measurement.
 
     >>> from nearsight.models.registry import create_model
     >>> maps = attention_maps(create_model("mu"), torch.zeros(3, 32, 32), [(0, 5)])
     >>> maps.layer, maps.of_patches[0].weights.shape, maps.of_class.weights.shape
     (1, (8, 8), (8, 8))
     """
-    return chosen_maps(layer_attention(model, image, layer), patches, head)
+    images = image[None] if image.ndim == 3 else image
+    return chosen_maps(layer_attention(model, images, layer), patches, head)
 
 
 def layer_attention(
-    model: nn.Module, image: Float[Tensor, "3 h w"], layer: int | None = None
+    model: nn.Module, images: Tensor | Iterable[Any], layer: int | None = None
 ) -> LayerAttention:
-    """The attention of one image in one layer; no other layer is kept."""
-    found: list[tuple[str, Layout, Tensor, int]] = []
-    num_layers = 0
+    """The attention of one layer, the mean over ``images`` (as ``measure_model`` takes them).
+
+    No other layer is kept.
+    """
+    found: list[tuple[AttentionCall, Layout, Tensor]] = []  # of the present forward
+    total: Tensor | None = None
+    num_layers = num_images = 0
 
     def keep(call: AttentionCall) -> None:
         nonlocal num_layers
@@ -108,22 +120,34 @@ def layer_attention(
         if layer is None or num_layers == layer:
             tensors = Unfolded(call, layout, Buffers())
             prove(call, tensors)
-            weights = on_the_image(tensors, layout)[0].float().cpu()
-            num_class = min(num_class_tokens(call.path[0].module), num_leading(layout.queries))
-            found[:] = [(call.name, layout, weights, num_class)]
+            found[:] = [(call, layout, on_the_image(tensors, layout).double().sum(0).cpu())]
         num_layers += 1
 
     with evaluating(model) as inner, AttentionCapture(inner, keep) as capture:
-        parameter = next((x for x in inner.parameters() if x.is_floating_point()), image)
-        inner(image[None].to(parameter.device, parameter.dtype))
-        refuse_unseen(capture.unseen)
-    if not num_layers:
-        raise ValueError(f"{type(inner).__name__} has no softmax attention between patches to draw")
-    if not found:
-        raise ValueError(
-            f"expected a layer of 1 to {num_layers}, got {(layer or 0) + 1} (counted from 1)"
-        )
-    return LayerAttention(num_layers - 1 if layer is None else layer, num_layers, *found[0])
+        for batch in image_batches(images, inner):
+            num_layers = 0
+            inner(batch)
+            refuse_unseen(capture.unseen)
+            if not num_layers:
+                name = type(inner).__name__
+                raise ValueError(f"{name} has no softmax attention between patches to draw")
+            if not found:
+                raise ValueError(
+                    f"expected a layer of 1 to {num_layers}, got {(layer or 0) + 1} "
+                    "(counted from 1)"
+                )
+            total = found[0][2] if total is None else total + found[0][2]
+            num_images += len(batch)
+    if total is None:
+        raise ValueError("expected at least one image, got none")
+    call, layout, _ = found[0]
+    gates = gates_of(call)
+    return LayerAttention(
+        layer=num_layers - 1 if layer is None else layer, num_layers=num_layers, name=call.name,
+        layout=layout, weights=(total / num_images).float(),
+        num_class=min(num_class_tokens(call.path[0].module), num_leading(layout.queries)),
+        gates=gates.gate if gates else None, num_images=num_images,
+    )  # fmt: skip
 
 
 def chosen_maps(
@@ -148,20 +172,20 @@ def chosen_maps(
     found = [(row * grid.cols + col) for row, col in chosen]
     return AttentionMaps(
         layer=of.layer, num_layers=of.num_layers, layer_name=of.name, head=head,
-        num_heads=num_heads, grid=grid, num_windows=len(of.layout.queries), patches=chosen,
+        num_heads=num_heads, gate=None if head is None or not of.gates else of.gates[head],
+        num_images=of.num_images, grid=grid, num_windows=len(of.layout.queries), patches=chosen,
         of_class=_map(rows[: of.num_class].mean(0), of.layout) if of.num_class else None,
         of_patches=tuple(_map(rows[first + index], of.layout, index) for index in found),
     )  # fmt: skip
 
 
-def default_patches(grid: Grid) -> tuple[Patch, ...]:
+def default_patches(grid: Grid, places: Sequence[float] = DEFAULT_PLACES) -> tuple[Patch, ...]:
     """Patches on the way from the upper left to the lower right.
 
     >>> default_patches(Grid(8, 14))
     ((2, 3), (4, 7), (6, 10))
     """
-    places = [(int(place * grid.rows), int(place * grid.cols)) for place in DEFAULT_PLACES]
-    return tuple(dict.fromkeys(places))
+    return tuple(dict.fromkeys((int(x * grid.rows), int(x * grid.cols)) for x in places))
 
 
 def same_places(patches: Sequence[Patch], grid: Grid, other: Grid) -> tuple[Patch, ...]:

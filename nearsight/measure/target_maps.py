@@ -1,22 +1,26 @@
-"""One image seen by several models, named ones or runs: the maps of each, ready to be drawn."""
+"""Images seen by several models, named ones or runs: the maps of each, ready to be drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from torch import nn
+from torch import Tensor, nn
 
-from nearsight.data.pictures import read_picture
+from nearsight.data.pictures import chosen_pictures, find_pictures, read_picture
 from nearsight.data.preprocessing import Preprocessing
 from nearsight.measure.image_maps import (
+    DEFAULT_PLACES,
+    MIDDLE,
     AttentionMaps,
     Patch,
     chosen_maps,
+    default_patches,
     layer_attention,
     same_places,
 )
@@ -27,15 +31,17 @@ from nearsight.models.registry import check_name, split_name
 from nearsight.run import RECORD, load_run, read_record, run_name
 
 ANY = Preprocessing("any", None, None)
+NUM_IMAGES = 100  # the paper's, or all there are
+BATCH_SIZE = 8
 
 
 @dataclass(frozen=True)
 class TargetMaps:
-    """What one model made of the image: the pixels it saw, and where it looked."""
+    """What one model made of the images: their mean as it saw them, and where it looked."""
 
     name: str
     pixels: UInt8[np.ndarray, "h w 3"]
-    maps: AttentionMaps
+    maps: tuple[AttentionMaps, ...]  # the mean over heads, one head, or every head
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,40 @@ class Viewer:
     preprocessing: Preprocessing
 
 
+@dataclass
+class Pictures:
+    """Image files as batches of a model's input; ``total`` sums up the pixels that went by."""
+
+    folder: Path
+    names: Sequence[str]
+    preprocessing: Preprocessing
+    device: str
+    total: np.ndarray = field(default_factory=lambda: np.zeros(1))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        self.total = np.zeros(1)
+        for start in range(0, len(self.names), BATCH_SIZE):
+            batch = [
+                read_picture(self.folder, name, self.preprocessing)[0]
+                for name in self.names[start : start + BATCH_SIZE]
+            ]
+            self.total = self.total + np.sum(batch, axis=0, dtype=np.float64)
+            yield self.preprocessing.normalised(torch.from_numpy(np.stack(batch)).to(self.device))
+
+    @property
+    def mean(self) -> UInt8[np.ndarray, "h w 3"]:
+        return np.rint(self.total / len(self.names)).astype(np.uint8).transpose(1, 2, 0)
+
+
 def target_maps(
     targets: Sequence[str],
-    image: Path,
+    image: Path | None,
     patches: Sequence[Patch] | None = None,
     layer: int | None = None,
-    head: int | None = None,
+    head: int | Literal["all"] | None = None,
     *,
+    images: Path | None = None,
+    num_images: int | None = None,
     weights: Sequence[Path] = (),
     pretrained: bool = False,
     random_init: bool = False,
@@ -63,35 +96,53 @@ def target_maps(
     """Where the class token and ``patches`` of an image file look, in every target.
 
     A target is a run folder or a model by name. ``patches``, ``layer`` and ``head`` are those of
-    ``attention_maps``. The patches are those of the first target's grid; in a target of another
-    grid the patch at the same place of the image it sees stands for them. ``weights`` go to the
-    models that need them, in order; further ones take ``pretrained`` or ``random_init``.
+    ``attention_maps``; ``head="all"`` gives every head, by default for the patch in the middle.
+    With a folder of ``images`` instead of an image attention is averaged over ``num_images`` of
+    them, min(100, all) by default, chosen by a fixed seed. The patches are those of the first
+    target's grid; in a target of another grid the patch at the same place of the image it sees
+    stands for them. ``weights`` go to the models that need them, in order; further ones take
+    ``pretrained`` or ``random_init``.
     """
-    image = Path(image)
-    _check_file(image)
+    folder, names = _files(image, images, num_images)
     viewers = _viewers(targets, weights, pretrained, random_init, image_size)
     found: list[TargetMaps] = []
     for viewer in viewers:
-        steps, model = viewer.preprocessing, viewer.model.to(device)
-        pixels, _ = read_picture(image.parent, image.name, steps)
-        check_fit(model, pixels.shape[1:], viewer.name, device)
-        normal = steps.normalised(torch.from_numpy(pixels.copy())[None].to(device))[0]
-        attention = layer_attention(model, normal, layer)
-        wanted = patches
+        pictures = Pictures(folder, names, viewer.preprocessing, device)
+        model = viewer.model.to(device)
+        size = read_picture(folder, names[0], viewer.preprocessing)[0].shape[1:]
+        check_fit(model, size, viewer.name, device)
+        attention = layer_attention(model, pictures, layer)
+        grid, wanted = attention.layout.grid, patches
         if found:
-            first = found[0].maps
-            wanted = same_places(first.patches, first.grid, attention.layout.grid)
-        maps = chosen_maps(attention, wanted, head)
-        found.append(TargetMaps(viewer.name, pixels.transpose(1, 2, 0), maps))
+            first = found[0].maps[0]
+            wanted = same_places(first.patches, first.grid, grid)
+        elif patches is None:
+            wanted = default_patches(grid, MIDDLE if head == "all" else DEFAULT_PLACES)
+        heads = range(len(attention.weights)) if head == "all" else (head,)
+        maps = tuple(chosen_maps(attention, wanted, each) for each in heads)
+        found.append(TargetMaps(viewer.name, pictures.mean, maps))
     return found
 
 
-def _check_file(image: Path) -> None:
-    """Before a model is built: an image that is there and can be read."""
+def _files(
+    image: Path | None, images: Path | None, num_images: int | None
+) -> tuple[Path, Sequence[str]]:
+    """Before a model is built: a folder and the images in it to look at, of which one is read."""
+    if (image is None) == (images is None):
+        given = "none" if image is None else "both"
+        raise ValueError(f"expected an image (--image) or a folder of them (--images), got {given}")
+    if images is not None:
+        names, _ = find_pictures(Path(images))
+        few = min(NUM_IMAGES, len(names)) if num_images is None else num_images
+        return Path(images), chosen_pictures(names, few, Path(images))
+    if num_images is not None:
+        raise ValueError("expected a number of images only with a folder (--images), got --image")
+    image = Path(image or "")
     if not image.is_file():
         what = "a folder" if image.is_dir() else "no such file"
         raise ValueError(f"expected an image file, but {image} is {what}")
     read_picture(image.parent, image.name, ANY)
+    return image.parent, [image.name]
 
 
 def _viewers(

@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 import torch
+from measure.test_gates import convit
 from measure.toy_models import images, plain, pooled, windows
 from torch import nn
 
 import nearsight as ns
 from nearsight.measure.features import num_class_tokens
-from nearsight.measure.image_maps import LayerAttention, attention_maps, chosen_maps
+from nearsight.measure.image_maps import (
+    LayerAttention,
+    attention_maps,
+    chosen_maps,
+    layer_attention,
+)
 from nearsight.measure.tokens import row_by_row
 from nearsight.models.grid import Grid
 
@@ -39,6 +45,30 @@ def test_maps_are_the_rows_of_the_captured_attention(head):
         assert found.on_patches == pytest.approx(float(kept.sum()))
         np.testing.assert_allclose(found.weights, expected, rtol=1e-5, atol=1e-9)
         assert found.times_uniform.mean() == pytest.approx(1)
+
+
+def test_over_several_images_the_mean_attention_is_drawn():
+    model, given = plain(), images(12, 20, count=5)
+    with torch.no_grad(), ns.capture_attention(model) as captured:
+        model(given)
+    row = captured[1][:, 1, 2 + 7].double().mean(0)  # head 2, patch in row 2, column 3
+    maps = attention_maps(model, given, [(1, 2)], head=1)
+    (found,) = maps.of_patches
+    assert maps.num_images == 5
+    assert found.on_patches == pytest.approx(float(row[2:].sum()))
+    np.testing.assert_allclose(found.weights, (row[2:] / row[2:].sum()).reshape(3, 5), rtol=1e-5)
+    halves = layer_attention(model, given.split(2)).weights
+    np.testing.assert_allclose(halves, layer_attention(model, given).weights, rtol=1e-5)
+
+
+def test_a_head_with_gpsa_tells_its_gate():
+    model = convit()
+    model.blocks[0].attn.gating_param.data[:] = torch.arange(5.0)
+    given = images(16, 16)[0]
+    gates = [attention_maps(model, given, layer=0, head=head).gate for head in range(5)]
+    assert gates == pytest.approx(torch.arange(5.0).sigmoid().tolist())
+    assert attention_maps(model, given, layer=0).gate is None  # the mean of heads has none
+    assert attention_maps(model, given, layer=1, head=0).gate is None
 
 
 def test_without_a_layer_the_last_is_taken_and_the_model_is_left_as_it_was():

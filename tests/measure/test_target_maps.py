@@ -11,6 +11,7 @@ from made_data import write_image
 from PIL import Image
 from safetensors.torch import save_file
 
+from nearsight.data.pictures import chosen_pictures, find_pictures
 from nearsight.measure.image_maps import attention_maps
 from nearsight.measure.target_maps import target_maps
 from nearsight.models.registry import create_model
@@ -59,7 +60,7 @@ def test_a_run_is_given_the_middle_of_the_image_in_its_own_size(run_folder, pict
     normal = (torch.from_numpy(found.pixels.copy()).permute(2, 0, 1) / 255).double()
     mean = torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1)
     expected = attention_maps(model, ((normal - mean) / 0.2).float(), [(2, 4)])
-    for one, two in zip(found.maps.of_patches, expected.of_patches):
+    for one, two in zip(found.maps[0].of_patches, expected.of_patches):
         np.testing.assert_allclose(one.weights, two.weights, rtol=1e-4, atol=1e-7)
 
 
@@ -80,17 +81,49 @@ def test_weights_go_to_the_models_that_need_them_in_order(run_folder, picture, t
         )
         expected = attention_maps(model, (pixels - mean) / std, layer=0)
         np.testing.assert_allclose(
-            found[index].maps.of_class.weights, expected.of_class.weights, rtol=1e-3, atol=1e-6
+            found[index].maps[0].of_class.weights, expected.of_class.weights, rtol=1e-3, atol=1e-6
         )
-    first, second = (found[index].maps.of_class.weights for index in (0, 2))
+    first, second = (found[index].maps[0].of_class.weights for index in (0, 2))
     assert abs(first - second).max() > 0.01
 
 
 def test_in_another_grid_the_patch_at_the_same_place_is_taken(run_folder, picture):
     folder, _ = run_folder
     ours, run = target_maps(["mu", str(folder)], picture, [(0, 7), (4, 3)], random_init=True)
-    assert (str(ours.maps.grid), str(run.maps.grid)) == ("8x8", "3x5")
-    assert run.maps.patches == ((0, 4), (1, 2))
+    assert (str(ours.maps[0].grid), str(run.maps[0].grid)) == ("8x8", "3x5")
+    assert run.maps[0].patches == ((0, 4), (1, 2))
+
+
+def test_every_head_is_seen_from_the_middle(run_folder, picture):
+    folder, _ = run_folder
+    (found,) = target_maps([str(folder)], picture, layer=0, head="all")
+    assert [maps.head for maps in found.maps] == [0, 1]
+    assert {maps.patches for maps in found.maps} == {((1, 2),)}
+    for head, maps in enumerate(found.maps):
+        (alone,) = target_maps([str(folder)], picture, [(1, 2)], layer=0, head=head)
+        np.testing.assert_array_equal(
+            maps.of_patches[0].weights, alone.maps[0].of_patches[0].weights
+        )
+
+
+def test_a_folder_is_averaged_over_as_many_images_as_asked_for(run_folder, tmp_path):
+    folder, model = run_folder
+    pictures = tmp_path / "many"
+    pictures.mkdir()
+    for number in range(11):
+        write_image(pictures / f"{number:02d}.png", (20, 12), seed=number)
+    (found,) = target_maps([str(folder)], None, [(2, 4)], images=pictures, num_images=9)
+    names, _ = find_pictures(pictures)
+    chosen = chosen_pictures(names, 9, pictures)
+    pixels = np.stack([np.asarray(Image.open(pictures / name)) for name in chosen])
+    np.testing.assert_array_equal(found.pixels, np.rint(pixels.mean(0)).astype(np.uint8))
+    mean = torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1)
+    normal = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255 - mean) / 0.2
+    expected = attention_maps(model, normal.float(), [(2, 4)])
+    assert found.maps[0].num_images == 9
+    np.testing.assert_allclose(
+        found.maps[0].of_patches[0].weights, expected.of_patches[0].weights, rtol=1e-4, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize(
