@@ -38,7 +38,7 @@ def test_every_head_has_a_column_and_gates_have_numbers(
     words = ["mu", "mu_convit", "--random-init", "--image", picture, "--layer", "1"]
     assert nearsight("maps", *words, "--head", "all", "--out", "a.svg")[:2] == (0, "a.svg\n")
     svg = Path("a.svg").read_text()
-    for text in ("head 1", "head 2", "from row 5, column 5", "gate 0.73", "gate: 0 content"):
+    for text in ("head 1", "head 2", "from row 5, column 5", "gate 0.73", "gate (1: position)"):
         assert text in svg
     assert "patch 1" not in svg
     assert nearsight("maps", "mu", *words[2:], "--head", "all", "--out", "b.svg")[0] == 0

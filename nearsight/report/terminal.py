@@ -115,7 +115,7 @@ def gpsa_table(measure: dict[str, Any]) -> Table | None:
         return None
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("GPSA")
-    for heading in ("gate", "lowest", "highest", "centre", "span", "heads without"):
+    for heading in ("gate", "lowest", "highest", "centre", "span", "no centre"):
         table.add_column(heading, justify="right", no_wrap=True)
     for number, layer in layers:
         gates = layer["gate"]
@@ -203,7 +203,7 @@ def print_measurements(paths: Sequence[Path]) -> None:
             table.title, table.title_justify = escape(run_name(record)), "left"
             console.print(table)
             print("Gate: share of positional attention, mean of heads. Centre: mean distance from")
-            print("the patch; span: median, in square patches; some heads may have neither.")
+            print("the patch; span: median, in square patches; some heads may have no centre.")
     for record, measure in zip(records, measures):
         for line in remarks(record, measure):
             console.print(line, markup=False)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from recording import Recorder
+from recording import PowerCut, Recorder, cut_power, terminate
 
 import nearsight as ns
 from nearsight.data import draws
 from nearsight.data.catalog import load_dataset
 from nearsight.data.split import stratified_split
 from nearsight.models.registry import model_for
-from nearsight.protocol.schema import Protocol
+from nearsight.protocol.schema import ModelSettings, Protocol
 from nearsight.run import LOG, WEIGHTS, load_run, read_lines
+from nearsight.train.interruption import Interrupted
 from nearsight.train.loop import train_run
 
 
@@ -74,3 +76,24 @@ def test_attention_is_looked_at_under_autocast(small: Protocol, tmp_path: Path):
     protocol = replace(small, epochs=1, measure_every=1, precision="bf16")
     _, line = _train(protocol, tmp_path / "run")
     assert 0 < line["attention"]["mad"]["mean"][0][0] < 1
+
+
+def test_gates_are_told_from_the_start_on_and_a_stopped_run_tells_the_same(
+    small: Protocol, tmp_path: Path
+):
+    model = ModelSettings(name="mu_convit")
+    protocol = replace(small, epochs=1, measure_every=1, measure_images=5, model=model)
+    start, end = _train(protocol, tmp_path / "whole")
+    gpsa = start["attention"]["gpsa"]
+    assert gpsa[0]["gate"] == pytest.approx([1 / (1 + math.exp(-1))] * 2)
+    assert gpsa[0]["centre"][0] == [0, 0]  # two heads: a 1x1 kernel, and one beyond it
+    assert gpsa[1] is None
+    trained = ns.gpsa_gates(load_run(tmp_path / "whole").model)["blocks.0.attn"]
+    assert end["attention"]["gpsa"][0]["gate"] == pytest.approx(trained.gate)
+    assert end["attention"]["gpsa"][0]["gate"] != gpsa[0]["gate"]
+    for act, error in ((cut_power, PowerCut), (terminate, Interrupted)):
+        out = tmp_path / error.__name__
+        with pytest.raises(error):
+            train_run(protocol, out, device="cpu", data_root=tmp_path, reporter=Recorder(2, act))
+        _train(protocol, out)
+        assert (out / LOG).read_bytes() == (tmp_path / "whole" / LOG).read_bytes()

@@ -226,7 +226,7 @@ def _draw_gate_bar(figure: Figure, axes: Axes) -> None:
     )  # fmt: skip
     bar.outline.set_color(MUTED)
     bar.outline.set_linewidth(0.5)
-    _label(bar, "gate: 0 content, 1 position")
+    _label(bar, "gate (1: position)")
 
 
 def _label(bar: Any, text: str) -> None:
