@@ -55,14 +55,14 @@ class Changes:
 
     def __str__(self) -> str:
         kind = "GPSA" if self.settings.mixing == "gated" else "PSA"
-        parts = [f"{kind} in {len(self.layers)} layers on a grid of {self.grid}"]
-        if self.layers and self.settings.convolution:
+        num = len(self.layers)
+        parts = [f"{kind} in {num} layer{'s' * (num != 1)} on a grid of {self.grid}"]
+        if num and self.settings.convolution:
             side, strength = self.kernel_side, self.settings.strength
             parts.append(f"started as a {side}x{side} convolution of strength {strength:g}")
             if self.heads_beyond:
                 parts.append(
-                    f"{self.heads_beyond} of {self.num_heads} heads are beyond the kernel and "
-                    "start at random"
+                    f"{self.heads_beyond} of {self.num_heads} heads beyond the kernel, at random"
                 )
         return "; ".join([*parts, *self.notes])
 

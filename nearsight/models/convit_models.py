@@ -16,6 +16,8 @@ from torch import nn
 from nearsight.models.convit import add_gpsa
 from nearsight.models.published import Published, check_heads
 from nearsight.models.torchvision_ops import declare_missing_ops
+from nearsight.protocol.parts import gpsa_settings
+from nearsight.protocol.schema import GpsaSettings
 
 declare_missing_ops()
 
@@ -43,29 +45,43 @@ class DistilledDeiT(Published, VisionTransformerDistilled):
 
 
 class ConViT(Published, VisionTransformer):
-    """``gpsa``: its settings, true for the published ones or false for none."""
+    """``gpsa``: its settings, true for the published ones or false for none.
+
+    timm's words for two of them, ``local_up_to_layer`` and ``locality_strength``, are taken too.
+    """
 
     def __init__(self, gpsa: bool | dict[str, Any] = True, **options: Any) -> None:
-        check_heads(options.get("embed_dim"), options.get("num_heads"))
+        settings = _settings(gpsa, options)
         super().__init__(**AS_PUBLISHED | options)
-        _start(self, gpsa)
+        _start(self, settings)
 
 
 class DistilledConViT(Published, VisionTransformerDistilled):
     """ConViT with a distillation token and its head; positions are of patches only, as ever."""
 
     def __init__(self, gpsa: bool | dict[str, Any] = True, **options: Any) -> None:
-        check_heads(options.get("embed_dim"), options.get("num_heads"))
+        settings = _settings(gpsa, options)
         super().__init__(**AS_PUBLISHED | options)
         if self.no_embed_class:
             patches = self.pos_embed[:, self.num_prefix_tokens :]  # type: ignore[index]
             self.pos_embed = nn.Parameter(patches.detach().clone())
-        _start(self, gpsa)
+        _start(self, settings)
 
 
-def _start(model: Any, gpsa: bool | dict[str, Any]) -> None:
+def _settings(gpsa: bool | dict[str, Any], options: dict[str, Any]) -> GpsaSettings | None:
+    """GPSA's settings, with timm's words for them taken out of the options."""
+    check_heads(options.get("embed_dim"), options.get("num_heads"))
+    words = {"layers": "local_up_to_layer", "strength": "locality_strength"}
+    given = {key: options.pop(word) for key, word in words.items() if word in options}
+    if given and not isinstance(gpsa, bool):
+        raise ValueError(f"expected gpsa= or {words[min(given)]}=, got both")
+    return gpsa_settings(given if given and gpsa else gpsa)
+
+
+def _start(model: Any, settings: GpsaSettings | None) -> None:
     """A new model: the class token as ConViT starts it, GPSA as its settings say."""
     with torch.no_grad():
-        nn.init.trunc_normal_(model.cls_token, std=TOKEN_START)
-    if gpsa is not False:
-        add_gpsa(model, settings=gpsa)
+        if model.cls_token is not None:
+            nn.init.trunc_normal_(model.cls_token, std=TOKEN_START)
+    if settings is not None:
+        add_gpsa(model, settings=settings)

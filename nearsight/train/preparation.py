@@ -71,7 +71,8 @@ def prepare(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, image_size = model_for(protocol.model, num_classes, (height, width))
-    notes = list(dataset.notes)
+    added = (getattr(model, part, None) for part in ("gpsa", "locat"))
+    notes = [*dataset.notes, *(str(changes) for changes in added if changes is not None)]
     if protocol.model.weights:
         notes += load_weights(model, Path(protocol.model.weights), to_train=True)
     dtype = torch.float64 if protocol.precision == "float64" else torch.float32

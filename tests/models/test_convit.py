@@ -162,7 +162,7 @@ def test_by_default_all_but_the_last_two_layers_have_gpsa():
 def test_heads_beyond_the_kernel_are_reported():
     text = str(add_gpsa(create_model("compact_vit")).gpsa)
     assert text.endswith(
-        "a 2x2 convolution of strength 1; 4 of 8 heads are beyond the kernel and start at random"
+        "started as a 2x2 convolution of strength 1; 4 of 8 heads beyond the kernel, at random"
     )
     assert "beyond" not in str(create_model("compact_convit").gpsa)
 
@@ -248,6 +248,24 @@ def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
         small().load_state_dict(small(distilled=True).state_dict())
     with pytest.raises(ValueError, match="divisible by the number of heads, got 28 for 5"):
         small(num_heads=5)
+
+
+def test_timms_words_for_layers_and_strength_are_taken():
+    options = SMALL | {"image_size": (24, 40), "local_up_to_layer": 1, "locality_strength": 2.0}
+    found = create_model("convit_tiny", 11, **options)
+    same = create_model("convit_tiny", 11, (24, 40), gpsa={"layers": 1, "strength": 2.0}, **SMALL)
+    assert found.gpsa == same.gpsa
+    with pytest.raises(ValueError, match="expected gpsa= or local_up_to_layer=, got both"):
+        create_model("convit_tiny", 11, gpsa={"layers": 1}, **options)
+
+
+def test_without_a_class_token_the_patches_are_pooled():
+    model, images = small(class_token=False, pool="avg"), some_images()
+    assert model.cls_token is None
+    with torch.no_grad():
+        patches = model.forward_features(images)
+        assert patches.shape[1] == 15
+        torch.testing.assert_close(model(images), model.head(model.fc_norm(patches.mean(1))))
 
 
 def test_the_hub_keeps_the_options(tmp_path: Path):

@@ -108,3 +108,10 @@ def test_no_gpsa_is_the_plain_model_of_as_many_heads():
     images = torch.randn(2, 3, 32, 32)
     assert without.state_dict().keys() == plain.state_dict().keys()
     assert torch.equal(without.eval()(images), plain.eval()(images))
+
+
+def test_the_start_of_a_convit_is_told_when_it_begins(small: Protocol, tmp_path: Path):
+    recorder = Recorder()
+    _train(_small("convit", small, name="mu_vit"), tmp_path / "run", recorder)
+    assert "GPSA in 1 layer on a grid of" in recorder.notes[0]
+    assert "1 of 2 heads beyond the kernel, at random" in recorder.notes[0]
