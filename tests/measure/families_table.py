@@ -6,10 +6,22 @@ PYTHONPATH=tests python -m measure.families_table --write
 import sys
 from pathlib import Path
 
-from measure import families_global, families_hierarchical, families_libraries, families_locat
+from measure import (
+    families_convit,
+    families_global,
+    families_hierarchical,
+    families_libraries,
+    families_locat,
+)
 from measure.families_refused import REFUSED
 
-PARTS = (families_global, families_locat, families_hierarchical, families_libraries)
+PARTS = (
+    families_global,
+    families_locat,
+    families_convit,
+    families_hierarchical,
+    families_libraries,
+)
 CASES = sorted(
     (case for part in PARTS for case in part.CASES), key=lambda x: x.library != "nearsight"
 )
@@ -25,7 +37,7 @@ run over; a family is in the table only if a test with a known answer passes for
   same mean attention distance to 1e-6, for every image, head and layer of a toy.
 - **closed form**: a layer made positional (queries and keys zero) has the distance worked out on
   paper; for windows with a bias at one offset, shifts, padding and a non-square image; for LocAt
-  with Gaussians of one known width and strength.
+  with Gaussians of one known width and strength; for ConViT with known positions and gates.
 
 A layer's grid is that of the images it really got. Distances are in patches of the layer's own
 grid, and grid diagonals are that grid's. Grid and number of prefix tokens are found; give `grid=`

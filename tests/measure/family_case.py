@@ -32,7 +32,7 @@ class Case:
 
     @property
     def library(self):
-        if self.example in (*model_names(), *ARCHITECTURES) or "add_locat" in self.example:
+        if self.example in (*model_names(), *ARCHITECTURES) or self.example.startswith("add_"):
             return "nearsight"
         known = {"timm": "timm", "torchvision": "torchvision", "hf": "Hugging Face"}
         return known.get(self.example.partition("/")[0], "torch")

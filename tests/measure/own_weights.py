@@ -53,3 +53,33 @@ def unfused(model):
         if hasattr(module, "fused_attn"):
             module.fused_attn = False
     return own
+
+
+def rows_by_offsets(model, images):
+    """Attention of every block from its weights; that of GPSA and PSA for each pair of patches."""
+    found, own = [], unfused(model)
+    for block in own.blocks:
+        block.attn.register_forward_pre_hook(
+            lambda layer, args: found.append(block_rows(layer, args[0]))
+        )
+    with torch.no_grad():
+        own(images)
+    return found
+
+
+def block_rows(layer, x):
+    linear = layer.qk if hasattr(layer, "qk") else layer.qkv
+    heads = linear(x).unflatten(-1, (-1, layer.num_heads, layer.head_dim))
+    q, k = heads.permute(2, 0, 3, 1, 4)[:2]
+    content = q @ k.transpose(-2, -1) * layer.head_dim**-0.5
+    if not hasattr(layer, "pos_proj"):
+        return content.softmax(-1)
+    grid = layer.tokens.grid
+    patches = [(row, col) for row in range(grid.rows) for col in range(grid.cols)]
+    offsets = [[(x - b, y - a) for y, x in patches] for a, b in patches]  # columns first
+    terms = [[(dx, dy, dx**2 + dy**2) for dx, dy in line] for line in offsets]
+    position = layer.pos_proj(torch.tensor(terms).to(x)).permute(2, 0, 1)
+    if layer.gating_param is None:
+        return (content + position).softmax(-1)
+    share = layer.gating_param.sigmoid()[:, None, None]
+    return (1 - share) * content.softmax(-1) + share * position.softmax(-1)

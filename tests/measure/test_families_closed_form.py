@@ -231,6 +231,9 @@ def test_the_table_says_which_families_have_a_closed_form():
     assert said == {
         "nearsight: LocAt ViT",
         "nearsight: LocAt Swin",
+        "nearsight: ConViT",
+        "nearsight: ConViT, other image sizes",
+        "nearsight: ConViT with PSA",
         "timm: Swin",
         "timm: SwinV2",
         "timm: MaxViT, channels last",
