@@ -16,7 +16,8 @@ def test_alone_it_lists_our_names_and_how_to_name_others(nearsight: Callable[...
     code, out, err = nearsight("models")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
-    for name in ("compact_vit", "_locat", "locatvit_base", "locatjumbo_tiny", "timm", "hf/FOLDER"):
+    ours = ("compact_vit", "_locat", "locatvit_base", "locatjumbo_tiny", "_convit", "deit_base")
+    for name in (*ours, "timm", "hf/FOLDER"):
         assert name in out
 
 
@@ -41,6 +42,21 @@ def test_a_model_with_locat_stands_beside_its_backbone(nearsight: Callable[..., 
     assert found["paper_unit"] - found["plain"]["paper_unit"] == added
     assert found["num_locat_parameters"] == 72
     assert (found["num_classes"], found["image_size"]) == (7, [24, 40])
+
+
+def test_a_convit_stands_beside_itself_without_gpsa(nearsight: Callable[..., Answer]):
+    words = ["convit_tiny", "--image-size", "48x80", "--set", "depth=3"]
+    code, out, err = nearsight("models", *words)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "without GPSA" in out
+    assert "LocAt" not in out.replace("LocAt's table 1", "")
+    lines = {line.split("  ")[0]: line.split()[-3:] for line in out.splitlines()}
+    assert lines["parameters"][2] == f"+{4 * (3 + 1) + 4}"  # positions with their bias, and gates
+    found = json.loads(nearsight("models", *words, "--json")[1])
+    by_position, less_prefix = 15 * (3 + 5) * 192, 12 * 192**2 + 2 * (16**2 - 15**2) * 192
+    assert found["macs"] - found["plain"]["macs"] == by_position - less_prefix
+    assert (found["num_prefix"], found["num_gpsa_parameters"]) == (1, 20)
 
 
 def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
