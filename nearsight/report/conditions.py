@@ -7,12 +7,10 @@ measured without being trained here is a condition of its own, drawn with square
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearsight.report.estimate import Estimate
+from nearsight.report.estimate import Estimate, over_seeds, paired
 from nearsight.report.evidence import Evidence
 from nearsight.report.learned import Look
 
@@ -151,29 +149,13 @@ class Family:
         return self.images_text if self.is_models else f"{self.images_text} · {self.seeds_text}"
 
 
-def over_seeds(values: Sequence[float]) -> Estimate:
-    """Mean and 95 % t-interval over seeds.
-
-    >>> estimate = over_seeds([1.0, 2.0, 3.0])
-    >>> round(estimate.low, 4), estimate.value, round(estimate.high, 4)
-    (-0.4841, 2.0, 4.4841)
-    """
-    from scipy.stats import t
-
-    n = len(values)
-    mean = math.fsum(values) / n
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = float(t.ppf(0.975, n - 1)) * sd / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half, n, "seeds")
-
-
 def paired_difference(one: Condition, other: Condition, scalar: str) -> Estimate | None:
     """one - other over the seeds both have; None with fewer than two."""
     if not (one.has(scalar) and other.has(scalar)):
         return None
-    mine = {run.seed: run.scalars[scalar].value for run in one.runs}
-    yours = {run.seed: run.scalars[scalar].value for run in other.runs}
-    shared = sorted(seed for seed in mine.keys() & yours.keys() if seed is not None)
-    if len(shared) < 2:
-        return None
-    return over_seeds([mine[seed] - yours[seed] for seed in shared])
+    mine, yours = (
+        {run.seed: run.scalars[scalar].value for run in x.runs if run.seed is not None}
+        for x in (one, other)
+    )
+    found = paired(mine, yours)
+    return over_seeds(list(found.values())) if len(found) > 1 else None

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 
 from nearsight.protocol.fraction import whole_name
-from nearsight.report.conditions import Condition, Family, over_seeds
-from nearsight.report.estimate import Estimate
+from nearsight.report.conditions import Condition, Family
+from nearsight.report.estimate import Estimate, over_seeds
 from nearsight.report.evidence import Evidence
 from nearsight.report.tables import Row, interval_text, number_text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
@@ -17,6 +18,36 @@ class Estimate:
     high: float
     n: int
     over: str
+
+
+def over_seeds(values: Sequence[float], level: float = 0.95) -> Estimate:
+    """Mean and t-interval over seeds, at least two.
+
+    >>> estimate = over_seeds([1.0, 2.0, 3.0])
+    >>> round(estimate.low, 4), estimate.value, round(estimate.high, 4)
+    (-0.4841, 2.0, 4.4841)
+    """
+    from scipy.stats import t
+
+    n = len(values)
+    mean = math.fsum(values) / n
+    half = float(t.ppf((1 + level) / 2, n - 1)) * deviation(values) / math.sqrt(n)
+    return Estimate(mean, mean - half, mean + half, n, "seeds")
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation (n - 1) of at least two numbers."""
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def paired(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+    """one - other by seed, for the seeds both have, in ascending order.
+
+    >>> paired({0: 1.0, 2: 5.0, 1: 3.0}, {2: 1.0, 1: 1.0})
+    {1: 2.0, 2: 4.0}
+    """
+    return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:

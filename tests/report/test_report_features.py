@@ -6,7 +6,7 @@ import math
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
-from nearsight.report.conditions import over_seeds
+from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.features import feature_depth, feature_lines
 from nearsight.report.grouping import read_families

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 from report.example_runs import NUM_EPOCHS, write_model, write_run
 
-from nearsight.report.conditions import over_seeds
+from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.gates import gate_curves, gate_depth, gate_training, mean_gate
 from nearsight.report.figures.nonlocality import (

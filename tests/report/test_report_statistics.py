@@ -8,8 +8,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from nearsight.models.grid import Grid
 from nearsight.report.answer import answer, question
-from nearsight.report.conditions import over_seeds, paired_difference
-from nearsight.report.estimate import wilson_interval
+from nearsight.report.conditions import paired_difference
+from nearsight.report.estimate import over_seeds, wilson_interval
 from nearsight.report.grouping import read_families
 from nearsight.report.tables import COLUMNS, head_rows, stands_out, summary_rows
 

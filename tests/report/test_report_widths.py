@@ -5,7 +5,7 @@ import json
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
-from nearsight.report.conditions import over_seeds
+from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.widths import distributions, gaussian_depth
 from nearsight.report.grouping import read_families

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearsight.report.conditions import Condition, Family, over_seeds
-from nearsight.report.estimate import Estimate, wilson_interval
+from nearsight.report.conditions import Condition, Family
+from nearsight.report.estimate import Estimate, over_seeds, wilson_interval
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from nearsight.report.conditions import Condition, Family, over_seeds
-from nearsight.report.estimate import Estimate
+from nearsight.report.conditions import Condition, Family
+from nearsight.report.estimate import Estimate, over_seeds
 from nearsight.report.figures.drawing import TEXT, Drawing, Panel, end_labels, labels_fit
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nearsight.report.conditions import Condition, Family, over_seeds
-from nearsight.report.estimate import Estimate
+from nearsight.report.conditions import Condition, Family
+from nearsight.report.estimate import Estimate, over_seeds
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, layer_colours
 from nearsight.report.figures.nulls import OF_GRID, grid_null
 

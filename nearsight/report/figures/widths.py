@@ -11,7 +11,8 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from nearsight.report.conditions import Condition, Family, over_seeds
+from nearsight.report.conditions import Condition, Family
+from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels
 from nearsight.report.learned import Distribution, Gaussians
 
