@@ -12,9 +12,10 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nearsight.measure.estimates import Estimates
-from nearsight.measure.interval import normal_interval, resample_counts
+from nearsight.measure.interval import normal_interval, resample_counts, resampled_extremes
 from nearsight.measure.profile import Profile
 
 SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size
@@ -172,9 +173,12 @@ def _mean_change(first: list[np.ndarray], second: list[np.ndarray]) -> Change:
 
 def _extreme_change(first: list[np.ndarray], second: list[np.ndarray], largest: bool) -> Change:
     """Of the most extreme head mean; both models on the same resampled images."""
-    pick = np.max if largest else np.min
-    one, two = (np.concatenate(layers, axis=1) for layers in (first, second))
-    counts = resample_counts(len(one)).numpy() / len(one)  # [resample, image]
-    resampled = pick(counts @ two, axis=1) - pick(counts @ one, axis=1)
-    low, high = np.quantile(resampled, BOUNDS)
+    one, two = (torch.from_numpy(np.concatenate(x, axis=1)) for x in (first, second))
+    counts = resample_counts(len(one))
+
+    def pick(means: Tensor) -> Tensor:
+        return means.amax(-1) if largest else means.amin(-1)
+
+    resampled = resampled_extremes(two, counts, pick) - resampled_extremes(one, counts, pick)
+    low, high = np.quantile(resampled.numpy(), BOUNDS)
     return Change(float(pick(two.mean(0)) - pick(one.mean(0))), float(low), float(high))

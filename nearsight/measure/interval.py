@@ -42,17 +42,25 @@ def resample_counts(num_images: int, num_resamples: int = RESAMPLES, seed: int =
     return counts.reshape(num_resamples, num_images).double()
 
 
+def resampled_extremes(
+    values: Float[Tensor, "image head"],
+    counts: Float[Tensor, "resample image"],
+    extreme: Callable[[Tensor], Tensor],
+) -> Float[Tensor, " resample"]:
+    """The extreme (smallest or largest) head mean of every bootstrap resample.
+
+    The images are resampled, the head means taken anew and their extreme with them: it may be
+    another head's each time, which an interval of the winning head alone would hide.
+    """
+    return extreme(counts @ values / len(values))
+
+
 def bootstrap_interval(
     values: Float[Tensor, "image head"],
     counts: Float[Tensor, "resample image"],
     extreme: Callable[[Tensor], Tensor],
 ) -> tuple[float, float, float]:
-    """The extreme (smallest or largest) head mean, with its 2.5 % and 97.5 % bootstrap percentiles.
-
-    The images are resampled, the head means taken anew and their extreme with them: it may be
-    another head's each time, which an interval of the winning head alone would hide.
-    """
-    means = counts @ values / len(values)  # [resample, head]
-    extremes = extreme(means)
+    """The extreme head mean, with its 2.5 % and 97.5 % bootstrap percentiles."""
+    extremes = resampled_extremes(values, counts, extreme)
     low, high = torch.quantile(extremes, torch.tensor([0.025, 0.975], dtype=extremes.dtype))
     return float(extreme(values.mean(0))), float(low), float(high)
