@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from nearsight.models.vit import SIZES, VisionTransformer
+from nearsight.models.vit import SIZES, Size, VisionTransformer
 from nearsight.protocol.parts import GpsaChoice, gaussian_settings, gpsa_settings
 from nearsight.protocol.schema import GpsaSettings, LocatSettings
 
@@ -44,21 +44,30 @@ def own_model(
     options: dict[str, Any],
     **of_the_vit: Any,
 ) -> nn.Module:
-    """A new model of one of our names; ``options`` may have the parts of LocAt as well."""
+    """A new model of one of our names; ``options`` may have LocAt's parts, depth and width."""
     base, _, end = name.rpartition("_")
     base = f"{base}_vit"
     parts = _chosen_parts(locat or LOCAT.get(end), options)
     chosen = gpsa_settings(GPSA.get(end) if gpsa is None else gpsa)
+    heads = num_heads or (CONVIT_HEADS.get(base) if end in GPSA else None)
+    size = _changed(SIZES[base], options.pop("depth", None), options.pop("width", None), heads)
     if options:
         raise ValueError(f"{name} takes no option {', '.join(options)}")
-    if num_heads is not None and not isinstance(num_heads, int):
-        raise ValueError(f"expected one number of heads for {name}, got {num_heads!r}")
-    heads = num_heads or (CONVIT_HEADS.get(base) if end in GPSA else None)
-    size = replace(SIZES[base], num_heads=heads) if heads else SIZES[base]
     height, width = image_size or (32, 32)
     patch = patch_size or max(1, height // GRID_SIDE)
     model = VisionTransformer(size, num_classes, (height, width), patch, **of_the_vit)
     return with_parts(model, parts, chosen)
+
+
+def _changed(size: Size, depth: Any, width: Any, heads: Any) -> Size:
+    """A size with what is given in its place; another width has an MLP twice as wide."""
+    given = {"depth": depth, "width": width, "num_heads": heads}
+    if width is not None:
+        given["mlp_width"] = 2 * width
+    for name, number in given.items():
+        if number is not None and not (isinstance(number, int) and number > 0):
+            raise ValueError(f"expected a positive whole number as {name}, got {number!r}")
+    return replace(size, **{name: number for name, number in given.items() if number is not None})
 
 
 def _chosen_parts(locat: LocatSettings | None, options: dict[str, Any]) -> LocatSettings | None:

@@ -56,7 +56,8 @@ def create_model(
 ) -> nn.Module:
     """A freshly initialised model in training mode.
 
-    Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height; the
+    Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height;
+    ``depth``, ``width`` and ``num_heads`` take the place of the size's own; the
     end of the name says what it has (``_vit`` nothing, ``_locat``, ``_gaug``, ``_prr``,
     ``_convit``), unless ``gaussian=``, ``refine=``, ``locat`` or ``gpsa`` say it; ``distilled``
     gives it a distillation token.
@@ -196,7 +197,11 @@ def model_for(
         )
     ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
-    options = {}
+    options: dict[str, Any] = {}
+    if settings.depth is not None:
+        options["depth"] = settings.depth
+    if settings.width is not None:
+        options["width" if ours else "embed_dim"] = settings.width
     if settings.weights and settings.image_size and takes_locat(settings.name):
         options["trained_size"] = TRAINED_SIZE  # the weights' grid, to which GAug's widths refer
     model = create_model(

@@ -87,7 +87,9 @@ class ModelSettings:
     name: str = "compact_vit"
     image_size: PositiveInt | None = None  # pixels of the model's input
     patch_size: PositiveInt | None = None
-    num_heads: PositiveInt | None = None  # only of our sizes
+    depth: PositiveInt | None = None  # layers, in place of our sizes'
+    width: PositiveInt | None = None  # of our sizes too; the MLP is twice as wide
+    num_heads: PositiveInt | None = None
     num_registers: NonNegativeInt = 0
     locat: LocatSettings | None = None  # None: as the name says
     gpsa: GpsaSettings | None = None  # None: as the name says

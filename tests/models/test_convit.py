@@ -304,3 +304,19 @@ def test_a_protocol_builds_the_model_it_describes():
     assert not isinstance(model.blocks[1].attn, GPSA)
     assert model.blocks[1].attn.num_heads == 3
     assert model.num_prefix == 2
+
+
+def test_depth_width_and_heads_take_the_place_of_the_sizes_own():
+    settings = ModelSettings(name="nano_convit", depth=3, width=35, num_heads=5)
+    model, _ = model_for(settings, num_classes=7, data_size=(32, 32))
+    assert len(model.blocks) == 3
+    assert model.gpsa.layers == ("blocks.0.attn",)
+    assert model.blocks[2].mlp.fc1.weight.shape == (70, 35)
+    assert model.blocks[2].attn.num_heads == 5
+    settings = ModelSettings(name="vit_tiny_patch16_224", depth=2, width=12, num_heads=3)
+    model, _ = model_for(settings, num_classes=7, data_size=(32, 32))
+    assert (len(model.blocks), model.embed_dim) == (2, 12)
+    with pytest.raises(ValueError, match="expected a positive whole number as depth, got 0"):
+        create_model("nano", depth=0)
+    with pytest.raises(ValueError, match="positive whole number as num_heads, got"):
+        create_model("nano", num_heads=(2, 3))
