@@ -1,0 +1,1 @@
+"""Many runs: plan, run to the end, compare."""
