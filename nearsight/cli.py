@@ -18,6 +18,7 @@ from nearsight.cli_maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli_maps import show_maps
 from nearsight.cli_models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli_models import show_models
+from nearsight.cli_study import study_app
 from nearsight.progress import counting
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data_app, name="data")
+app.add_typer(study_app, name="study")
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]

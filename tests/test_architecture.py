@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nearsight"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-CLI = ("cli", "cli_data", "cli_maps", "cli_models")
+CLI = ("cli", "cli_data", "cli_maps", "cli_models", "cli_study")
 # A part may import parts of its own rank and below. train may import measure, never the reverse.
 RANKS: tuple[set[str], ...] = (
     {"disk", "models", "data", "protocol"},

@@ -65,23 +65,6 @@ def test_the_prefixed_name_is_timms_own_model():
     assert split_name("timm/convit_tiny") == split_name("convit_tiny")
 
 
-@pytest.mark.parametrize(
-    ("name", "millions"),
-    [
-        ("convit_tiny", 6), ("convit_small", 27), ("convit_base", 86), ("convit_tiny_plus", 10),
-        ("convit_small_plus", 48), ("convit_base_plus", 152), ("deit_tiny", 6), ("deit_small", 22),
-        ("deit_base", 86), ("deit_tiny_plus", 10), ("deit_small_plus", 48),
-        ("deit_base_plus", 152),
-    ],
-)  # fmt: skip
-def test_sizes_are_those_of_table_1(name: str, millions: int):
-    """The paper counts 48 M and 152 M where a plain ViT of 576 and 1024 has 49.0 M and 153.1 M."""
-    with torch.device("meta"):
-        model = create_model(name)
-    found = sum(parameter.numel() for parameter in model.parameters()) / 1e6
-    assert found == pytest.approx(millions, rel=0.03, abs=0.5)
-
-
 def test_the_baselines_are_timms_deit():
     theirs = filled(timm.create_model("deit_tiny_patch16_224", img_size=64))
     ours = create_model("deit_tiny", image_size=64).eval()

@@ -1,0 +1,93 @@
+"""The subcommands ``nearsight study``: recipes, what they would run, running them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearsight.cli_data import DataRoot
+
+study_app = typer.Typer(
+    help="Many runs: protocols x models x data sets x seeds, run to the end.",
+    epilog="Example: nearsight study run quick --workers 2 --out studies-out/quick",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Recipes = Annotated[Path | None, typer.Option(help="Folder of recipes; else the repository's.")]
+Name = Annotated[str, typer.Argument(help="A study of `study list`, or a file NAME.py.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="0 to N - 1; else as the recipe says.")]
+Workers = Annotated[int, typer.Option(min=1, help="Cells at a time, one thread each.")]
+Out = Annotated[Path, typer.Argument(help="A study folder.")]
+
+
+@study_app.command("list", epilog="Example: nearsight study list")
+def list_studies(recipes: Recipes = None) -> None:
+    """The recipes: question, cells, cost, expected numbers."""
+    from nearsight.study.listing import print_recipes
+    from nearsight.study.recipe import recipes as found
+
+    print_recipes(found(recipes))
+
+
+@study_app.command("plan", epilog="Example: nearsight study plan protocol-ablation --seeds 5")
+def plan_study(
+    name: Name,
+    seeds: Seeds = None,
+    out: Annotated[Path | None, typer.Option(help="Count what is done in this folder.")] = None,
+    workers: Workers = 2,
+    recipes: Recipes = None,
+    data_root: DataRoot = None,
+) -> None:
+    """What would run, and how long it takes here; nothing is written."""
+    from nearsight.study.listing import print_plan
+    from nearsight.study.recipe import recipe
+    from nearsight.study.runner import expected_seconds, planned
+
+    chosen = None if seeds is None else range(seeds)
+    plan = planned(recipe(name, recipes), chosen, out, data_root)
+    print_plan(plan, expected_seconds(plan, workers, data_root), workers)
+
+
+@study_app.command(
+    "run", epilog="Example: nearsight study run quick --workers 2 --out studies-out/quick"
+)
+def run_one(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The study folder; run again, it continues.")],
+    seeds: Seeds = None,
+    workers: Workers = 2,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try cells that failed before once more.")
+    ] = False,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Copy finished cells from this study folder first.")
+    ] = None,
+    recipes: Recipes = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Run every cell that is not finished; again: continues."""
+    from nearsight.study.listing import print_status
+    from nearsight.study.recipe import recipe
+    from nearsight.study.runner import run_study
+
+    chosen = None if seeds is None else range(seeds)
+    left = run_study(
+        recipe(name, recipes), out, chosen, workers, data_root,
+        retry_failed=retry_failed, reuse_from=reuse,
+    )  # fmt: skip
+    print_status(out)
+    print(out)
+    if left:
+        raise ValueError(
+            f"{len(left)} cells of {out} are not finished; --retry-failed tries those that failed"
+        )
+
+
+@study_app.command("status", epilog="Example: nearsight study status studies-out/quick")
+def show_status(out: Out) -> None:
+    """What is finished, running, failed (and why) or waiting."""
+    from nearsight.study.listing import print_status
+
+    print_status(out)

@@ -1,0 +1,110 @@
+"""Cells: every condition with every seed, keyed by everything that decides its numbers.
+
+Two cells with one key would end with the same bytes, so a finished cell is never run again, and one
+of another study can be taken over. A key hashes protocol, seed, the data's bytes, device, threads,
+torch's version, what is measured, and NUMBERS, which changes when our own numbers do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from typing import Any
+
+from nearsight.models.own import full_name
+from nearsight.protocol.overrides import fitted_warmup, protocol_from
+from nearsight.protocol.schema import Protocol
+from nearsight.study.recipe import Condition, Level, Study
+
+NUMBERS = 1  # of this package's way to numbers; see the changelog
+THREADS = 1  # of every cell in every engine, so that results do not depend on the engine
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study: train, then measure."""
+
+    factors: Mapping[str, Level]
+    protocol: Protocol
+    seed: int
+    data_hash: str
+    device: str
+    torch: str
+    measured_images: int | None
+    metrics: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{Condition(self.factors, self.protocol).label}, seed {self.seed}"
+
+    @property
+    def key(self) -> str:
+        """16 hex digits of everything that decides the numbers; the names of factors do not."""
+        decides = self.contents()
+        del decides["factors"]
+        text = json.dumps(decides | {"numbers": NUMBERS, "threads": THREADS}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def contents(self) -> dict[str, Any]:
+        """As cell.json has it."""
+        return {
+            "factors": dict(self.factors),
+            "protocol": asdict(self.protocol),
+            "seed": self.seed,
+            "data_hash": self.data_hash,
+            "device": self.device,
+            "torch": self.torch,
+            "measured_images": self.measured_images,
+            "metrics": list(self.metrics),
+        }
+
+    @classmethod
+    def of(cls, contents: dict[str, Any]) -> Cell:
+        """The cell of a cell.json."""
+        known = {name: contents[name] for name in cls.__dataclass_fields__}
+        known["protocol"] = protocol_from(known["protocol"])
+        return cls(**known | {"metrics": tuple(known["metrics"])})
+
+
+def cells_of(
+    study: Study, seeds: Sequence[int], data_hashes: Mapping[str, str], device: str
+) -> list[Cell]:
+    """Every condition with every seed, seeds outermost: what is done first has all conditions.
+
+    ``data_hashes``: by data set's name, as ``load_dataset`` finds them.
+    """
+    if not seeds:
+        raise ValueError("expected at least one seed, got none")
+    version = metadata.version("torch")
+    found = [
+        Cell(
+            factors=condition.factors,
+            protocol=_settled(condition.protocol),
+            seed=seed,
+            data_hash=data_hashes[condition.protocol.data.name],
+            device=device,
+            torch=version,
+            measured_images=study.measured_images,
+            metrics=study.metrics,
+        )
+        for seed in seeds
+        for condition in study.conditions
+    ]
+    keys: dict[str, Cell] = {}
+    for cell in found:
+        if cell.key in keys:
+            raise ValueError(
+                f"expected conditions with different protocols, got the same for "
+                f"{keys[cell.key].label} and {cell.label}"
+            )
+        keys[cell.key] = cell
+    return found
+
+
+def _settled(protocol: Protocol) -> Protocol:
+    """As a run records it: the model's full name, the warm-up that fits."""
+    model = replace(protocol.model, name=full_name(protocol.model.name))
+    return fitted_warmup(replace(protocol, model=model))[0]

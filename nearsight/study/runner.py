@@ -1,0 +1,81 @@
+"""Studies from recipe to finished cells: what would run, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nearsight.study.folder import State, cell_folder, reuse, state_of, write_study
+from nearsight.study.plan import Cell, cells_of
+from nearsight.study.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a study, and what became of each in its folder."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    states: tuple[State, ...]
+
+    @property
+    def todo(self) -> list[Cell]:
+        return [x for x, state in zip(self.cells, self.states) if state != "finished"]
+
+
+def planned(
+    recipe: Recipe,
+    seeds: Sequence[int] | None = None,
+    out: Path | None = None,
+    data_root: Path | None = None,
+    device: str = "cpu",
+) -> Plan:
+    """What a study consists of; with a folder also what is done of it. Nothing is written."""
+    from nearsight.data.catalog import load_dataset
+
+    study = recipe.study()
+    chosen = range(study.num_seeds) if seeds is None else seeds
+    settings = {x.protocol.data.name: x.protocol.data for x in study.conditions}
+    hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
+    cells = tuple(cells_of(study, chosen, hashes, device))
+    states = tuple("waiting" if out is None else state_of(cell_folder(out, x)) for x in cells)
+    return Plan(recipe.name, cells, states)
+
+
+def expected_seconds(plan: Plan, workers: int, data_root: Path | None = None) -> float:
+    """How long the cells that are not finished take here, at most: early stopping may end them."""
+    from nearsight.study.calibration import epoch_seconds
+
+    known: dict[str, float] = {}
+    total = 0.0
+    for cell in plan.todo:
+        same = str(asdict(cell.protocol))
+        if same not in known:
+            known[same] = epoch_seconds(cell.protocol, cell.device, data_root)
+        total += known[same] * cell.protocol.epochs
+    return total / min(workers, max(1, len(plan.todo)))
+
+
+def run_study(
+    recipe: Recipe,
+    out: Path,
+    seeds: Sequence[int] | None = None,
+    workers: int = 1,
+    data_root: Path | None = None,
+    device: str = "cpu",
+    retry_failed: bool = False,
+    reuse_from: Path | None = None,
+) -> list[Cell]:
+    """Run what is missing of a study and return the cells that are still not finished."""
+    from nearsight.study.local import run_cells
+    from nearsight.study.progress import Watcher
+
+    plan = planned(recipe, seeds, out, data_root, device)
+    write_study(out, recipe.name, plan.cells)
+    watcher = Watcher(workers)
+    if reuse_from is not None:
+        copied = reuse(out, plan.cells, reuse_from)
+        watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
+    run_cells(out, plan.cells, workers, data_root, retry_failed, watcher)
+    return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]

@@ -1,0 +1,25 @@
+"""When does locality appear, and does it stay?
+
+Baseline and Baseline+CutMix, the compact ViT, CIFAR-100, attention measured every 5 epochs from
+the start on, without early stopping, so that all runs are equally long.
+Command: nearsight study run emergence --workers 2 --out studies-out/emergence
+Hardware: a GPU per cell; a core does 21 to 25 images/s of 8 million
+Time: not run here at this scale; `study plan` calibrates it
+Expected: not in the papers, which leave it open
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nearsight.protocol.presets import preset
+from nearsight.study.recipe import Condition, Study
+
+
+def study() -> Study:
+    conditions = []
+    for cutmix in (False, True):
+        protocol = preset("baseline+cutmix" if cutmix else "baseline", "cifar100")
+        protocol = replace(protocol, epochs=200, patience=None, measure_every=5)
+        conditions.append(Condition({"cutmix": cutmix}, protocol))
+    return Study(tuple(conditions))

@@ -1,0 +1,41 @@
+"""What in CutMix makes attention local: the rectangle, or the mixing of two images and labels?
+
+One change to Baseline at a time, the compact ViT, CIFAR-100: CutMix, with other ratios (alpha 0.2:
+boxes mostly very small or very large; 4: mostly half the image), without mixed labels; Mixup (mixed
+labels, no rectangle); CutOut of three sizes and random erasing (a rectangle, nothing mixed).
+Command: nearsight study run mixing --workers 2 --out studies-out/mixing
+Hardware: a GPU per cell; a core does 21 to 25 images/s of 24 million
+Time: not run here at this scale; `study plan` calibrates it
+Expected: not in the papers
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nearsight.protocol.presets import preset
+from nearsight.protocol.schema import CutMix, CutOut, Mixup, RandomErasing
+from nearsight.study.recipe import Condition, Study
+
+CHANGES: dict[str, dict[str, object]] = {
+    "none": {},
+    "cutmix": {"cutmix": CutMix()},
+    "cutmix alpha 0.2": {"cutmix": CutMix(alpha=0.2)},
+    "cutmix alpha 4": {"cutmix": CutMix(alpha=4.0)},
+    "cutmix, own label": {"cutmix": CutMix(mix_labels=False)},
+    "mixup": {"mixup": Mixup()},
+    "cutout 8": {"cutout": CutOut(size=8, probability=0.5)},
+    "cutout 16": {"cutout": CutOut(size=16, probability=0.5)},
+    "cutout 24": {"cutout": CutOut(size=24, probability=0.5)},
+    "erasing": {"random_erasing": RandomErasing(probability=0.5)},
+}
+
+
+def study() -> Study:
+    baseline = preset("baseline", "cifar100")
+    return Study(
+        tuple(
+            Condition({"mixing": name}, replace(baseline, **changes))
+            for name, changes in CHANGES.items()
+        )
+    )

@@ -1,0 +1,155 @@
+"""Plans: keys that hash what decides the numbers, recipes from files, the state of a folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nearsight.protocol.presets import preset
+from nearsight.study.folder import (
+    CELL,
+    FAILED,
+    cell_folder,
+    fail,
+    failure,
+    held,
+    read_cells,
+    read_study,
+    reuse,
+    state_of,
+    write_study,
+)
+from nearsight.study.plan import Cell, cells_of
+from nearsight.study.recipe import Condition, Study, read_recipe, recipe, recipes
+
+BASELINE, CUTMIX = preset("baseline", "shapes"), preset("baseline+cutmix", "shapes")
+TWO = Study((Condition({"cutmix": False}, BASELINE), Condition({"cutmix": True}, CUTMIX)))
+
+
+def cells(study: Study = TWO, seeds=(0, 1), data_hash: str = "aa", device: str = "cpu"):
+    return cells_of(study, seeds, {"shapes": data_hash}, device)
+
+
+def finish(folder: Path) -> None:
+    """What train and measure leave, in short."""
+    (folder / "run.json").write_text(json.dumps({"schema_version": 1, "status": "finished"}))
+    (folder / "measure.json").write_text("{}")
+
+
+def test_every_condition_comes_once_per_seed_and_seeds_come_one_after_another():
+    found = [(cell.factors["cutmix"], cell.seed) for cell in cells()]
+    assert found == [(False, 0), (True, 0), (False, 1), (True, 1)]
+    assert cells()[1].label == "cutmix on, seed 0"
+
+
+def test_keys_change_with_everything_that_decides_the_numbers_and_with_nothing_else():
+    first = cells()[0]
+    assert first.key == cells()[0].key
+    renamed = Study((Condition({"mixing": "none"}, BASELINE),))
+    assert cells(renamed)[0].key == first.key  # what a factor is called decides nothing
+    slower = replace(BASELINE, optimizer=replace(BASELINE.optimizer, lr=1e-5))
+    others = [
+        cells()[1], cells()[2], cells(data_hash="bb")[0], cells(device="cuda")[0],
+        cells(replace(TWO, measured_images=7))[0], cells(replace(TWO, metrics=("nmi",)))[0],
+        cells(Study((Condition({"cutmix": False}, slower),)))[0], replace(first, torch="0.1"),
+    ]  # fmt: skip
+    keys = {cell.key for cell in others}
+    assert len(keys) == len(others)
+    assert first.key not in keys
+
+
+def test_a_short_name_and_a_fitted_warmup_are_the_same_cell():
+    short = replace(BASELINE, epochs=3, model=replace(BASELINE.model, name="mu"))
+    (cell,) = cells(Study((Condition({"a": 1.0}, short),)), seeds=[0])
+    assert cell.protocol.model.name == "mu_vit"
+    assert cell.protocol.warmup_epochs == pytest.approx(0.3)
+
+
+def test_a_cell_comes_back_from_its_file(tmp_path: Path):
+    write_study(tmp_path, "two", cells())
+    assert read_cells(tmp_path) == cells()
+    assert read_study(tmp_path)["study"] == "two"
+
+
+def test_more_seeds_and_conditions_add_to_a_folder_and_change_nothing_in_it(tmp_path: Path):
+    write_study(tmp_path, "two", cells(seeds=[0]))
+    file = cell_folder(tmp_path, cells()[0]) / CELL
+    before = file.stat().st_mtime_ns
+    write_study(tmp_path, "two", cells(seeds=[0, 1, 2]))
+    assert len(read_cells(tmp_path)) == 6
+    assert file.stat().st_mtime_ns == before
+
+
+def test_the_state_of_a_cell_is_read_from_its_folder(tmp_path: Path):
+    write_study(tmp_path, "two", cells())
+    folder = cell_folder(tmp_path, cells()[0])
+    assert state_of(folder) == "waiting"
+    with held(folder / "worker.lock"):
+        assert state_of(folder) == "running"
+    fail(folder, "the loss became nan")
+    assert (state_of(folder), failure(folder)) == ("failed", "the loss became nan")
+    (folder / FAILED).unlink()
+    (folder / "run.json").write_text(json.dumps({"schema_version": 1, "status": "running"}))
+    assert state_of(folder) == "stopped"
+    finish(folder)
+    assert state_of(folder) == "finished"
+
+
+def test_finished_cells_of_another_study_are_copied_whole_and_only_when_asked(tmp_path: Path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    write_study(one, "two", cells())
+    write_study(other, "two", cells())
+    finish(cell_folder(other, cells()[2]))
+    assert state_of(cell_folder(one, cells()[2])) == "waiting"
+    assert reuse(one, cells(), other) == [cells()[2].key]
+    assert state_of(cell_folder(one, cells()[2])) == "finished"
+    assert state_of(cell_folder(other, cells()[2])) == "finished"
+    assert Cell.of(json.loads((cell_folder(one, cells()[2]) / CELL).read_text())) == cells()[2]
+
+
+def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
+    again = held(tmp_path / "lock")
+    with held(tmp_path / "lock"), pytest.raises(ValueError, match="another runner is at"), again:
+        pass
+
+
+def test_studies_that_compare_nothing_are_refused():
+    twice = (Condition({"cutmix": False}, BASELINE), Condition({"cutmix": True}, BASELINE))
+    with pytest.raises(ValueError, match="got the same for cutmix off, seed 0 and cutmix on, s"):
+        cells(Study(twice))
+    with pytest.raises(ValueError, match="expected every condition once"):
+        Study((*TWO.conditions, TWO.conditions[0]))
+    with pytest.raises(ValueError, match="expected the same factors in all conditions"):
+        Study((TWO.conditions[0], Condition({"mixup": True}, CUTMIX)))
+    with pytest.raises(ValueError, match="expected at least one seed"):
+        cells(seeds=[])
+
+
+def test_every_recipe_of_ours_tells_what_it_asks_and_costs():
+    for each in recipes():
+        assert each.question.endswith("?"), each.name
+        needed = {"Command", "Hardware", "Time", "Expected"}
+        assert needed <= each.told.keys(), each.name
+        if each.needs is None:
+            assert len(each.study().conditions) >= 2
+
+
+def test_a_wrong_recipe_is_answered_in_a_sentence(tmp_path: Path):
+    with pytest.raises(ValueError, match="got 'quik'; did you mean quick"):
+        recipe("quik")
+    with pytest.raises(ValueError, match=r"there is no file nowhere\.py"):
+        recipe("nowhere.py")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    with pytest.raises(ValueError, match="cannot be read: division by zero"):
+        read_recipe(tmp_path / "broken.py")
+    (tmp_path / "silent.py").write_text("def study():\n    pass\n")
+    with pytest.raises(ValueError, match="expected a docstring and a function study"):
+        read_recipe(tmp_path / "silent.py")
+    (tmp_path / "later.py").write_text('"""Why?\n\nNeeds: dense\n  features\n"""\nstudy = print\n')
+    later = read_recipe(tmp_path / "later.py")
+    assert later.needs == "dense features"
+    with pytest.raises(ValueError, match="the study later needs dense features"):
+        later.study()

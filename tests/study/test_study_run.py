@@ -1,0 +1,110 @@
+"""A study in processes: killed and run again it is the undisturbed one; failures stop no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from made_data import write_coloured_folder
+from typer.testing import CliRunner
+
+from nearsight.cli import app
+from nearsight.run import LOG, WEIGHTS, read_measure
+from nearsight.study.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
+from nearsight.study.recipe import read_recipe
+from nearsight.study.runner import planned, run_study
+from nearsight.train.loop import train_run
+
+RECIPE = '''"""Do three rates differ on coloured squares?
+
+Command: none
+Hardware: any
+Time: seconds
+Expected: the rate of 1e30 fails
+"""
+
+from dataclasses import replace
+
+from nearsight.protocol.presets import preset
+from nearsight.protocol.schema import DataSettings, ModelSettings
+from nearsight.study.recipe import Condition, Study
+
+
+def study():
+    base = replace(
+        preset("baseline", "folder:{root}"), data=DataSettings(name="folder:{root}", image_size=16),
+        model=ModelSettings(name="mu"), epochs={epochs}, patience=None, warmup_epochs=0,
+        batch_size=29,
+    )
+    rates = (1e-3, 1e30)
+    return Study(
+        tuple(
+            Condition({{"rate": rate}}, replace(base, optimizer=replace(base.optimizer, lr=rate)))
+            for rate in rates
+        ),
+        num_seeds=1, measured_images=5,
+    )
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    root = tmp_path / "images"
+    write_coloured_folder(root)
+    path = tmp_path / "rates.py"
+    path.write_text(RECIPE.format(root=root, epochs=40))
+    return path
+
+
+def test_a_killed_runner_takes_its_workers_along_and_the_next_one_ends_as_if_nothing_was(
+    file: Path, tmp_path: Path
+):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "nearsight", "study", "run", str(file), "--workers", "2"]
+    command += ["--out", str(out), "--data-root", str(tmp_path)]
+    runner = subprocess.Popen(
+        command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
+    )
+    good, bad = planned(read_recipe(file), data_root=tmp_path).cells
+    log = cell_folder(out, good) / LOG
+    _wait(lambda: log.is_file() and len(log.read_text().splitlines()) > 2)
+    assert state_of(cell_folder(out, good)) == "running"
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    _wait(lambda: state_of(cell_folder(out, good)) != "running")
+    assert state_of(cell_folder(out, good)) == "stopped"
+    left = run_study(read_recipe(file), out, workers=2, data_root=tmp_path)
+    assert [cell.key for cell in left] == [bad.key]
+    assert "the loss became" in (failure(cell_folder(out, bad)) or "")
+    assert "Traceback" in (cell_folder(out, bad) / WORKER_LOG).read_text()
+    whole = train_run(good.protocol, tmp_path / "whole", seed=0, device="cpu", data_root=tmp_path)
+    for name in (WEIGHTS, LOG):
+        assert (cell_folder(out, good) / name).read_bytes() == (whole / name).read_bytes()
+    assert read_measure(cell_folder(out, good))["num_images"] == 5
+    before = (cell_folder(out, good) / WORKER_LOG).stat().st_mtime_ns
+    run_study(read_recipe(file), out, workers=2, data_root=tmp_path)  # nothing is run twice
+    assert (cell_folder(out, good) / WORKER_LOG).stat().st_mtime_ns == before
+    shown = CliRunner().invoke(app, ["study", "status", str(out)])
+    assert "2 cells, 1 finished, 1 failed" in shown.output
+    assert [cell.seed for cell in read_cells(out)] == [0, 0]
+
+
+def _wait(until, seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_listing_and_planning_need_no_run(file: Path, tmp_path: Path):
+    shown = CliRunner().invoke(app, ["study", "list", "--recipes", str(file.parent)])
+    assert "2 conditions x 1 seeds = 2 cells" in shown.output
+    assert "Expected: the rate of 1e30 fails" in shown.output
+    plan = planned(read_recipe(file), seeds=range(3), data_root=tmp_path)
+    assert len(plan.todo) == 6
+    assert not (tmp_path / "out").exists()
