@@ -11,6 +11,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 TYPED = ["nearsight.models", "nearsight.data", "nearsight.train", "nearsight.measure"]
+TYPED += ["nearsight.study.bootstrap"]
 install_import_hook(TYPED, "beartype.beartype")
 
 from nearsight.models.torchvision_ops import declare_missing_ops  # noqa: E402

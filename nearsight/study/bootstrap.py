@@ -24,7 +24,7 @@ from nearsight.measure.interval import RESAMPLES, resample_counts, resampled_ext
 from nearsight.report.estimate import Estimate, over_seeds
 
 BOUNDS = (0.025, 0.975)
-Runs = Mapping[int, Float[np.ndarray, "image _"]]  # by seed: MAD per image and head of all layers
+Runs = Mapping[int, Float[np.ndarray, "_ _"]]  # by seed: MAD per image, of every head of all layers
 
 
 @dataclass(frozen=True)
