@@ -11,7 +11,9 @@ from nearsight.report.tables import interval_text
 
 NO_CLAIM = "one seed: no claim"
 PLAIN = "vit"
-PARTS = {"locat": "LocAt", "gaug": "GAug", "prr": "PRR"}  # the ends of our models' names
+PARTS = {  # the ends of our models' names
+    "locat": "LocAt", "gaug": "GAug", "prr": "PRR", "convit": "a convolutional start (ConViT)",
+}  # fmt: skip
 
 
 def question(families: list[Family]) -> str:
@@ -65,7 +67,7 @@ def additions(family: Family) -> tuple[Condition, dict[str, Condition]] | None:
 
 
 def _addition(plain: Condition, other: Condition) -> str | None:
-    """CutMix, or a part of LocAt, if that alone sets the other condition apart."""
+    """CutMix, a part of LocAt or a ConViT, if that alone sets the other condition apart."""
     settings = [flat_settings(condition.runs[0].protocol) for condition in (plain, other)]
     paths = {path for each in settings for path in each}
     differing = {path for path in paths if settings[0].get(path) != settings[1].get(path)}

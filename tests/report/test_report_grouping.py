@@ -129,3 +129,12 @@ def test_page_and_terminal_name_the_model_of_every_run(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     for name in ("baseline, mu_vit, seed 0", "baseline+cutmix, mu_vit,", "baseline, mu_locat,"):
         assert sum(line.startswith(name) for line in lines) == 1
+
+
+def test_a_convit_beside_the_plain_vit_is_one_change(tmp_path):
+    folders = [
+        write_run(tmp_path / model, "baseline", 0, model=model) for model in ("mu_vit", "mu_convit")
+    ]
+    (family,) = read_families(folders)
+    assert question([family]) == "Does a convolutional start (ConViT) make attention local?"
+    assert "With a convolutional start (ConViT) (mu_convit) the most local head" in answer(family)
