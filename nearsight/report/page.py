@@ -57,11 +57,14 @@ FIGURE_FORMATS = ("svg", "png", "pdf")
 TEXT_FORMATS = ("csv", "json", "latex")
 
 
-def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -> Path:
+def write_report(
+    runs: Sequence[Path], out: Path, formats: Sequence[str] = (), first: Sequence[Drawing] = ()
+) -> Path:
     """Write the report of measured run folders to ``out`` and return that path.
 
     ``formats`` (svg, png, pdf, csv, json, latex) also go into the folder ``<out stem>-files``; png
-    and pdf are then offered in the page too. Figures are made from measure.json alone.
+    and pdf are then offered in the page too. Figures are made from measure.json alone; ``first``
+    are further ones, shown before the others.
     """
     out = Path(out)
     wrong = [name for name in formats if name not in MEDIA]
@@ -70,6 +73,7 @@ def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -
     families = read_families(runs)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
+    by_family[0] = [*first, *by_family[0]]
     drawings = [drawing for group in by_family for drawing in group]
     tables = report_tables(families)
     extra = {

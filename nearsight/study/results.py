@@ -1,0 +1,99 @@
+"""What came of a study's cells: outcomes at the end, courses over epochs, read from their folders.
+
+Only run.json, train.jsonl and measure.json are read. A cell that is not finished is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nearsight.report.grouping import flat_settings
+from nearsight.run import LOG, read_lines, read_measure, read_record
+from nearsight.study.folder import cell_folder, is_finished, read_cells
+from nearsight.study.matched import Course
+from nearsight.study.outcome import Outcome
+from nearsight.study.plan import Cell
+from nearsight.study.recipe import Level
+
+VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown
+LOOKED = {"layer1_mad": "mad", "entropy": "entropy", "self_mass": "self_mass"}  # while training
+
+
+def outcomes(out: Path) -> list[Outcome]:
+    """The numbers of every finished cell, in the order of the study."""
+    found = []
+    for cell in read_cells(out):
+        folder = cell_folder(out, cell)
+        if is_finished(folder):
+            settings = settings_of(cell)
+            found.append(Outcome(cell.factors, cell.seed, values_of(folder), settings))
+    return found
+
+
+def settings_of(cell: Cell) -> dict[str, Level]:
+    """The protocol's settings by dotted path, without those that are off."""
+    flat = flat_settings(cell.contents()["protocol"])
+    return {path: x for path, x in flat.items() if isinstance(x, bool | float | int | str)}
+
+
+def values_of(folder: Path) -> dict[str, float]:
+    """The numbers of a finished cell by name."""
+    record, summary = read_record(folder), read_measure(folder)["summary"]
+    result, log = record["result"], read_lines(folder / LOG)
+    found: dict[str, Any] = {
+        "accuracy": result["test_accuracy"],
+        "top5_accuracy": result.get("test_top5_accuracy"),
+        "validation_accuracy": result["validation_accuracy"],
+        "min_mad": summary["min_mad"]["value"],
+        "mean_mad": summary["mean_mad"]["value"],
+        "layer1_mad": summary["layer_mean_mad"][0]["value"],
+        "entropy": summary["mean_entropy"]["value"],
+        "self_mass": summary["mean_self_mass"]["value"],
+        "epochs": result["num_epochs"],
+        "best_epoch": result["best_epoch"],
+        "images_seen": result["images_seen"],
+        "train_loss": log[-1]["train_loss"],
+        "seconds": result["seconds"],
+        "num_parameters": record["model"]["num_parameters"],
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def courses(out: Path) -> list[Course]:
+    """Every finished cell epoch by epoch: validation accuracy, and attention where it was seen."""
+    found = []
+    for cell in read_cells(out):
+        folder = cell_folder(out, cell)
+        if not is_finished(folder):
+            continue
+        lines = [line for line in read_lines(folder / LOG) if line["epoch"] > 0]
+        values: dict[str, list[float | None]] = {
+            "accuracy": [line["validation_accuracy"] for line in lines],
+            "min_mad": [_smallest(line) for line in lines],
+            **{name: [_mean(line, metric) for line in lines] for name, metric in LOOKED.items()},
+        }
+        found.append(
+            Course(
+                cell.factors, cell.seed, [line["epoch"] for line in lines],
+                [line["train_loss"] for line in lines], values, settings_of(cell),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _smallest(line: Mapping[str, Any]) -> float | None:
+    """MAD of the most local head of all layers."""
+    seen = line.get("attention")
+    return None if seen is None else min(min(layer) for layer in seen["mad"]["mean"])
+
+
+def _mean(line: Mapping[str, Any], metric: str) -> float | None:
+    """Of layer 1 for MAD, of all heads for the others."""
+    seen = line.get("attention")
+    if seen is None:
+        return None
+    layers = seen[metric]["mean"]
+    heads = layers[0] if metric == "mad" else [head for layer in layers for head in layer]
+    return sum(heads) / len(heads)

@@ -1,0 +1,129 @@
+"""The results of a study in one file without weights: summary.json.
+
+Per cell its numbers; per condition mean, SD, n and 95 % interval over seeds; the effects of a
+factorial, at the end of training and at the last epoch that all runs reached (matched steps), and
+the differences of every condition from the first one where it is no factorial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nearsight.report.estimate import over_seeds
+from nearsight.run import SCHEMA_VERSION, read_record, write_json
+from nearsight.study.factorial import Effect, Factorial, factorial
+from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
+from nearsight.study.matched import Course
+from nearsight.study.outcome import Outcome, by_condition, condition_text
+from nearsight.study.results import VALUES, courses, outcomes, settings_of, values_of
+from nearsight.study.stats import summaries
+
+SUMMARY = "summary.json"
+
+
+def write_summary(out: Path) -> Path:
+    """Write summary.json of what is finished in a study folder."""
+    path = Path(out) / SUMMARY
+    write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out)})
+    return path
+
+
+def summary(out: Path) -> dict[str, Any]:
+    """The contents of summary.json."""
+    found = outcomes(out)
+    if not found:
+        raise ValueError(f"expected at least one finished cell in {out}, found none")
+    at_end, matched = factorials(found), matched_factorials(courses(out))
+    return {
+        "study": read_study(out)["study"],
+        "cells": [_cell(out, cell) for cell in read_cells(out)],
+        "conditions": [
+            {"value": value, "condition": condition_text(x.condition)}
+            | {key: getattr(x, key) for key in ("mean", "sd", "low", "high", "seeds")}
+            for value in VALUES
+            for x in summaries(found, value)
+        ],
+        "effects": [_factorial(x) for x in at_end],
+        "effects_at_matched_steps": [_factorial(x) | {"epoch": epoch} for epoch, x in matched],
+        "differences": differences(found),
+    }
+
+
+def _cell(out: Path, cell: Any) -> dict[str, Any]:
+    folder = cell_folder(out, cell)
+    facts = {"key": cell.key, "factors": dict(cell.factors), "seed": cell.seed}
+    if not is_finished(folder):
+        return facts | {"failed": failure(folder)}
+    record = read_record(folder)
+    return facts | {
+        "values": values_of(folder),
+        "settings": settings_of(cell),
+        "data": {key: record["data"][key] for key in ("name", "hash", "num_train")},
+        "provenance": record["provenance"],
+    }
+
+
+def factorials(found: Sequence[Outcome]) -> list[Factorial]:
+    """The effects on every number, where every factor has two levels; else none."""
+    try:
+        return [factorial(found, value) for value in VALUES]
+    except ValueError:  # one condition, or a factor with more levels
+        return []
+
+
+def matched_factorials(found: Sequence[Course]) -> list[tuple[int, Factorial]]:
+    """The same at the last epoch at which every run was seen, for each number, with that epoch."""
+    result = []
+    for value in VALUES:
+        seen = [
+            {epoch for epoch, x in zip(course.epochs, course.values[value]) if x is not None}
+            for course in found
+        ]
+        shared = set.intersection(*seen) if seen else set()
+        if shared and (at_once := factorials([x.at_epoch(max(shared)) for x in found])):
+            result.append((max(shared), next(x for x in at_once if x.value == value)))
+    return result
+
+
+def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Every condition minus the first one, paired by seed; needs two seeds that both have."""
+    rows = []
+    for value in VALUES:
+        conditions = by_condition(found, value)
+        first = tuple(sorted(found[0].factors.items()))
+        for condition, numbers in conditions.items():
+            shared = sorted(numbers.keys() & conditions.get(first, {}).keys())
+            if condition == first or len(shared) < 2:
+                continue
+            x = over_seeds([numbers[seed] - conditions[first][seed] for seed in shared])
+            rows.append(
+                {
+                    "value": value, "condition": condition_text(condition),
+                    "from": condition_text(first), "mean": x.value, "low": x.low, "high": x.high,
+                    "seeds": shared,
+                }
+            )  # fmt: skip
+    return rows
+
+
+def _factorial(of: Factorial) -> dict[str, Any]:
+    return {
+        "value": of.value,
+        "seeds": list(of.seeds),
+        "notes": of.notes,
+        "effects": [_effect(effect) for effect in of.effects],
+    }
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    x = effect.estimate
+    return {
+        "factors": list(effect.factors),
+        "per_seed": {str(seed): number for seed, number in effect.per_seed.items()},
+        "estimate": None if x is None else asdict(x),
+        "p": effect.p,
+        "holm_p": effect.holm_p,
+    }

@@ -1,0 +1,111 @@
+"""A study's results: outcomes and courses of its cells, summary.json, effects on the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from report.example_runs import write_run
+
+from nearsight.protocol.presets import EIGHT, preset
+from nearsight.study.folder import CELL, cell_folder, write_study
+from nearsight.study.page import study_report
+from nearsight.study.plan import cells_of
+from nearsight.study.recipe import Condition, Study
+from nearsight.study.results import courses, outcomes
+from nearsight.study.summary import SUMMARY, summary
+
+SEEDS = (0, 1, 2)
+
+
+def a_study(out: Path, leave_out: int = 0) -> Path:
+    """AutoAugment x CutMix on made-up runs; the last cells may be missing."""
+    conditions = []
+    for autoaugment in (False, True):
+        for cutmix in (False, True):
+            factors = {"autoaugment": autoaugment, "cutmix": cutmix}
+            wanted = frozenset(name for name, on in factors.items() if on)
+            (name,) = (x for x, parts in EIGHT.items() if parts == wanted)
+            conditions.append(Condition(factors, preset(name, "shapes")))
+    cells = cells_of(Study(tuple(conditions)), SEEDS, {"shapes": "aa"}, "cpu")
+    write_study(out, "made-up", cells)
+    for cell in cells[: len(cells) - leave_out]:
+        folder = cell_folder(out, cell)
+        contents = (folder / CELL).read_text()
+        shutil.rmtree(folder)
+        write_run(folder, cell.protocol.name, cell.seed)
+        (folder / CELL).write_text(contents)
+    return out
+
+
+def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):
+    found = outcomes(a_study(tmp_path, leave_out=1))
+    assert len(found) == 11
+    first = found[1]
+    assert first.factors == {"autoaugment": False, "cutmix": True}
+    assert first.seed == 0
+    assert first.values["accuracy"] == pytest.approx(0.7)  # as made up for CutMix
+    assert first.values["epochs"] == 5
+    assert first.settings["optimizer.lr"] == preset("baseline", "shapes").optimizer.lr
+    assert first.settings["cutmix.probability"] == 0.5
+    measured = json.loads(
+        (cell_folder(tmp_path, cell_of(tmp_path, 1)) / "measure.json").read_text()
+    )
+    assert first.values["min_mad"] == measured["summary"]["min_mad"]["value"]
+
+
+def cell_of(out: Path, number: int):
+    from nearsight.study.folder import read_cells
+
+    return read_cells(out)[number]
+
+
+def test_the_effect_of_cutmix_is_that_of_the_made_up_runs(tmp_path: Path):
+    contents = summary(a_study(tmp_path))
+    accuracy = next(x for x in contents["effects"] if x["value"] == "accuracy")
+    effects = {tuple(x["factors"]): x for x in accuracy["effects"]}
+    assert effects["cutmix",]["estimate"]["value"] == pytest.approx(0.1)
+    assert effects["autoaugment",]["estimate"]["value"] == pytest.approx(0.0, abs=1e-12)
+    assert effects["cutmix",]["per_seed"].keys() == {"0", "1", "2"}
+    matched = next(x for x in contents["effects_at_matched_steps"] if x["value"] == "accuracy")
+    assert matched["epoch"] == 5
+    assert matched["effects"][1]["estimate"]["value"] == pytest.approx(0.1)
+    away = [x for x in contents["differences"] if x["value"] == "accuracy"]
+    assert [x["from"] for x in away] == ["autoaugment off, cutmix off"] * 3
+    assert away[0]["condition"] == "autoaugment off, cutmix on"
+    assert away[0]["mean"] == pytest.approx(0.1)
+    rows = [x for x in contents["conditions"] if x["value"] == "accuracy"]
+    assert rows[1]["mean"] == pytest.approx(0.71)
+    assert rows[1]["sd"] == pytest.approx(0.01)
+
+
+def test_courses_have_an_entry_per_epoch(tmp_path: Path):
+    (first, *_) = courses(a_study(tmp_path))
+    assert list(first.epochs) == [1, 2, 3, 4, 5]
+    assert first.values["accuracy"][3] == pytest.approx(0.6)
+    assert first.values["min_mad"] == [None] * 5  # not looked at while training
+
+
+def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
+    contents = summary(a_study(tmp_path, leave_out=1))
+    accuracy = contents["effects"][0]
+    assert accuracy["seeds"] == [0, 1]
+    assert any(
+        "Seed 2 is left out: it lacks autoaugment on, cutmix on" in x for x in accuracy["notes"]
+    )
+    assert contents["cells"][-1]["failed"] is None
+    assert "values" not in contents["cells"][-1]
+
+
+def test_the_page_shows_effects_first_and_the_summary_lies_beside_it(tmp_path: Path):
+    page = study_report(a_study(tmp_path / "study"), tmp_path / "page.html").read_text()
+    assert page.index('id="effects"') < page.index('id="depth"')
+    assert "Intervals that exclude 0: cutmix on test accuracy" in page
+    assert json.loads((tmp_path / "study" / SUMMARY).read_text())["study"] == "made-up"
+
+
+def test_a_study_without_finished_cells_has_no_summary(tmp_path: Path):
+    with pytest.raises(ValueError, match="expected at least one finished cell in"):
+        summary(a_study(tmp_path, leave_out=12))
