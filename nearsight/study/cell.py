@@ -16,8 +16,9 @@ import traceback
 from pathlib import Path
 
 from nearsight.run import MEASURE, read_json
-from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, held, is_finished
+from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, held, is_finished
 from nearsight.study.plan import THREADS, Cell
+from nearsight.study.ranks import train_in_processes
 
 EXIT_FAILED = 3
 WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
@@ -30,17 +31,28 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
             return
         (folder / FAILED).unlink(missing_ok=True)
         cell = Cell.of(read_json(folder / CELL))
-        import torch
-
         from nearsight.measure.metrics import DEFAULT_METRICS
         from nearsight.measure.run_folder import measure_run
-        from nearsight.train.loop import train_run
 
-        torch.set_num_threads(THREADS)
-        train_run(cell.protocol, folder, seed=cell.seed, device=cell.device, data_root=data_root)
+        if cell.processes == 1:
+            train_cell(cell, folder, data_root)
+        else:
+            train_in_processes(folder, cell.processes, data_root)
         if not (folder / MEASURE).is_file():
             metrics = tuple(dict.fromkeys([*DEFAULT_METRICS, *cell.metrics]))
             measure_run(folder, cell.measured_images, cell.device, data_root, metrics=metrics)
+
+
+def train_cell(cell: Cell, folder: Path, data_root: Path | None) -> None:
+    """Train in this process, alone or as one of torchrun's."""
+    import torch
+
+    from nearsight.train.loop import train_run
+
+    if torch.__version__ != cell.torch:
+        raise ValueError(f"expected torch {cell.torch} as planned, got {torch.__version__} here")
+    torch.set_num_threads(THREADS)
+    train_run(cell.protocol, folder, seed=cell.seed, device=cell.device, data_root=data_root)
 
 
 def watch_parent() -> None:
@@ -71,7 +83,8 @@ def main() -> int:
         return stopped.exit_code
     except Exception as error:
         traceback.print_exc()
-        fail(given.folder, f"{type(error).__name__}: {error}")
+        if failure(given.folder) is None:  # a rank has not written it
+            fail(given.folder, f"{type(error).__name__}: {error}")
         return EXIT_FAILED
     return 0
 

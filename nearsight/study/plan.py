@@ -35,6 +35,7 @@ class Cell:
     torch: str
     measured_images: int | None
     metrics: tuple[str, ...]
+    processes: int = 1  # more than one: the cell is a torchrun job
 
     @property
     def label(self) -> str:
@@ -45,6 +46,8 @@ class Cell:
         """16 hex digits of everything that decides the numbers; the names of factors do not."""
         decides = self.contents()
         del decides["factors"]
+        if self.processes == 1:  # as in keys from before there were torchrun cells
+            del decides["processes"]
         text = json.dumps(decides | {"numbers": NUMBERS, "threads": THREADS}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -59,12 +62,13 @@ class Cell:
             "torch": self.torch,
             "measured_images": self.measured_images,
             "metrics": list(self.metrics),
+            "processes": self.processes,
         }
 
     @classmethod
     def of(cls, contents: dict[str, Any]) -> Cell:
         """The cell of a cell.json."""
-        known = {name: contents[name] for name in cls.__dataclass_fields__}
+        known = {x: contents[x] for x in cls.__dataclass_fields__ if x in contents}
         known["protocol"] = protocol_from(known["protocol"])
         return cls(**known | {"metrics": tuple(known["metrics"])})
 
@@ -89,6 +93,7 @@ def cells_of(
             torch=version,
             measured_images=study.measured_images,
             metrics=study.metrics,
+            processes=study.processes,
         )
         for seed in seeds
         for condition in study.conditions

@@ -42,8 +42,11 @@ class Study:
     num_seeds: int = 3  # unless the user says otherwise
     measured_images: int | None = None  # of the test set; None: as ``nearsight measure`` takes
     metrics: tuple[str, ...] = ()  # beside those that every measurement has
+    processes: int = 1  # of every cell; more than one: a torchrun job
 
     def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"expected at least one process per cell, got {self.processes}")
         if not self.conditions:
             raise ValueError("expected a study of at least one condition, got none")
         names = {tuple(condition.factors) for condition in self.conditions}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nearsight.study.engines import EngineOptions, open_engine
 from nearsight.study.folder import State, cell_folder, reuse, state_of, write_study
 from nearsight.study.plan import Cell, cells_of
 from nearsight.study.recipe import Recipe
@@ -61,21 +62,31 @@ def run_study(
     recipe: Recipe,
     out: Path,
     seeds: Sequence[int] | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     data_root: Path | None = None,
     device: str = "cpu",
     retry_failed: bool = False,
     reuse_from: Path | None = None,
+    engine: EngineOptions | None = None,
 ) -> list[Cell]:
-    """Run what is missing of a study and return the cells that are still not finished."""
-    from nearsight.study.local import run_cells
+    """Run what is missing of a study and return the cells that are still not finished.
+
+    ``workers``: cells at a time; None: as many as the engine has room for.
+    """
+    from nearsight.data.catalog import data_root as found_root
+    from nearsight.study.loop import run_cells
     from nearsight.study.progress import Watcher
 
     plan = planned(recipe, seeds, out, data_root, device)
     write_study(out, recipe.name, plan.cells)
-    watcher = Watcher(workers)
+    root = found_root(data_root).resolve()
+    place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
+    watcher = Watcher(workers or place.room())
     if reuse_from is not None:
         copied = reuse(out, plan.cells, reuse_from)
         watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
-    run_cells(out, plan.cells, workers, data_root, retry_failed, watcher)
+    try:
+        run_cells(out, plan.cells, place, watcher.workers, retry_failed, watcher)
+    finally:
+        place.close()
     return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]
