@@ -71,7 +71,8 @@ def effect_plot(
         title="Effects of what the protocols differ in",
         subtitle=subtitle,
         reading="Circles: at the end of training. Open squares: at the last epoch that all runs "
-        "reached. Whiskers: 95 % over seeds, of each effect for itself. " + " ".join(notes),
+        "reached, over validation images. Whiskers: 95 % over seeds, of each effect for itself. "
+        + " ".join(notes),
         alt=f"Effects with 95 % intervals over seeds. Intervals that exclude 0: {said}.",
         panels=tuple(panel(value) for value in effects),
         columns=("value", "effect", "when", "mean", "low", "high", "n"),
