@@ -1,0 +1,172 @@
+"""Claims of the protocol paper: Toledo and Martínez, arXiv 2605.16390. One seed there."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nearsight.study.claim import (
+    ABOVE,
+    ACCURACY_MARGIN,
+    BELOW,
+    MAD_MARGIN,
+    Claim,
+    Region,
+    Scale,
+    Statistic,
+    within,
+)
+from nearsight.study.comparisons import (
+    difference,
+    flags,
+    level,
+    main_effect,
+    parts,
+    separation,
+)
+
+MOST_WITH, LEAST_WITHOUT = 0.024, 0.210  # min MAD in table 2
+DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
+
+ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
+DATASETS = Scale(("compact_vit",), DATA, "8x8")
+PARTS = ("autoaugment", "colorjitter", "cutmix", "labelsmoothing", "label_smoothing")
+OF_DATA = (
+    "data", "epochs", "patience", "warmup_epochs", "batch_size", "optimizer",
+    "model.patch_size", "model.image_size",
+)  # fmt: skip
+BASELINE, MODERN = flags(False, False, False), flags(True, True, True)
+ONLY = {
+    "autoaugment": flags(True, False, False),
+    "cutmix": flags(False, True, False),
+    "labelsmoothing": flags(False, False, True),
+}
+
+
+def _thresholds() -> Statistic:
+    """Min MAD of each of the eight conditions, at most or at least the paper's bound."""
+    found = []
+    for cutmix in (True, False):
+        region = Region(high=MOST_WITH) if cutmix else Region(low=LEAST_WITHOUT)
+        for augment in (False, True):
+            for smoothing in (False, True):
+                on = [("AutoAugment", augment), ("CutMix", cutmix), ("label smoothing", smoothing)]
+                label = " + ".join(name for name, is_on in on if is_on) or "Baseline"
+                side = flags(augment, cutmix, smoothing)
+                found.append(level("min_mad", side, region, f"min MAD, {label}"))
+    return parts(*found)
+
+
+def _no_effect(factor: str, name: str) -> Statistic:
+    """Neither on average over the other parts nor added alone to Baseline."""
+    region = within(MAD_MARGIN)
+    return parts(
+        main_effect("min_mad", factor, region, f"min MAD, main effect of {name}"),
+        difference("min_mad", ONLY[factor], BASELINE, region, f"min MAD, {name} alone - Baseline"),
+    )
+
+
+def _by_data(value: str, region: Region, label: str) -> Statistic:
+    return parts(
+        *(
+            difference(
+                value, {**MODERN, "data.name": data}, {**BASELINE, "data.name": data}, region,
+                f"{label}, Modern - Baseline on {data}",
+            )
+            for data in DATA
+        )
+    )  # fmt: skip
+
+
+ablation = partial(Claim, compares=PARTS, scale=ABLATION)
+on_data = partial(Claim, compares=(*PARTS, *OF_DATA), scale=DATASETS, num_parts=3)
+
+
+PROTOCOL_CLAIMS: tuple[Claim, ...] = (
+    ablation(
+        id="protocol-thresholds", source="protocol paper, table 2, figure 4",
+        sentence=f"Every condition with CutMix has min MAD <= {MOST_WITH}, every one without >= "
+        f"{LEAST_WITHOUT:.3f}.",
+        value="min_mad", statistic=_thresholds(), num_parts=8,
+        direction="each condition on its side of its bound",
+        paper="with 0.008, 0.009, 0.021, 0.024; without 0.210, 0.254, 0.315, 0.316",
+    ),
+    ablation(
+        id="protocol-separation", source="protocol paper, section 6.2, figure 4",
+        sentence="Conditions with and without CutMix do not overlap in min MAD.",
+        value="min_mad", direction="largest with CutMix - smallest without: below 0",
+        statistic=separation("min_mad", "cutmix", BELOW, "min MAD, most with - least without"),
+        paper="0.024 - 0.210 = -0.186",
+    ),
+    ablation(
+        id="protocol-cutmix", source="protocol paper, section 6.2, table 2",
+        sentence="CutMix makes the most local head more local.",
+        value="min_mad", direction="main effect below 0",
+        statistic=main_effect("min_mad", "cutmix", BELOW, "min MAD, main effect of CutMix"),
+        paper="-0.258",
+    ),
+    ablation(
+        id="protocol-cutmix-alone", source="protocol paper, section 6.2, table 2",
+        sentence="CutMix alone, added to Baseline, lowers min MAD.",
+        value="min_mad", direction="difference below 0",
+        statistic=difference("min_mad", ONLY["cutmix"], BASELINE, BELOW,
+                             "min MAD, CutMix alone - Baseline"),
+        paper="0.021 - 0.316 = -0.295",
+    ),
+    ablation(
+        id="protocol-cutmix-entropy", source="protocol paper, section 6.2, table 2, figure 5",
+        sentence="CutMix makes the most concentrated head more concentrated.",
+        value="min_entropy", direction="main effect below 0",
+        statistic=main_effect("min_entropy", "cutmix", BELOW, "min entropy, main effect of CutMix"),
+        paper="-0.573",
+    ),
+    ablation(
+        id="protocol-autoaugment-null", source="protocol paper, section 6.2, table 2",
+        sentence="AutoAugment has no independent effect on locality.",
+        value="min_mad", direction=f"both within ±{MAD_MARGIN}", margin=MAD_MARGIN, num_parts=2,
+        statistic=_no_effect("autoaugment", "AutoAugment"),
+        paper="main effect -0.049; alone 0.254 - 0.316 = -0.062, outside the margin",
+    ),
+    ablation(
+        id="protocol-labelsmoothing-null", source="protocol paper, section 6.2, table 2",
+        sentence="Label smoothing has no independent effect on locality.",
+        value="min_mad", direction=f"both within ±{MAD_MARGIN}", margin=MAD_MARGIN, num_parts=2,
+        statistic=_no_effect("labelsmoothing", "label smoothing"),
+        paper="main effect -0.011; alone 0.315 - 0.316 = -0.001",
+    ),
+    ablation(
+        id="protocol-dissociation", source="protocol paper, section 6.2, table 2",
+        sentence="CutMix and AutoAugment alone improve accuracy by comparable amounts.",
+        value="accuracy", direction=f"difference within ±{ACCURACY_MARGIN}",
+        margin=ACCURACY_MARGIN,
+        statistic=difference("accuracy", ONLY["cutmix"], ONLY["autoaugment"],
+                             within(ACCURACY_MARGIN), "accuracy, CutMix alone - AutoAugment alone"),
+        paper="55.12 - 55.22 = -0.10 points",
+    ),
+    ablation(
+        id="protocol-hierarchy", source="protocol paper, section 5.3, figure 3b",
+        sentence="Under Modern attention reaches farther with depth.",
+        value="mad_rise", direction="last layer - first layer: above 0",
+        statistic=level("mad_rise", MODERN, ABOVE, "mean MAD, last layer - layer 1, Modern"),
+    ),
+    on_data(
+        id="protocol-modern-local", source="protocol paper, section 5.1, figure 1",
+        sentence="Modern lowers min MAD on all three data sets.",
+        value="min_mad", direction="each difference below 0",
+        statistic=_by_data("min_mad", BELOW, "min MAD"),
+        paper="CIFAR-100: 0.008 - 0.316 = -0.308",
+    ),
+    on_data(
+        id="protocol-modern-concentrated",
+        source="protocol paper, sections 5.2 and 5.4, figures 2 and 3",
+        sentence="Modern concentrates the attention of the first layer on all three data sets.",
+        value="layer1_entropy", direction="each difference below 0",
+        statistic=_by_data("layer1_entropy", BELOW, "entropy of layer 1"),
+    ),
+    on_data(
+        id="protocol-modern-accuracy", source="protocol paper, table 1",
+        sentence="Modern improves test accuracy on all three data sets.",
+        value="accuracy", direction="each difference above 0",
+        statistic=_by_data("accuracy", ABOVE, "accuracy"),
+        paper="6.38, 14.85 and 7.03 points",
+    ),
+)  # fmt: skip
