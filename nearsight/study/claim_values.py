@@ -26,24 +26,18 @@ def claim_values(
     measure: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
     """By name; ``lines`` of train.jsonl."""
-    summary, layers = measure["summary"], measure["layers"]
+    summary, last = measure["summary"], measure["layers"][-1]
     by_layer = summary["layer_mean_mad"]
     found: dict[str, float | None] = {
         "min_entropy": summary["min_entropy"]["value"],
         "layer1_entropy": summary["layer_mean_entropy"][0]["value"],
         "mad_rise": by_layer[-1]["value"] - by_layer[0]["value"],
         "nonlocality": summary.get("mean_nonlocality", {}).get("value"),
-        "last_locality_score": _feature(layers[-1], "locality_score"),
-        "last_cls_similarity": _feature(layers[-1], "cls_similarity"),
+        "last_locality_score": last.get("locality_score", {}).get("mean"),
+        "last_cls_similarity": last.get("cls_similarity", {}).get("mean"),
         **_while_training(lines),
     }
     return {name: float(x) for name, x in found.items() if x is not None}
-
-
-def _feature(layer: Mapping[str, Any], name: str) -> float | None:
-    """Of a layer's output: one number, in a list or alone."""
-    mean = layer.get(name, {}).get("mean")
-    return mean[0] if isinstance(mean, list) else mean
 
 
 def _while_training(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:

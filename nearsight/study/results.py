@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nearsight.report.grouping import flat_settings
 from nearsight.run import LOG, read_lines, read_measure, read_record
+from nearsight.study.claim_values import claim_values
 from nearsight.study.folder import cell_folder, is_finished, read_cells
 from nearsight.study.matched import Course
 from nearsight.study.outcome import Outcome
 from nearsight.study.plan import Cell
 from nearsight.study.recipe import Level
+from nearsight.study.settings import protocol_settings
 
 VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown
 LOOKED = {"layer1_mad": "mad", "entropy": "entropy", "self_mass": "self_mass"}  # while training
@@ -27,20 +28,21 @@ def outcomes(out: Path) -> list[Outcome]:
     for cell in read_cells(out):
         folder = cell_folder(out, cell)
         if is_finished(folder):
-            settings = settings_of(cell)
+            settings = settings_of(cell, folder)
             found.append(Outcome(cell.factors, cell.seed, values_of(folder), settings))
     return found
 
 
-def settings_of(cell: Cell) -> dict[str, Level]:
-    """The protocol's settings by dotted path, without those that are off."""
-    flat = flat_settings(cell.contents()["protocol"])
-    return {path: x for path, x in flat.items() if isinstance(x, bool | float | int | str)}
+def settings_of(cell: Cell, folder: Path) -> dict[str, Level]:
+    """Everything that was set, and the grid of a finished cell, as claims read it."""
+    rows, cols = read_measure(folder)["grid"]
+    return protocol_settings(cell.protocol, (rows, cols))
 
 
 def values_of(folder: Path) -> dict[str, float]:
     """The numbers of a finished cell by name."""
-    record, summary = read_record(folder), read_measure(folder)["summary"]
+    record, measure = read_record(folder), read_measure(folder)
+    summary = measure["summary"]
     result, log = record["result"], read_lines(folder / LOG)
     found: dict[str, Any] = {
         "accuracy": result["test_accuracy"],
@@ -57,6 +59,7 @@ def values_of(folder: Path) -> dict[str, float]:
         "train_loss": log[-1]["train_loss"],
         "seconds": result["seconds"],
         "num_parameters": record["model"]["num_parameters"],
+        **claim_values(measure, log),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
 
@@ -77,7 +80,7 @@ def courses(out: Path) -> list[Course]:
         found.append(
             Course(
                 cell.factors, cell.seed, [line["epoch"] for line in lines],
-                [line["train_loss"] for line in lines], values, settings_of(cell),
+                [line["train_loss"] for line in lines], values, settings_of(cell, folder),
             )
         )  # fmt: skip
     return found

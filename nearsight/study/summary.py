@@ -60,7 +60,7 @@ def _cell(out: Path, cell: Any) -> dict[str, Any]:
     record = read_record(folder)
     return facts | {
         "values": values_of(folder),
-        "settings": settings_of(cell),
+        "settings": settings_of(cell, folder),
         "data": {key: record["data"][key] for key in ("name", "hash", "num_train")},
         "provenance": record["provenance"],
     }
