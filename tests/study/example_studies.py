@@ -1,0 +1,195 @@
+"""Made-up studies at the scale of every claim, in which it holds or the opposite does."""
+
+import itertools
+from dataclasses import replace
+
+from nearsight.protocol.fraction import FRACTIONS, at_fraction
+from nearsight.protocol.presets import EIGHT, preset
+from nearsight.protocol.schema import Distillation, GaussianSettings, GpsaSettings, LocatSettings
+from nearsight.study.outcome import Outcome
+from nearsight.study.settings import protocol_settings
+
+SEEDS = range(3)
+DATA = ("cifar10", "cifar100", "tiny-imagenet")
+MIN_MAD = {  # table 2 of the protocol paper
+    "baseline": 0.316, "modern": 0.008, "modern-cutmix": 0.210, "modern-autoaugment": 0.024,
+    "modern-labelsmoothing": 0.009, "baseline+cutmix": 0.021, "baseline+autoaugment": 0.254,
+    "baseline+labelsmoothing": 0.315,
+}  # fmt: skip
+
+
+def runs(protocol, grid, values, seeds=SEEDS):
+    """A condition; every seed has its own level, which pairing takes away, and a little noise."""
+    settings = protocol_settings(protocol, grid)
+    salt = sum(map(ord, str(settings)))
+
+    def moved(x, seed):
+        return x + 1e-4 * seed + 1e-6 * ((seed + 1) * salt % 11)
+
+    return [
+        Outcome({}, seed, {name: moved(x, seed) for name, x in values.items()}, settings)
+        for seed in seeds
+    ]
+
+
+def with_model(protocol, **changes):
+    return replace(protocol, model=replace(protocol.model, **changes))
+
+
+def eight(numbers, value, data="cifar100"):
+    return [
+        outcome
+        for name in EIGHT
+        for outcome in runs(preset(name, data), (8, 8), {value: numbers(name)})
+    ]
+
+
+def on_datasets(value, sign):
+    return [
+        outcome
+        for data, name in itertools.product(DATA, ("baseline", "modern"))
+        for outcome in runs(
+            preset(name, data), (8, 8), {value: 0.4 + sign * 0.1 * (name == "modern")}
+        )
+    ]
+
+
+def sides(value, *settings_and_numbers, data="imagenet", recipe="deit"):
+    """Conditions of one recipe that differ in the model."""
+    return [
+        outcome
+        for changes, number in settings_and_numbers
+        for outcome in runs(with_model(preset(recipe, data), **changes), (14, 14), {value: number})
+    ]
+
+
+def convit_on_fractions(grows):
+    found = []
+    for fraction in FRACTIONS:
+        protocol = at_fraction(preset("deit", "imagenet"), fraction)
+        gain = 1.4 - 0.3 * fraction if grows else 1.1 + 0.3 * fraction
+        for name, number in (("deit_small", 0.5), ("convit_small", 0.5 * gain)):
+            found += runs(with_model(protocol, name=name), (14, 14), {"accuracy": number})
+    return found
+
+
+def made_up(id, sign):
+    """A study in which the claim's number lies as claimed (1) or the opposite (-1)."""
+    up, down = 0.5 + 0.1 * sign, 0.5 - 0.1 * sign
+    deit, convit = {"name": "deit_small"}, {"name": "convit_small"}
+    plus = {"name": "convit_small_plus"}
+    gpsa = {
+        (gates, start, trained): GpsaSettings(
+            train_gates=gates, convolution=start, train_attention=trained
+        )
+        for gates, start, trained in itertools.product((True, False), repeat=3)
+    }
+
+    def rows(one, other):
+        return sides(
+            "accuracy", ({**plus, **one}, up), ({**plus, **other}, down), data="imagenet-100"
+        )
+
+    def row(*key):
+        return {"gpsa": gpsa[key]}
+
+    vit, locat = {"name": "vit_tiny_patch16_224"}, {"name": "locatvit_tiny"}
+    base, locat_base = {"name": "vit_base_patch16_224"}, {"name": "locatvit_base"}
+    gap, prr = {**vit, "pool": "avg"}, {**vit, "locat": LocatSettings(gaussian=None)}
+    gaug = {**vit, "locat": LocatSettings(refine=False)}
+    unscaled = {**locat, "locat": LocatSettings(gaussian=GaussianSettings(strength="one"))}
+    none_layers = {"gpsa": GpsaSettings(layers=0)}
+    bound = 0.0 if sign > 0 else 0.3  # of a null claim
+    table = {
+        "protocol-thresholds": lambda: eight(
+            lambda n: MIN_MAD[n] + (-0.001 if MIN_MAD[n] < 0.1 else 0.001) * sign, "min_mad"
+        ),
+        "protocol-separation": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
+        "protocol-cutmix": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
+        "protocol-cutmix-alone": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
+        "protocol-cutmix-entropy": lambda: eight(lambda n: sign * MIN_MAD[n], "min_entropy"),
+        "protocol-autoaugment-null": lambda: eight(
+            lambda n: bound * ("autoaugment" in EIGHT[n]), "min_mad"
+        ),
+        "protocol-labelsmoothing-null": lambda: eight(
+            lambda n: bound * ("labelsmoothing" in EIGHT[n]), "min_mad"
+        ),
+        "protocol-dissociation": lambda: eight(
+            lambda n: bound * ("cutmix" in EIGHT[n]), "accuracy"
+        ),
+        "protocol-hierarchy": lambda: eight(lambda n: 0.1 * sign, "mad_rise"),
+        "protocol-modern-local": lambda: on_datasets("min_mad", -sign),
+        "protocol-modern-concentrated": lambda: on_datasets("layer1_entropy", -sign),
+        "protocol-modern-accuracy": lambda: on_datasets("accuracy", sign),
+        "convit-escape": lambda: sides("gpsa_nonlocality", (convit, sign)),
+        "convit-pulled": lambda: sides("early_nonlocality", (deit, -sign)),
+        "convit-stays": lambda: sides("nonlocality", (convit, down), (deit, up)),
+        "convit-gates": lambda: sides("gate_change", (convit, -sign)),
+        "convit-data": lambda: convit_on_fractions(sign > 0),
+        "convit-accuracy": lambda: sides("accuracy", (convit, up), (deit, down)),
+        "convit-convolution": lambda: rows(row(True, True, True), row(True, False, True)),
+        "convit-gating": lambda: rows(row(True, True, True), row(False, True, True)),
+        "convit-gating-random": lambda: rows(row(False, False, True), row(True, False, True)),
+        "convit-gpsa": lambda: rows(row(False, False, True), none_layers),
+        "convit-frozen": lambda: sides(
+            "accuracy",
+            ({**plus, **row(True, True, False)}, 0.5),
+            ({**plus, **none_layers}, 0.5 + bound),
+            data="imagenet-100",
+        ),
+        "convit-layers": lambda: sides(
+            "accuracy",
+            *(({**plus, "gpsa": GpsaSettings(layers=n)}, 0.5 + 0.01 * sign * n) for n in (0, 3, 9)),
+            data="imagenet-100",
+        ),
+        "convit-strength": lambda: sides(
+            "accuracy",
+            *(
+                ({**plus, "gpsa": GpsaSettings(strength=x)}, 0.5 + 0.1 * sign * x)
+                for x in (0.5, 1, 2)
+            ),
+            data="imagenet-100",
+        ),
+        "convit-psa": lambda: sides(
+            "accuracy",
+            ({"name": "convit_base", "gpsa": GpsaSettings(mixing="summed")}, down),
+            ({"name": "deit_base"}, up),
+        ),
+        "convit-distilled": lambda: [
+            *sides("nonlocality", (deit, up)),
+            *runs(
+                replace(
+                    with_model(preset("deit", "imagenet"), **deit, distilled=True),
+                    distillation=Distillation(weights="pretrained"),
+                ),
+                (14, 14), {"nonlocality": down},
+            ),
+        ],
+        "locat-small-data": lambda: runs_of_cifar(sign),
+        "locat-no-cost": lambda: sides("accuracy", (locat, 0.5), (vit, 0.51 if sign > 0 else 0.6)),
+        "locat-parts": lambda: sides(
+            "accuracy", (vit, 0.5), (gaug, up), (prr, up), (locat, 0.5 + 0.2 * sign)
+        ),
+        "locat-prr-gap-accuracy": lambda: sides("accuracy", (prr, up), (gap, down)),
+        "locat-prr-gap": lambda: sides("segmentation_miou", (prr, up), (gap, down)),
+        "locat-segmentation": lambda: sides("segmentation_miou", (locat, up), (vit, down)),
+        "locat-hummingbird": lambda: sides("hummingbird_miou", (locat, up), (vit, down)),
+        "locat-neighbours": lambda: sides("last_locality_score", (locat_base, up), (base, down)),
+        "locat-class-token": lambda: sides("last_cls_similarity", (locat_base, down), (base, up)),
+        "locat-positions": lambda: sides(
+            "accuracy", ({**locat, "positions": False}, up), (vit, down)
+        ),
+        "locat-strength": lambda: sides(
+            "accuracy", (locat, up), (unscaled, down), data="mini-imagenet"
+        ),
+    }  # fmt: skip
+    return table[id]()
+
+
+def runs_of_cifar(sign):
+    protocol = replace(preset("deit", "cifar100"), epochs=600)
+    return [
+        outcome
+        for name, number in (("locatvit_tiny", 0.5 + 0.1 * sign), ("vit_tiny_patch16_224", 0.5))
+        for outcome in runs(with_model(protocol, name=name), (14, 14), {"accuracy": number})
+    ]

@@ -1,0 +1,113 @@
+"""What was set for a run, and the numbers of it that claims ask for."""
+
+from dataclasses import replace
+
+import pytest
+
+from nearsight.protocol.fraction import at_fraction
+from nearsight.protocol.presets import preset
+from nearsight.protocol.schema import GaussianSettings, GpsaSettings, LocatSettings
+from nearsight.study.claim_values import claim_values
+from nearsight.study.settings import protocol_settings, size_and_kind
+
+
+def with_model(**changes):
+    protocol = preset("baseline")
+    return replace(protocol, model=replace(protocol.model, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"name": "compact_vit"}, ("compact", "plain")),
+        ({"name": "nano_gaug"}, ("nano", "gaug")),
+        ({"name": "compact_convit"}, ("compact", "convit")),
+        ({"name": "compact_convit", "gpsa": GpsaSettings(layers=0)}, ("compact", "plain")),
+        ({"name": "compact_vit", "gpsa": GpsaSettings(mixing="summed")}, ("compact", "psa")),
+        ({"name": "compact_vit", "locat": LocatSettings(gaussian=None)}, ("compact", "prr")),
+        ({"name": "nano_vit", "locat": LocatSettings(refine=False)}, ("nano", "gaug")),
+        ({"name": "compact_vit", "pool": "avg"}, ("compact", "gap")),
+        ({"name": "convit_small_plus"}, ("small_plus", "convit")),
+        ({"name": "deit_small_plus"}, ("small_plus", "plain")),
+        ({"name": "locatvit_tiny"}, ("tiny", "locat")),
+        ({"name": "vit_tiny_patch16_224"}, ("tiny", "plain")),
+        ({"name": "resnet10t"}, ("resnet10t", "plain")),
+    ],
+)
+def test_models_of_one_size_compare_by_their_kind(changes, expected):
+    assert size_and_kind(with_model(**changes)) == expected
+
+
+def test_what_a_name_stands_for_is_spelt_out():
+    named = protocol_settings(with_model(name="compact_convit"))
+    told = protocol_settings(with_model(name="compact_convit", gpsa=GpsaSettings()))
+    assert named == told
+    assert named["model.gpsa.convolution"] is True
+    assert "model.gpsa.layers" not in named  # left to the model
+    gaug = protocol_settings(with_model(name="nano_gaug"))
+    assert gaug["model.locat.gaussian.strength"] == GaussianSettings().strength
+    assert gaug["model.locat.refine"] is False
+
+
+def test_parts_are_on_or_off_and_colour_jitter_stands_for_autoaugment():
+    off, on = protocol_settings(preset("baseline")), protocol_settings(preset("modern"))
+    names = ("autoaugment", "cutmix", "labelsmoothing")
+    assert [off[name] for name in names] == [False] * 3
+    assert [on[name] for name in names] == [True] * 3
+    tiny = protocol_settings(preset("baseline+colorjitter", "tiny-imagenet"))
+    assert [tiny[name] for name in names] == [True, False, False]
+
+
+def test_names_and_looks_set_nothing_but_the_fraction_does():
+    protocol = preset("baseline")
+    other = replace(protocol, name="mine", measure_every=3, measure_images=7)
+    assert protocol_settings(other) == protocol_settings(protocol)
+    tenth = protocol_settings(at_fraction(protocol, 0.1), (8, 8))
+    assert (tenth["data.fraction"], tenth["epochs"], tenth["grid"]) == (0.1, 6000, "8x8")
+
+
+def look(nonlocality, gates=None):
+    seen = {"layer_mean_nonlocality": [{"value": x} for x in nonlocality]}
+    if gates:
+        seen["gpsa"] = [None if gate is None else {"gate": gate} for gate in gates]
+    return seen
+
+
+MEASURE = {
+    "summary": {
+        "min_entropy": {"value": 0.11},
+        "layer_mean_entropy": [{"value": 0.7}, {"value": 0.9}],
+        "layer_mean_mad": [{"value": 0.2}, {"value": 0.3}, {"value": 0.45}],
+    },
+    "layers": [{}, {}, {"locality_score": {"mean": 0.6}, "cls_similarity": {"mean": None}}],
+}
+
+
+def test_the_numbers_that_only_claims_ask_for():
+    assert claim_values(MEASURE, []) == pytest.approx(
+        {"min_entropy": 0.11, "layer1_entropy": 0.7, "mad_rise": 0.25, "last_locality_score": 0.6}
+    )
+
+
+def test_changes_while_training_are_of_the_layer_that_speaks_most_against_the_claim():
+    """Layers 1 and 2 have GPSA, layer 3 has not; the last early look is at epoch 4."""
+    lines = [
+        {"epoch": 0, "attention": look([1.0, 1.0, 3.0], [[0.7, 0.7], [0.7, 0.7], None])},
+        {"epoch": 1},
+        {"epoch": 4, "attention": look([0.8, 0.9, 2.5], [[0.5, 0.5], [0.6, 0.6], None])},
+        {"epoch": 8, "attention": look([1.5, 1.25, 4.0], [[0.1, 0.3], [0.4, 0.8], None])},
+    ]
+    found = claim_values(MEASURE, lines)
+    assert found["early_nonlocality"] == pytest.approx(-0.1)
+    assert found["gpsa_nonlocality"] == pytest.approx(0.25)
+    assert found["gate_change"] == pytest.approx(-0.1)
+    assert "gpsa_nonlocality" not in claim_values(MEASURE, lines[1:])  # no look before step 1
+
+
+def test_psa_has_no_gates_to_change():
+    lines = [{"epoch": e, "attention": look([1.0 + e], [()])} for e in (0, 3)]
+    for line in lines:
+        line["attention"]["gpsa"] = [{"gate": None}]
+    found = claim_values(MEASURE, lines)
+    assert (found["early_nonlocality"], found["gpsa_nonlocality"]) == (3.0, 3.0)
+    assert "gate_change" not in found
