@@ -1,8 +1,8 @@
 """The results of a study in one file without weights: summary.json.
 
 Per cell its numbers; per condition mean, SD, n and 95 % interval over seeds; the effects of a
-factorial, at the end of training and at the last epoch that all runs reached (matched steps), and
-the differences of every condition from the first one where it is no factorial.
+factorial, at the end of training, at the last epoch that all runs reached (matched steps) and at
+the lowest training loss that all reached; the differences of every condition from the first one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nearsight.report.estimate import over_seeds
 from nearsight.run import SCHEMA_VERSION, read_record, write_json
 from nearsight.study.factorial import Effect, Factorial, factorial
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
-from nearsight.study.matched import Course
+from nearsight.study.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.outcome import Outcome, by_condition, condition_text
 from nearsight.study.results import VALUES, courses, outcomes, settings_of, values_of
 from nearsight.study.stats import summaries
@@ -36,7 +36,7 @@ def summary(out: Path) -> dict[str, Any]:
     found = outcomes(out)
     if not found:
         raise ValueError(f"expected at least one finished cell in {out}, found none")
-    at_end, matched = factorials(found), matched_factorials(courses(out))
+    on_the_way = courses(out)
     return {
         "study": read_study(out)["study"],
         "cells": [_cell(out, cell) for cell in read_cells(out)],
@@ -46,8 +46,13 @@ def summary(out: Path) -> dict[str, Any]:
             for value in VALUES
             for x in summaries(found, value)
         ],
-        "effects": [_factorial(x) for x in at_end],
-        "effects_at_matched_steps": [_factorial(x) | {"epoch": epoch} for epoch, x in matched],
+        "effects": [_factorial(x) for x in factorials(found)],
+        "effects_at_matched_steps": [
+            _factorial(x) | {"epoch": epoch} for epoch, x in matched_factorials(on_the_way)
+        ],
+        "effects_at_matched_loss": [
+            _factorial(x) | {"loss": loss} for loss, x in loss_matched_factorials(on_the_way)
+        ],
         "differences": differences(found),
     }
 
@@ -66,26 +71,29 @@ def _cell(out: Path, cell: Any) -> dict[str, Any]:
     }
 
 
-def factorials(found: Sequence[Outcome]) -> list[Factorial]:
+def factorials(found: Sequence[Outcome], values: Sequence[str] = VALUES) -> list[Factorial]:
     """The effects on every number, where every factor has two levels; else none."""
     try:
-        return [factorial(found, value) for value in VALUES]
+        return [factorial(found, value) for value in values]
     except ValueError:  # one condition, or a factor with more levels
         return []
 
 
 def matched_factorials(found: Sequence[Course]) -> list[tuple[int, Factorial]]:
     """The same at the last epoch at which every run was seen, for each number, with that epoch."""
-    result = []
-    for value in VALUES:
-        seen = [
-            {epoch for epoch, x in zip(course.epochs, course.values[value]) if x is not None}
-            for course in found
-        ]
-        shared = set.intersection(*seen) if seen else set()
-        if shared and (at_once := factorials([x.at_epoch(max(shared)) for x in found])):
-            result.append((max(shared), next(x for x in at_once if x.value == value)))
-    return result
+    matched = {value: at_matched_epoch(found, value) for value in VALUES}
+    return [
+        (epoch, x)
+        for value, (epoch, at_once) in matched.items()
+        if epoch is not None
+        for x in factorials(at_once, [value])
+    ]
+
+
+def loss_matched_factorials(found: Sequence[Course]) -> list[tuple[float, Factorial]]:
+    """The same at the lowest training loss that every run reached, with that loss."""
+    loss, at_once = at_matched_loss(found)
+    return [] if loss is None else [(loss, x) for x in factorials(at_once)]
 
 
 def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:

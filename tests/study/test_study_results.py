@@ -72,6 +72,9 @@ def test_the_effect_of_cutmix_is_that_of_the_made_up_runs(tmp_path: Path):
     matched = next(x for x in contents["effects_at_matched_steps"] if x["value"] == "accuracy")
     assert matched["epoch"] == 5
     assert matched["effects"][1]["estimate"]["value"] == pytest.approx(0.1)
+    equal = next(x for x in contents["effects_at_matched_loss"] if x["value"] == "accuracy")
+    assert equal["loss"] == pytest.approx(2 / 5)  # that of the fifth epoch
+    assert equal["effects"][1]["estimate"]["value"] == pytest.approx(0.1)
     away = [x for x in contents["differences"] if x["value"] == "accuracy"]
     assert [x["from"] for x in away] == ["autoaugment off, cutmix off"] * 3
     assert away[0]["condition"] == "autoaugment off, cutmix on"
