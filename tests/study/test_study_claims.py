@@ -1,5 +1,7 @@
 """Every claim can be decided either way by a study at its own scale, and by no other."""
 
+from pathlib import Path
+
 import pytest
 from study.example_studies import MIN_MAD, eight, made_up, runs
 
@@ -45,6 +47,13 @@ def test_claims_are_told_apart_and_cite_a_table_a_figure_or_a_section():
         assert any(word in each.source for word in ("table", "figure", "section")), each.id
         assert each.sentence.endswith(".")
         assert each.scale.seeds >= 3
+
+
+def test_the_docs_have_a_line_for_every_claim():
+    text = (Path(__file__).parents[2] / "docs" / "study.md").read_text()
+    for each in CLAIMS:
+        assert f"| `{each.id}` | {each.sentence}" in text
+        assert f"| {each.source} |" in text
 
 
 def test_null_claims_state_their_margin_beforehand():
