@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,10 @@ Recipes = Annotated[Path | None, typer.Option(help="Folder of recipes; else the 
 Name = Annotated[str, typer.Argument(help="A study of `study list`, or a file NAME.py.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="0 to N - 1; else as the recipe says.")]
 Workers = Annotated[int, typer.Option(min=1, help="Cells at a time, one thread each.")]
+Engine = Annotated[
+    Literal["local", "ray", "slurm"],
+    typer.Option(help="Where cells run: here, on Ray, or as Slurm jobs."),
+]
 Out = Annotated[Path, typer.Argument(help="A study folder.")]
 
 
@@ -57,7 +61,25 @@ def run_one(
     name: Name,
     out: Annotated[Path, typer.Option(help="The study folder; run again, it continues.")],
     seeds: Seeds = None,
-    workers: Workers = 2,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cells at a time: 2 here, else as many as there is room for."),
+    ] = None,
+    engine: Engine = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster, or auto; else one starts here.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Of every cell: cpu, cuda, mps.")] = "cpu",
+    gpus_per_cell: Annotated[
+        float | None, typer.Option(min=0.0, help="For ray (0.25 too) and slurm; 1 if cuda.")
+    ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of submitit, such as timeout_min=240; may be repeated.",
+        ),
+    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try cells that failed before once more.")
     ] = False,
@@ -68,14 +90,16 @@ def run_one(
     data_root: DataRoot = None,
 ) -> None:
     """Run every cell that is not finished; again: continues."""
+    from nearsight.study.engines import EngineOptions, slurm_parameters
     from nearsight.study.listing import print_status
     from nearsight.study.recipe import recipe
     from nearsight.study.runner import run_study
 
+    options = EngineOptions(engine, address, gpus_per_cell, slurm_parameters(slurm or ()))
     chosen = None if seeds is None else range(seeds)
     left = run_study(
-        recipe(name, recipes), out, chosen, workers, data_root,
-        retry_failed=retry_failed, reuse_from=reuse,
+        recipe(name, recipes), out, chosen, workers, data_root, device,
+        retry_failed=retry_failed, reuse_from=reuse, engine=options,
     )  # fmt: skip
     print_status(out)
     print(out)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -71,7 +71,7 @@ class EngineOptions:
         if self.gpus_per_cell is not None and self.name == "local":
             raise ValueError("GPUs per cell are for the engines ray and slurm, got some for local")
         if self.slurm and self.name != "slurm":
-            raise ValueError(f"Slurm's parameters are for the engine slurm, got some {self.name}")
+            raise ValueError(f"parameters of Slurm are for the engine slurm, got some for {self.name}")
 
     def gpus(self, cell: Cell) -> float:
         if self.gpus_per_cell is not None:
@@ -99,6 +99,19 @@ def open_engine(
     from nearsight.study.local import LocalEngine
 
     return LocalEngine(data_root)
+
+
+def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
+    """Parameters as the command line has them.
+
+    >>> slurm_parameters(["timeout_min=240", "slurm_partition=gpu"])
+    {'timeout_min': 240, 'slurm_partition': 'gpu'}
+    """
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise ValueError(f"expected --slurm NAME=VALUE, got {name + sign + value!r}")
+    return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
 def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:

@@ -7,6 +7,7 @@ gone Ray ends its tasks, and a worker without its task stops with a checkpoint.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ class RayJob:
             return None
         try:
             return ending_of(ray.get(self.task))
+        except exceptions.TaskCancelledError:  # by someone else than the runner
+            return Ending(lost="Ray's TaskCancelledError")
         except exceptions.RayTaskError as error:  # before the worker began
             return Ending(failed=f"{type(error.cause).__name__}: {error.cause}")
         except exceptions.RayError as error:  # its process or node is gone, or out of memory
@@ -91,14 +94,15 @@ class RayEngine:
 
 
 def _join(options: EngineOptions, cells: list[Cell], workers: int | None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
     if workers is not None:
         own["num_cpus"] = workers * cells[0].processes
     try:
         if options.address is None:
-            ray.init(address="local", log_to_driver=False, **own)
+            ray.init(address="local", **quiet, **own)
         else:
-            ray.init(address=options.address, log_to_driver=False)
+            ray.init(address=options.address, **quiet)
     except (ConnectionError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0]
         raise ValueError(f"no Ray cluster could be joined at {options.address}: {first}") from error

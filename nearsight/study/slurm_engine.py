@@ -81,7 +81,7 @@ class SlurmEngine:
         self.data_root, self.cluster = data_root, cluster
         self.logs = Path(out).resolve() / LOGS
         try:
-            self.executor = submitit.AutoExecutor(folder=self.logs / "%j", cluster=cluster)
+            self.executor = submitit.AutoExecutor(folder=self.logs, cluster=cluster)
         except RuntimeError as error:
             raise ValueError(f"expected a machine that can submit to Slurm: {error}") from error
         try:
