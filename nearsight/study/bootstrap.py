@@ -10,6 +10,7 @@ percentiles. Resampling three seeds instead would give an interval that is far t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from torch import Tensor
 
 from nearsight.measure.interval import RESAMPLES, resample_counts, resampled_extremes
 from nearsight.report.estimate import Estimate, over_seeds
+from nearsight.study.factorial import Pair, effect_names, signs
+from nearsight.study.recipe import Level
 
 BOUNDS = (0.025, 0.975)
 Runs = Mapping[int, Float[np.ndarray, "_ _"]]  # by seed: MAD per image, of every head of all layers
@@ -46,35 +49,68 @@ def extreme_contrast(
 ) -> ExtremeContrast:
     """The weighted sum of the conditions' smallest head means, paired by seed.
 
-    A condition alone is ``[(1, runs)]``, an effect of a 2^k factorial has weights of
-    +-2 / 2^k (``factorial.signs``). Seeds that a condition lacks are left out.
+    A condition alone is ``[(1, runs)]``. Seeds that a condition lacks are left out.
     """
-    seeds = sorted(set.intersection(*(set(runs) for _, runs in weighted)))
+    minima = _minima([runs for _, runs in weighted], num_resamples)
+    return _contrast([(weight, x) for (weight, _), x in zip(weighted, minima)])
+
+
+def extreme_effects(
+    cells: Mapping[tuple[Level, ...], Runs],
+    levels: Mapping[str, Pair],
+    num_resamples: int = RESAMPLES,
+) -> dict[tuple[str, ...], ExtremeContrast]:
+    """All effects of a 2^k factorial on the smallest head mean; cells by level, as ``levels``."""
+    minima = dict(zip(cells, _minima(list(cells.values()), num_resamples)))
+    found = {}
+    for names in effect_names(levels):
+        sign = signs(names, levels)
+        weighted = [(2 * sign[cell] / len(sign), minima[cell]) for cell in sign]
+        found[names] = _contrast(weighted)
+    return found
+
+
+@dataclass(frozen=True)
+class _Minimum:
+    """The smallest head mean of a run, over its images and in every resample of them."""
+
+    value: float
+    resampled: np.ndarray
+    num_images: int
+
+
+def _minima(conditions: Sequence[Runs], num_resamples: int) -> list[dict[int, _Minimum]]:
+    """Of every condition and seed that all have, on the same resampled images."""
+    seeds = sorted(set.intersection(*(set(runs) for runs in conditions)))
     if not seeds:
         raise ValueError("expected a seed that every condition has, got none")
-    sizes = sorted({len(runs[seed]) for _, runs in weighted for seed in seeds})
+    sizes = sorted({len(runs[seed]) for runs in conditions for seed in seeds})
     if len(sizes) > 1:
         told = " and ".join(map(str, sizes))
         raise ValueError(f"expected the same test images for every run, got {told} images")
     counts = resample_counts(sizes[0], num_resamples)
-    whole = torch.ones(1, sizes[0], dtype=torch.float64)
-    found = np.array([_of_seed(weighted, seed, whole)[0] for seed in seeds])
-    resampled = np.stack([_of_seed(weighted, seed, counts) for seed in seeds])  # [seed, resample]
+    return [{seed: _minimum(runs[seed], counts) for seed in seeds} for runs in conditions]
+
+
+def _minimum(run: np.ndarray, counts: Tensor) -> _Minimum:
+    values = torch.from_numpy(np.asarray(run, np.float64))
+    resampled = resampled_extremes(values, counts, lambda means: means.amin(-1))
+    return _Minimum(float(values.mean(0).min()), resampled.numpy(), len(values))
+
+
+def _contrast(weighted: Sequence[tuple[float, Mapping[int, _Minimum]]]) -> ExtremeContrast:
+    seeds = list(weighted[0][1])
+    found = [math.fsum(weight * x[seed].value for weight, x in weighted) for seed in seeds]
+    resampled = np.stack(
+        [np.sum([weight * x[seed].resampled for weight, x in weighted], 0) for seed in seeds]
+    )  # [seed, resample]
     low, high = np.quantile(resampled.mean(0), BOUNDS)
-    images = Estimate(float(found.mean()), float(low), float(high), sizes[0], "images")
+    value, num_images = math.fsum(found) / len(found), weighted[0][1][seeds[0]].num_images
+    images = Estimate(value, float(low), float(high), num_images, "images")
     if len(seeds) == 1:
         return ExtremeContrast(images, None, None)
-    both = Estimate(images.value, *mixture_interval(resampled), len(seeds), "seeds and images")
-    return ExtremeContrast(images, over_seeds(found.tolist()), both)
-
-
-def _of_seed(weighted: Sequence[tuple[float, Runs]], seed: int, counts: Tensor) -> np.ndarray:
-    """The contrast within a seed for every row of counts."""
-    total = torch.zeros(len(counts), dtype=torch.float64)
-    for weight, runs in weighted:
-        values = torch.from_numpy(np.asarray(runs[seed], np.float64))
-        total += weight * resampled_extremes(values, counts, lambda means: means.amin(-1))
-    return total.numpy()
+    both = Estimate(value, *mixture_interval(resampled), len(seeds), "seeds and images")
+    return ExtremeContrast(images, over_seeds(found), both)
 
 
 def mixture_interval(resampled: Float[np.ndarray, "seed resample"]) -> tuple[float, float]:

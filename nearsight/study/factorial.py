@@ -96,11 +96,7 @@ def factorial(
             dropped[seed] = tuple(condition_text(dict(zip(levels, cell))) for cell in lacking)
         else:
             complete.append(seed)
-    named = [
-        names
-        for size in range(1, len(levels) + 1)
-        for names in itertools.combinations(levels, size)
-    ]
+    named = effect_names(levels)
     contrasts = [
         {seed: _contrast_of(names, levels, by_cell, seed) for seed in complete} for names in named
     ]
@@ -118,6 +114,15 @@ def factorial(
         for i, (names, contrast) in enumerate(zip(named, contrasts))
     )
     return Factorial(value, levels, effects, tuple(complete), dropped)
+
+
+def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:
+    """The factors of all 2^k - 1 effects, main effects first."""
+    return [
+        names
+        for size in range(1, len(levels) + 1)
+        for names in itertools.combinations(levels, size)
+    ]
 
 
 def signs(factors: Sequence[str], levels: Mapping[str, Pair]) -> dict[tuple[Level, ...], int]:

@@ -6,7 +6,14 @@ from scipy import stats
 
 from nearsight.measure.interval import resample_counts
 from nearsight.report.estimate import over_seeds
-from nearsight.study.bootstrap import extreme_contrast, extreme_difference, mixture_interval
+from nearsight.study.bootstrap import (
+    extreme_contrast,
+    extreme_difference,
+    extreme_effects,
+    mixture_interval,
+)
+from nearsight.study.factorial import factorial, signs
+from nearsight.study.outcome import Outcome
 
 IMAGES, HEADS = 17, 5
 
@@ -91,6 +98,26 @@ def test_an_effect_of_a_factorial_is_a_weighted_sum_of_minima():
     assert found.over_both.value == pytest.approx(expected)
 
 
+def test_effects_of_a_factorial_are_those_of_the_runs_own_minima():
+    rng = np.random.default_rng(8)
+    levels = {"a": (False, True), "b": ("x", "y")}
+    cells = {cell: condition(rng, shift=0.1 * i) for i, cell in enumerate(signs(["a"], levels))}
+    outcomes = [
+        Outcome(dict(zip(levels, cell)), seed, {"min_mad": float(values.mean(0).min())})
+        for cell, runs in cells.items()
+        for seed, values in runs.items()
+    ]
+    plain = factorial(outcomes, "min_mad", levels)
+    found = extreme_effects(cells, levels, num_resamples=37)
+    assert list(found) == [("a",), ("b",), ("a", "b")]
+    for names, contrast in found.items():
+        expected = plain.effect(*names).estimate
+        assert contrast.over_seeds.low == pytest.approx(expected.low)
+        assert contrast.over_both.value == pytest.approx(expected.value)
+    alone = extreme_contrast([(2 * s / 4, cells[c]) for c, s in signs(["b"], levels).items()], 37)
+    assert found["b",].over_both.high == pytest.approx(alone.over_both.high)
+
+
 def test_only_shared_seeds_count_and_one_seed_has_no_interval_over_seeds():
     rng = np.random.default_rng(5)
     one, other = condition(rng), condition(rng)
@@ -98,7 +125,8 @@ def test_only_shared_seeds_count_and_one_seed_has_no_interval_over_seeds():
     found = extreme_difference(one, other, 13)
     assert found.over_both is None
     assert found.over_seeds is None
-    assert found.over_images.value == one[1].mean(0).min() - other[1].mean(0).min()
+    expected = one[1].mean(0).min() - other[1].mean(0).min()
+    assert found.over_images.value == pytest.approx(expected)
     with pytest.raises(ValueError, match="a seed that every condition has"):
         extreme_difference({0: one[1]}, {1: one[1]})
     with pytest.raises(ValueError, match="got 16 and 17 images"):
