@@ -53,8 +53,20 @@ def summary(out: Path) -> dict[str, Any]:
         "effects_at_matched_loss": [
             _factorial(x) | {"loss": loss} for loss, x in loss_matched_factorials(on_the_way)
         ],
+        "effects_on_min_mad_over_seeds_and_images": _extremes(out, found),
         "differences": differences(found),
     }
+
+
+def _extremes(out: Path, found: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Effects on the most local head with the minimum recomputed on resampled images."""
+    from nearsight.study.extremes import min_mad_effects  # needs torch
+
+    return [
+        {"factors": list(names), **asdict(contrast)}
+        for of in factorials(found, ["min_mad"])
+        for names, contrast in min_mad_effects(out, of).items()
+    ]
 
 
 def _cell(out: Path, cell: Any) -> dict[str, Any]:
