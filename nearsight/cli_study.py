@@ -115,3 +115,50 @@ def show_status(out: Out) -> None:
     from nearsight.study.listing import print_status
 
     print_status(out)
+
+
+@study_app.command(
+    "causal", epilog="Example: nearsight study causal runs/modern-0 --head 1.2 --window 3"
+)
+def causal(
+    run: Annotated[Path, typer.Argument(help="A finished run folder.")],
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LAYER.HEAD",
+            help="Counted from 1; may be repeated. By default every head, every layer, all heads.",
+        ),
+    ] = None,
+    window: Annotated[int, typer.Option(min=1, help="Its side in patches, odd.")] = 3,
+    num_images: Annotated[
+        int | None, typer.Option(min=2, help="Test images: 1,000, or all there are.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 64,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
+    data_root: DataRoot = None,
+) -> None:
+    """Is locality used? The accuracy lost when heads look elsewhere, into causal.json."""
+    heads = [_layer_and_head(text) for text in head] if head else None
+    from nearsight.progress import counting
+    from nearsight.study.causal import causal_run
+    from nearsight.study.causal_table import print_causal
+    from nearsight.train.distributed import find_device
+
+    with counting(f"changing heads of {run}, passes") as count:
+        path = causal_run(
+            run, heads, window, num_images, str(find_device(device)), data_root, batch_size, count
+        )
+    print_causal(run)
+    print(path)
+
+
+def _layer_and_head(text: str) -> tuple[int, int]:
+    """Layer and head counted from 0.
+
+    >>> _layer_and_head("2.1")
+    (1, 0)
+    """
+    parts = text.split(".")
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError(f"expected --head as LAYER.HEAD, both counted from 1, got {text!r}")
+    return int(parts[0]) - 1, int(parts[1]) - 1

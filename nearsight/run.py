@@ -7,6 +7,7 @@ weights.safetensors the best checkpoint
 checkpoint/         what is needed to go on (train/checkpoint.py)
 measure.json        attention metrics of every head (measure/summary.py)
 measure.safetensors the same per image (measure/values.py)
+causal.json         accuracy lost when heads are changed (study/causal.py)
 
 A model that was measured without being trained here has run.json (kind "model": its name, weights,
 preprocessing) and the two files of measure (measure/model_folder.py).
@@ -43,6 +44,7 @@ SCHEMA_VERSION = 1
 MEASURE_VERSION = 2  # of measure.json
 RECORD, LOG, TIMING = "run.json", "train.jsonl", "timing.jsonl"
 WEIGHTS, MEASURE, CHECKPOINT, LOCK = "weights.safetensors", "measure.json", "checkpoint", "lock"
+CAUSAL = "causal.json"
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

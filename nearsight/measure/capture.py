@@ -5,7 +5,8 @@ for attention in its two forms: fused (``scaled_dot_product_attention``, our ``a
 ``gated_attention``), whose queries, keys, mask, scale and gates it shows to a consumer, and
 explicit (a softmax whose rows are later multiplied with values), whose weights it shows. Hooks tell
 which module a call came from, nothing else. Nothing is kept after a call. This is the one
-interception point for every family of models.
+interception point for every family of models. Where asked to, it also hands the model a changed
+output in place of a call's own (``intervention.py``).
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class AttentionCall:
 class AttentionCapture(TorchFunctionMode):
     """Shows every attention call that ``model`` makes inside the ``with`` block to ``consumer``.
 
+    With ``change``, the model and ``consumer`` get what that makes of a call in the call's place.
+
     >>> from nearsight.models.registry import create_model
     >>> seen, model = [], create_model("mu").eval()
     >>> with AttentionCapture(model, lambda call: seen.append((call.name, call.sizes))):
@@ -86,10 +89,16 @@ class AttentionCapture(TorchFunctionMode):
     [('blocks.0.attn', (3, 2, 65, 65)), ('blocks.1.attn', (3, 2, 65, 65))]
     """
 
-    def __init__(self, model: nn.Module, consumer: Callable[[AttentionCall], None]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        consumer: Callable[[AttentionCall], None],
+        change: Callable[[AttentionCall], AttentionCall] | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.consumer = consumer
+        self.change = change
         self.unseen: list[Place] = []  # modules named for attention that ran without a call
         self._tracking = SoftmaxTracking()
         self._folded_heads = 0
@@ -154,15 +163,15 @@ class AttentionCapture(TorchFunctionMode):
             return self._multi_head(*args, **kwargs)
         output = func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            self._show(output, **_fused_arguments(*args, **kwargs))
+            output = self._show(output, **_fused_arguments(*args, **kwargs))
         elif func is attend:
-            self._show(output, **_attend_arguments(*args, **kwargs))
+            output = self._show(output, **_attend_arguments(*args, **kwargs))
         elif func is gated_attention:
-            self._show(output, **_gated_arguments(*args, **kwargs))
+            output = self._show(output, **_gated_arguments(*args, **kwargs))
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
         elif func in PRODUCTS and (found := self._tracking.product(func, args)):
-            self._show(output, **found)
+            output = self._show(output, **found)
             self._tracking.clear()
         else:
             self._tracking.follow(func, args, kwargs, output)
@@ -179,16 +188,23 @@ class AttentionCapture(TorchFunctionMode):
             super().__exit__(None, None, None)
             self._folded_heads = 0
 
-    def _show(self, output: Tensor, **call: Any) -> None:
+    def _show(self, output: Tensor, **arguments: Any) -> Tensor:
+        """Show a call; the output that the model gets."""
         path = tuple(place for place, _ in self._path)
         if not path:  # attention outside the model
-            return
+            return output
         self.callers.append(path[-1].name)
-        if self._folded_heads and output.ndim == 3:
-            output = output.unflatten(0, (-1, self._folded_heads))
-            call = {key: x.unflatten(0, (-1, self._folded_heads)) for key, x in call.items()}
+        folded = self._folded_heads if output.ndim == 3 else 0
+        seen = output.unflatten(0, (-1, folded)) if folded else output
+        if folded:
+            arguments = {key: x.unflatten(0, (-1, folded)) for key, x in arguments.items()}
         with torch.no_grad():
-            self.consumer(AttentionCall(path, tuple(self._convolved), output=output, **call))
+            call = AttentionCall(path, tuple(self._convolved), output=seen, **arguments)
+            shown = self.change(call) if self.change else call
+            self.consumer(shown)
+        if shown is call:
+            return output
+        return shown.output.flatten(0, 1) if folded else shown.output
 
 
 def _attend_arguments(

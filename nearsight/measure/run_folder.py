@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nearsight.data import draws
 from nearsight.data.catalog import load_dataset
+from nearsight.data.dataset import Dataset
 from nearsight.measure.metrics import DEFAULT_METRICS
 from nearsight.measure.nulls import NULL_IMAGES, measured_nulls
 from nearsight.measure.processes import gathered, place, share_of
@@ -23,7 +24,16 @@ from nearsight.measure.profile import measure_model
 from nearsight.measure.summary import measurement
 from nearsight.measure.values import VALUES, write_values
 from nearsight.models.registry import model_for
-from nearsight.run import MEASURE, WEIGHTS, file_hash, hardware, load_run, read_record, write_json
+from nearsight.run import (
+    MEASURE,
+    WEIGHTS,
+    LoadedRun,
+    file_hash,
+    hardware,
+    load_run,
+    read_record,
+    write_json,
+)
 
 NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed
@@ -39,6 +49,26 @@ def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarr
         )
     chosen = draws.sample("measured images", IMAGE_SEED, length=num_available, num=wanted)
     return chosen.numpy()
+
+
+def finished_run(
+    path: Path, device: str = "cpu", data_root: Path | None = None
+) -> tuple[LoadedRun, Dataset]:
+    """A run that was trained to the end, with the very data it was trained on."""
+    record = read_record(path)
+    if "protocol" in record and record["status"] != "finished":
+        raise ValueError(
+            f"expected a finished run, but training in {path} has not finished; "
+            "start its train command again, it continues where it stopped"
+        )
+    run = load_run(path, device)
+    dataset = load_dataset(run.protocol.data, data_root)
+    if dataset.hash != record["data"]["hash"]:
+        raise ValueError(
+            f"expected the data this run was trained on ({record['data']['name']}, hash "
+            f"{record['data']['hash']}), got {dataset.name} with hash {dataset.hash}"
+        )
+    return run, dataset
 
 
 def measure_run(
@@ -58,19 +88,8 @@ def measure_run(
     process takes its share of the images and the first one writes.
     """
     path = Path(path)
-    record = read_record(path)
-    if record["status"] != "finished":
-        raise ValueError(
-            f"expected a finished run, but training in {path} has not finished; "
-            "start its train command again, it continues where it stopped"
-        )
-    run = load_run(path, device)
-    dataset = load_dataset(run.protocol.data, data_root)
-    if dataset.hash != record["data"]["hash"]:
-        raise ValueError(
-            f"expected the data this run was trained on ({record['data']['name']}, hash "
-            f"{record['data']['hash']}), got {dataset.name} with hash {dataset.hash}"
-        )
+    run, dataset = finished_run(path, device, data_root)
+    record = run.record
     chosen = chosen_images(len(dataset.test.images), num_images).tolist()
     share = share_of(chosen)
 

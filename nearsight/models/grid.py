@@ -83,9 +83,22 @@ class Grid:
         """Mean distance of uniform attention: the null line 'uniform'."""
         return float(self.distances(unit).mean())
 
+    def window(self, side: int) -> Tensor:
+        """Whether a key lies in the window of side x side patches around a query, cut at the edge.
+
+        bool [query, key]; the side is odd, so that the window has a middle.
+
+        >>> Grid(1, 4).window(3).int().tolist()
+        [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
+        """
+        if side < 1 or side % 2 == 0:
+            raise ValueError(f"expected a window with an odd side, 1, 3, 5 ..., got {side}")
+        points = self.coordinates()
+        return (points[:, None] - points[None]).abs().amax(-1) <= side // 2
+
     def box(self) -> Tensor:
-        """Whether a key lies in the 3x3 box around a query (cut at the edge), bool [query, key]."""
-        return self.distances("patches") < 1.5
+        """The window of 3x3 patches."""
+        return self.window(3)
 
     def box_distance(self, unit: Unit = "diagonal") -> float:
         """Mean distance of attention spread evenly over the 3x3 box: the null line '3x3 box'."""
