@@ -89,7 +89,12 @@ class Scale:
         epochs, grid = settings.get("epochs"), settings.get("grid")
         said = []
         if name not in self.models:
-            said.append(f"model {name or 'not known'} instead of {' or '.join(self.models)}")
+            own = (
+                " or ".join(self.models)
+                if len(self.models) < 3
+                else f"{self.models[0]} or its like"
+            )
+            said.append(f"model {name or 'not known'} instead of {own}")
         said += [
             f"{part} {settings[f'model.{part}']} instead of the model's own"
             for part in ("depth", "width", "num_heads")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from nearsight.study.claim import (
@@ -10,6 +11,7 @@ from nearsight.study.claim import (
     BELOW,
     MAD_MARGIN,
     Claim,
+    Part,
     Region,
     Scale,
     Statistic,
@@ -23,6 +25,7 @@ from nearsight.study.comparisons import (
     parts,
     separation,
 )
+from nearsight.study.outcome import Outcome
 
 MOST_WITH, LEAST_WITHOUT = 0.024, 0.210  # min MAD in table 2
 DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
@@ -30,10 +33,7 @@ DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
 ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
 DATASETS = Scale(("compact_vit",), DATA, "8x8")
 PARTS = ("autoaugment", "colorjitter", "cutmix", "labelsmoothing", "label_smoothing")
-OF_DATA = (
-    "data", "epochs", "patience", "warmup_epochs", "batch_size", "optimizer",
-    "model.patch_size", "model.image_size",
-)  # fmt: skip
+OF_DATA = ("data", "epochs", "patience", "warmup_epochs", "batch_size", "optimizer")
 BASELINE, MODERN = flags(False, False, False), flags(True, True, True)
 ONLY = {
     "autoaugment": flags(True, False, False),
@@ -53,7 +53,13 @@ def _thresholds() -> Statistic:
                 label = " + ".join(name for name, is_on in on if is_on) or "Baseline"
                 side = flags(augment, cutmix, smoothing)
                 found.append(level("min_mad", side, region, f"min MAD, {label}"))
-    return parts(*found)
+    every = parts(*found)
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        seen = every(outcomes)
+        return seen if len({part.region for part in seen}) == 2 else []  # with and without
+
+    return statistic
 
 
 def _no_effect(factor: str, name: str) -> Statistic:

@@ -7,10 +7,12 @@ comparison is not among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
+from nearsight.protocol.schema import CutMix
 from nearsight.report.estimate import paired
 from nearsight.study.claim import Part, Region, Statistic
 from nearsight.study.factorial import factorial
@@ -19,6 +21,13 @@ from nearsight.study.recipe import Level, level_text
 
 Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
 EIGHT = ("autoaugment", "cutmix", "labelsmoothing")  # the factors of the protocol paper
+ELSE: Side = {
+    "kind": "plain",
+    "mixup": False,
+    "cutout": False,
+    "randaugment": False,
+    "random_erasing": False,
+}
 
 
 class AmbiguousError(ValueError):
@@ -29,8 +38,7 @@ def matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, O
     """By seed, the outcome that has these settings and the number."""
     found: dict[int, Outcome] = {}
     for outcome in outcomes:
-        fits = all(outcome.settings.get(name) == level for name, level in side.items())
-        if not fits or not math.isfinite(outcome.values.get(value, math.nan)):
+        if not _has(outcome, side) or not math.isfinite(outcome.values.get(value, math.nan)):
             continue
         if outcome.seed in found:
             told = ", ".join(
@@ -39,6 +47,10 @@ def matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, O
             raise AmbiguousError(f"two cells of seed {outcome.seed} have {told}")
         found[outcome.seed] = outcome
     return found
+
+
+def _has(outcome: Outcome, side: Side) -> bool:
+    return all(outcome.settings.get(name) == level for name, level in side.items())
 
 
 def _numbers(found: Mapping[int, Outcome], value: str) -> dict[int, float]:
@@ -63,7 +75,7 @@ def difference(value: str, one: Side, other: Side, region: Region, label: str) -
         if not all(sides):
             return []
         per_seed = paired(*(_numbers(side, value) for side in sides))
-        return [Part(label, per_seed, region, tuple(x for s in sides for x in s.values()))]
+        return [Part(label, per_seed, region, _outcomes(sides))]
 
     return statistic
 
@@ -73,24 +85,37 @@ def parts(*statistics: Statistic) -> Statistic:
     return lambda outcomes: [part for each in statistics for part in each(outcomes)]
 
 
-def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> dict[str, Level]:
-    """One of the eight conditions."""
-    return dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing)))
+def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
+    """One of the eight conditions: of a plain ViT, CutMix as in the preset, no other mixing."""
+    own = {f"cutmix.{name}": x for name, x in asdict(CutMix()).items()} if cutmix else {}
+    return {**dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing))), **own, **ELSE}
+
+
+def _eight(outcomes: Sequence[Outcome], value: str) -> dict[tuple[bool, ...], dict[int, Outcome]]:
+    """The eight conditions by their flags; empty if one is not among the outcomes."""
+    places = [tuple(map(bool, place)) for place in np.ndindex(2, 2, 2)]
+    found = {place: matching(outcomes, flags(*place), value) for place in places}
+    return found if all(found.values()) else {}
+
+
+def _outcomes(cells: Iterable[Mapping[int, Outcome]]) -> tuple[Outcome, ...]:
+    return tuple(outcome for cell in cells for outcome in cell.values())
 
 
 def main_effect(value: str, factor: str, region: Region, label: str) -> Statistic:
     """The main effect of one of the three parts of Modern, over all eight conditions."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
-        used = [x for x in outcomes if value in x.values and all(n in x.settings for n in EIGHT)]
-        cells = [Outcome({n: x.settings[n] for n in EIGHT}, x.seed, x.values) for x in used]
-        if len({x.condition for x in cells}) < 2 ** len(EIGHT):
+        cells = _eight(outcomes, value)
+        if not cells:
             return []
-        try:
-            effect = factorial(cells, value, dict.fromkeys(EIGHT, (False, True))).effect(factor)
-        except ValueError as error:
-            raise AmbiguousError(str(error)) from error
-        return [Part(label, effect.per_seed, region, tuple(used))]
+        plain = [
+            Outcome(dict(zip(EIGHT, place)), seed, outcome.values)
+            for place, cell in cells.items()
+            for seed, outcome in cell.items()
+        ]
+        effect = factorial(plain, value).effect(factor)
+        return [Part(label, effect.per_seed, region, _outcomes(cells.values()))]
 
     return statistic
 
@@ -99,20 +124,16 @@ def separation(value: str, factor: str, region: Region, label: str) -> Statistic
     """The largest number with a part of Modern minus the smallest without, of eight conditions."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
-        sides: dict[bool, list[dict[int, Outcome]]] = {True: [], False: []}
-        for places in np.ndindex(2, 2, 2):
-            side = flags(*map(bool, places))
-            sides[bool(side[factor])].append(matching(outcomes, side, value))
-        cells = sides[True] + sides[False]
-        if not all(cells):
+        cells = _eight(outcomes, value)
+        if not cells:
             return []
-        shared = sorted(set.intersection(*map(set, cells)))
+        place = EIGHT.index(factor)
         per_seed = {
-            seed: max(cell[seed].values[value] for cell in sides[True])
-            - min(cell[seed].values[value] for cell in sides[False])
-            for seed in shared
+            seed: max(x[seed].values[value] for on, x in cells.items() if on[place])
+            - min(x[seed].values[value] for on, x in cells.items() if not on[place])
+            for seed in sorted(set.intersection(*map(set, cells.values())))
         }
-        return [Part(label, per_seed, region, tuple(x for cell in cells for x in cell.values()))]
+        return [Part(label, per_seed, region, _outcomes(cells.values()))]
 
     return statistic
 
@@ -137,7 +158,7 @@ def _slope_part(
         seed: _slope([(x, cell[seed].values[value]) for x, cell in cells.items()])
         for seed in shared
     }
-    return [Part(label, per_seed, region, tuple(x for c in cells.values() for x in c.values()))]
+    return [Part(label, per_seed, region, _outcomes(cells.values()))]
 
 
 def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str) -> Statistic:

@@ -16,11 +16,12 @@ from nearsight.report.estimate import Estimate, over_seeds
 from nearsight.study.claim import Claim, Part
 from nearsight.study.comparisons import AmbiguousError
 from nearsight.study.outcome import Outcome
-from nearsight.study.recipe import Level
+from nearsight.study.recipe import Level, level_text
 
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds", "no data"
 
+TOLD = ("model.name", "data.name", "epochs", "grid")  # of every verdict's scale
 Seen = Literal["as claimed", "the opposite", "open"]
 
 
@@ -83,14 +84,16 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
     Outcomes are compared only if they agree in all settings that the claim does not compare.
     """
     found = []
-    for group in _groups(claim, outcomes):
+    groups = _groups(claim, outcomes)
+    apart = _apart([key for key, _ in groups])
+    for key, group in groups:
+        also = "".join(f", {name} {level_text(key[name])}" for name in apart if name in key)
         try:
             if parts := claim.statistic(group):
-                found.append(_verdict(claim, parts))
+                found.append(_verdict(claim, parts, also))
         except AmbiguousError as error:
-            found.append(
-                Verdict(claim, NO_DATA, f"Not comparable: {error}.", (), where_text(group))
-            )
+            reason = f"Not comparable: {error}."
+            found.append(Verdict(claim, NO_DATA, reason, (), where_text(group) + also))
     if found:
         return found
     if claim.needs:
@@ -98,12 +101,25 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
     return [Verdict(claim, NO_DATA, f"No cells to compare have {claim.value}.")]
 
 
-def _groups(claim: Claim, outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
+def _groups(
+    claim: Claim, outcomes: Sequence[Outcome]
+) -> list[tuple[dict[str, Level], list[Outcome]]]:
+    """Outcomes that agree in what has to agree, with those settings."""
     found: dict[tuple[tuple[str, Level], ...], list[Outcome]] = {}
     for outcome in outcomes:
         key = tuple(sorted(_shared(claim, outcome.settings).items()))
         found.setdefault(key, []).append(outcome)
-    return list(found.values())
+    return [(dict(key), group) for key, group in found.items()]
+
+
+def _apart(keys: list[dict[str, Level]]) -> list[str]:
+    """Settings that tell groups apart and are not told anyway."""
+    names = dict.fromkeys(name for key in keys for name in key)
+    return [
+        name
+        for name in names
+        if name not in (*TOLD, "size", "kind") and len({key.get(name) for key in keys}) > 1
+    ]
 
 
 def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
@@ -115,9 +131,9 @@ def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
     }
 
 
-def _verdict(claim: Claim, parts: list[Part]) -> Verdict:
+def _verdict(claim: Claim, parts: list[Part], also: str) -> Verdict:
     used = [outcome for part in parts for outcome in part.used]
-    where, findings = where_text(used), tuple(_finding(part) for part in parts)
+    where, findings = where_text(used) + also, tuple(_finding(part) for part in parts)
     fewest = min(len(part.per_seed) for part in parts)
     told = "; ".join(map(str, findings))
     if fewest < claim.scale.seeds:
@@ -163,7 +179,5 @@ def where_text(outcomes: Sequence[Outcome]) -> str:
         found = dict.fromkeys(str(x.settings[name]) for x in outcomes if name in x.settings)
         return ", ".join(found) or "unknown"
 
-    return (
-        f"{told('model.name')} on {told('data.name')}, {told('epochs')} epochs at most, "
-        f"{told('grid')} patches"
-    )
+    model, data, epochs, grid = map(told, TOLD)
+    return f"{model} on {data}, {epochs} epochs at most, {grid} patches"

@@ -7,7 +7,12 @@ from study.example_studies import MIN_MAD, eight, made_up, runs
 
 from nearsight.protocol.presets import preset
 from nearsight.study.claims import CLAIMS, claim, verdicts
+from nearsight.study.claims_convit import CONVIT_CLAIMS, HUNDRED
+from nearsight.study.claims_protocol import ABLATION, DATASETS, PROTOCOL_CLAIMS
 from nearsight.study.outcome import Outcome
+from nearsight.study.plan import cells_of
+from nearsight.study.recipe import recipe, recipes
+from nearsight.study.settings import protocol_settings
 from nearsight.study.verdict import judge
 
 
@@ -106,3 +111,38 @@ def test_a_whole_ablation_of_convit_keeps_its_rows_apart():
 def test_an_unknown_claim_is_refused_with_the_nearest():
     with pytest.raises(ValueError, match="did you mean convit-data"):
         claim("convit-dat")
+
+
+def of_recipe(name):
+    """Made-up outcomes of all cells that a recipe of this repository plans."""
+    study = recipe(name).study()
+    hashes = {condition.protocol.data.name: "aa" for condition in study.conditions}
+    values = {each.value: 0.5 for each in CLAIMS if not each.needs}
+    return [
+        Outcome(cell.factors, cell.seed, values, protocol_settings(cell.protocol, (8, 8)))
+        for cell in cells_of(study, range(3), hashes, "cpu")
+    ]
+
+
+@pytest.mark.parametrize("name", [each.name for each in recipes() if not each.needs])
+def test_no_recipe_leaves_it_open_which_cells_a_claim_means(name):
+    found = verdicts(of_recipe(name))
+    assert [x.reason for x in found if "Not comparable" in x.reason] == []
+    asked = [(x.claim.id, x.where) for x in found if x.findings]
+    assert len(set(asked)) == len(asked)  # the scale tells verdicts on one claim apart
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("protocol-ablation", [x.id for x in PROTOCOL_CLAIMS if x.scale == ABLATION]),
+        ("protocol-datasets", [x.id for x in PROTOCOL_CLAIMS if x.scale == DATASETS]),
+        ("locat-ablation", ["locat-parts", "locat-prr-gap-accuracy", "locat-positions"]),
+        ("convit-ablation", [x.id for x in CONVIT_CLAIMS if x.scale == HUNDRED]),
+        ("sample-efficiency", ["convit-data"]),
+    ],
+)
+def test_recipes_have_the_cells_that_their_claims_compare(name, ids):
+    found = {x.claim.id: x for x in verdicts(of_recipe(name)) if x.findings}
+    for id in ids:
+        assert len(found[id].findings) == claim(id).num_parts
