@@ -106,6 +106,7 @@ def causal_run(
                 "name": name,
                 "grid": [layer.grid.rows, layer.grid.cols],
                 "inside": layer.inside(window).tolist(),
+                "uniform_inside": float(layer.grid.window(window).double().mean()),
             }
             for number, (name, layer) in enumerate(layers.items(), 1)
         ],

@@ -23,7 +23,8 @@ def print_causal(folder: Path) -> None:
     screen.print(
         f"Points of accuracy lost of {100 * contents['accuracy']:.1f} % on the same "
         f"{contents['num_images']:,} test images, 95 % over images of this one run. In window: "
-        f"share of the attention between patches within {side}x{side} patches, unchanged. "
+        f"share of the attention between patches within {side}x{side} patches, unchanged "
+        f"(uniform attention: {contents['layers'][0]['uniform_inside']:.2f}). "
         f"*: exact McNemar p below {LEVEL} after Holm over all {len(lost)} changes.",
         markup=False,
     )

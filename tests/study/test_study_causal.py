@@ -163,6 +163,8 @@ def test_a_run_is_tried_head_by_head_and_says_what_it_is_of(run):
     assert (found["num_images"], found["num_available"], found["window"]) == (13, 23, 3)
     assert found["provenance"]["hardware"]["device"] == "cpu"
     assert [layer["grid"] for layer in found["layers"]] == [[3, 5]] * 2
+    boxes = 4 * 4 + 6 * 6 + 2 * 6 + 3 * 9  # corners, long edges, short edges, middle
+    assert found["layers"][0]["uniform_inside"] == pytest.approx(boxes / 15**2)
     names = [(entry["heads"], entry["change"]) for entry in found["lost"]]
     groups = ["1.1", "1.2", "layer 1", "all heads"]
     assert names == [(x, y) for x in groups for y in ("inside", "outside", "mean")]
