@@ -20,6 +20,7 @@ from nearsight.study.folder import (
 from nearsight.study.plan import Cell
 from nearsight.study.recipe import Condition, Recipe
 from nearsight.study.runner import Plan
+from nearsight.study.verdict import Verdict
 from nearsight.train.progress import clock
 
 MAX_WIDTH = 80
@@ -75,6 +76,18 @@ def print_status(out: Path) -> None:
         if states[cell.key] == "failed":
             reason = failure(cell_folder(out, cell))
             screen.print(f"{cell.label} ({cell.key}): {reason}", markup=False)
+
+
+def print_verdicts(found: Sequence[Verdict], everything: bool = False) -> None:
+    """Claims with verdict, reason and numbers; those without data only if asked for."""
+    screen = console()
+    shown = [x for x in found if everything or x.findings]
+    for verdict in shown:
+        screen.print(f"{verdict.decision}: {verdict.claim.sentence}", style="bold", markup=False)
+        screen.print(f"  {verdict.claim.source}. {verdict.reason}", markup=False)
+        for finding in verdict.findings:
+            screen.print(f"  {finding}", markup=False, style="dim")
+    screen.print(f"{len(shown)} of {len(found)} verdicts shown.", markup=False)
 
 
 def _grid(cells: Sequence[Cell], texts: dict) -> Table:

@@ -14,14 +14,16 @@ from typing import Any
 
 from nearsight.report.estimate import over_seeds
 from nearsight.run import SCHEMA_VERSION, read_record, write_json
+from nearsight.study.claims import verdicts
 from nearsight.study.factorial import Effect, Factorial, factorial
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
 from nearsight.study.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.outcome import Outcome, by_condition, condition_text
 from nearsight.study.results import VALUES, courses, outcomes, settings_of, values_of
 from nearsight.study.stats import summaries
+from nearsight.study.verdict import Verdict
 
-SUMMARY = "summary.json"
+SUMMARY, CLAIMS = "summary.json", "claims.json"
 
 
 def write_summary(out: Path) -> Path:
@@ -29,6 +31,15 @@ def write_summary(out: Path) -> Path:
     path = Path(out) / SUMMARY
     write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out)})
     return path
+
+
+def write_claims(out: Path) -> tuple[Path, list[Verdict]]:
+    """Judge the papers' claims by what is finished; claims.json, and the verdicts."""
+    found = verdicts(outcomes(out))
+    path = Path(out) / CLAIMS
+    judged = [verdict.contents() for verdict in found]
+    write_json(path, {"schema_version": SCHEMA_VERSION, "verdicts": judged})
+    return path, found
 
 
 def summary(out: Path) -> dict[str, Any]:

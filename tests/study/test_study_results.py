@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report.example_runs import write_run
+from typer.testing import CliRunner
 
+from nearsight.cli import app
 from nearsight.measure.estimates import Estimates
 from nearsight.measure.facts import LayerFacts
 from nearsight.measure.profile import Profile
@@ -134,3 +136,14 @@ def test_effects_on_min_mad_are_bootstrapped_from_the_values_per_image(tmp_path:
 def test_a_study_without_finished_cells_has_no_summary(tmp_path: Path):
     with pytest.raises(ValueError, match="expected at least one finished cell in"):
         summary(a_study(tmp_path, leave_out=12))
+
+
+def test_claims_are_judged_by_a_study_and_never_beyond_its_scale(tmp_path: Path):
+    out = a_study(tmp_path)
+    shown = CliRunner().invoke(app, ["study", "claims", str(out)])
+    assert shown.exit_code == 0, shown.output
+    judged = json.loads((out / "claims.json").read_text())["verdicts"]
+    assert len(judged) >= 30
+    decisions = {verdict["decision"] for verdict in judged}
+    assert not decisions & {"supported", "contradicted"}  # 5 epochs of a made-up data set
+    assert "verdicts shown" in shown.output
