@@ -71,7 +71,9 @@ class EngineOptions:
         if self.gpus_per_cell is not None and self.name == "local":
             raise ValueError("GPUs per cell are for the engines ray and slurm, got some for local")
         if self.slurm and self.name != "slurm":
-            raise ValueError(f"parameters of Slurm are for the engine slurm, got some for {self.name}")
+            raise ValueError(
+                f"parameters of Slurm are for the engine slurm, got some for {self.name}"
+            )
 
     def gpus(self, cell: Cell) -> float:
         if self.gpus_per_cell is not None:
