@@ -117,6 +117,21 @@ def show_status(out: Out) -> None:
     print_status(out)
 
 
+@study_app.command("report", epilog="Example: nearsight study report studies-out/quick")
+def write_page(
+    folder: Out,
+    out: Annotated[Path | None, typer.Option(help="The page; else report.html in it.")] = None,
+    format_: Annotated[
+        list[str] | None,
+        typer.Option("--format", help="Also svg, png, pdf, csv, json, latex; may be repeated."),
+    ] = None,
+) -> None:
+    """Figures, effects and tables of what is finished, as one page; numbers in summary.json."""
+    from nearsight.study.page import study_report
+
+    print(study_report(folder, out or folder / "report.html", tuple(format_ or ())))
+
+
 @study_app.command(
     "causal", epilog="Example: nearsight study causal runs/modern-0 --head 1.2 --window 3"
 )
@@ -162,3 +177,19 @@ def _layer_and_head(text: str) -> tuple[int, int]:
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError(f"expected --head as LAYER.HEAD, both counted from 1, got {text!r}")
     return int(parts[0]) - 1, int(parts[1]) - 1
+
+
+@study_app.command("claims", epilog="Example: nearsight study claims studies-out/ablation")
+def show_claims(
+    folder: Out,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also the claims that this study says nothing about.")
+    ] = False,
+) -> None:
+    """What the study says of the papers' claims; every verdict goes into claims.json."""
+    from nearsight.study.listing import print_verdicts
+    from nearsight.study.summary import write_claims
+
+    path, found = write_claims(folder)
+    print_verdicts(found, all_)
+    print(path)
