@@ -80,7 +80,8 @@ def train(
         str | None, typer.Option(help="cifar10, cifar100, tiny-imagenet, shapes or a folder.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="compact, compact_locat, nano, mu, any name of timm.")
+        str | None,
+        typer.Option(help="compact, compact_locat, nano_convit, deit_tiny, any name of timm."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
     set_: Annotated[
