@@ -23,8 +23,8 @@ def kept_branches(branch: Float[Tensor, batch * rest], rate: float) -> Float[Ten
 def rates_by_depth(rate: float, depth: int) -> list[float]:
     """The rate of every block.
 
-    >>> rates_by_depth(0.1, 5)
-    [0.0, 0.025, 0.05, 0.075, 0.1]
+    >>> rates_by_depth(0.5, 5)
+    [0.0, 0.125, 0.25, 0.375, 0.5]
     """
     if not 0 <= rate < 1:
         raise ValueError(f"expected a rate of drop path from 0 to below 1, got {rate}")
