@@ -19,6 +19,6 @@ def study() -> Study:
     conditions = []
     for cutmix in (False, True):
         protocol = preset("baseline+cutmix" if cutmix else "baseline", "shapes")
-        protocol = replace(protocol, epochs=3, model=replace(protocol.model, name="mu_vit"))
+        protocol = replace(protocol, epochs=5, model=replace(protocol.model, name="mu_vit"))
         conditions.append(Condition({"cutmix": cutmix}, protocol))
     return Study(tuple(conditions), num_seeds=2, measured_images=256)

@@ -12,7 +12,7 @@ from nearsight.report.tables import interval_text
 NO_CLAIM = "one seed: no claim"
 PLAIN = "vit"
 PARTS = {  # the ends of our models' names
-    "locat": "LocAt", "gaug": "GAug", "prr": "PRR", "convit": "a convolutional start (ConViT)",
+    "locat": "LocAt", "gaug": "GAug", "prr": "PRR", "convit": "ConViT",
 }  # fmt: skip
 
 

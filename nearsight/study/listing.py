@@ -85,8 +85,6 @@ def print_verdicts(found: Sequence[Verdict], everything: bool = False) -> None:
     for verdict in shown:
         screen.print(f"{verdict.decision}: {verdict.claim.sentence}", style="bold", markup=False)
         screen.print(f"  {verdict.claim.source}. {verdict.reason}", markup=False)
-        for finding in verdict.findings:
-            screen.print(f"  {finding}", markup=False, style="dim")
     screen.print(f"{len(shown)} of {len(found)} verdicts shown.", markup=False)
 
 

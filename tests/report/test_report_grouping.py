@@ -136,5 +136,5 @@ def test_a_convit_beside_the_plain_vit_is_one_change(tmp_path):
         write_run(tmp_path / model, "baseline", 0, model=model) for model in ("mu_vit", "mu_convit")
     ]
     (family,) = read_families(folders)
-    assert question([family]) == "Does a convolutional start (ConViT) make attention local?"
-    assert "With a convolutional start (ConViT) (mu_convit) the most local head" in answer(family)
+    assert question([family]) == "Does ConViT make attention local?"
+    assert "With ConViT (mu_convit) the most local head" in answer(family)
