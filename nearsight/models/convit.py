@@ -10,6 +10,7 @@ in every layer, where the class token would see nothing, the head reads the mean
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +117,8 @@ def add_gpsa(
     for index, block in enumerate(blocks[:num]):
         _check_block(block, f"blocks.{index}")
     notes = _head_of_patches(model) if num == len(blocks) else ()
+    if chosen.convolution and any(_narrowed(block.attn) for block in blocks[:num]):
+        notes = (*notes, "values keep their start: the heads together have another width")
     before = sum(parameter.numel() for parameter in model.parameters())
     for block in blocks[:num]:
         block.attn = _gpsa_from(block.attn, tokens, chosen)
@@ -128,7 +131,7 @@ def add_gpsa(
         num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
         grid=tokens.grid,
         num_heads=heads,
-        kernel_side=int(heads**0.5),
+        kernel_side=math.isqrt(heads),
         settings=chosen,
         notes=notes,
     )
@@ -172,6 +175,11 @@ def _check_block(block: nn.Module, name: str) -> None:
         )
     if getattr(attention, "gate", None) is not None:
         raise ValueError(f"expected attention without a gate of its own, got one at {name}")
+
+
+def _narrowed(layer: Any) -> bool:
+    """Whether all heads together are not as wide as the model: no identity fits between them."""
+    return layer.qkv.out_features != 3 * layer.qkv.in_features
 
 
 def _gpsa_from(layer: Any, tokens: TokenGrid, settings: GpsaSettings) -> GPSA:

@@ -161,7 +161,8 @@ class GPSA(nn.Module):
     def start_as_convolution(self, strength: float) -> None:
         """Head h looks at place h of a square kernel; ``strength`` is how sharply.
 
-        Values become the inputs themselves. Heads beyond the kernel keep their random start.
+        Values become the inputs themselves, where they are as wide. Heads beyond the kernel keep
+        their random start.
         """
         if self.v.weight.shape[0] == self.v.weight.shape[1]:
             nn.init.eye_(self.v.weight)

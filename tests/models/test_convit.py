@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import timm
 import torch
+from timm.layers.attention import Attention
 from torch import Tensor, nn
 
 from nearsight.models.convit import add_gpsa
@@ -229,3 +231,16 @@ def test_depth_width_and_heads_take_the_place_of_the_sizes_own():
         create_model("nano", depth=0)
     with pytest.raises(ValueError, match="positive whole number as num_heads, got"):
         create_model("nano", num_heads=(2, 3))
+
+
+def test_heads_of_another_width_keep_the_models_values_and_that_is_said():
+    torch.manual_seed(0)
+    size = {"img_size": 48, "depth": 3, "embed_dim": 28, "num_heads": 4}
+    model = timm.create_model("vit_tiny_patch16_224", **size)
+    for block in model.blocks:
+        block.attn = Attention(28, num_heads=4, attn_head_dim=5)
+    values = model.blocks[0].attn.qkv.weight[40:].clone()
+    add_gpsa(model)
+    assert "values keep their start" in str(model.gpsa)
+    assert model.blocks[0].attn.v.weight.equal(values)
+    assert model(torch.randn(2, 3, 48, 48)).isfinite().all()
