@@ -16,22 +16,20 @@ Nothing here imports torch before a model is loaded.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.disk import write_bytes
+from nearsight.disk import held, write_bytes
 from nearsight.protocol.overrides import protocol_from
 from nearsight.protocol.schema import Protocol
 
@@ -99,17 +97,9 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{path} is damaged: {error}") from None
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the run folder; the lock is the operating system's and dies with the process."""
-    with (folder / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"another train is at work in {folder}; wait for it or stop it"
-            ) from None
-        yield
+def locked(folder: Path) -> AbstractContextManager[None]:
+    """Hold the run folder."""
+    return held(folder / LOCK, "train")
 
 
 def file_hash(path: Path) -> str:

@@ -15,8 +15,9 @@ import time
 import traceback
 from pathlib import Path
 
+from nearsight.disk import held
 from nearsight.run import MEASURE, read_json
-from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, held, is_finished
+from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, is_finished
 from nearsight.study.plan import THREADS, Cell
 from nearsight.study.ranks import train_in_processes
 
@@ -26,7 +27,7 @@ WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
 
 def run_cell(folder: Path, data_root: Path | None = None) -> None:
     """Train and measure the cell of a folder; nothing to do if it is finished."""
-    with held(folder / WORKER_LOCK, wait=True):
+    with held(folder / WORKER_LOCK, "worker", wait=True):
         if is_finished(folder):
             return
         (folder / FAILED).unlink(missing_ok=True)

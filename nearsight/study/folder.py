@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -114,19 +113,6 @@ def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
             temporary.rename(target)
             copied.append(cell.key)
     return copied
-
-
-@contextmanager
-def held(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a lock of the operating system, which dies with the process."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise ValueError(
-                f"another runner is at work in {path.parent}; wait for it or stop it"
-            ) from None
-        yield
 
 
 def _held(path: Path) -> bool:

@@ -63,11 +63,11 @@ def print_status(out: Path) -> None:
     """Conditions by seeds, counts, reasons of failures."""
     screen, cells = console(), read_cells(out)
     states = {cell.key: state_of(cell_folder(out, cell)) for cell in cells}
-    texts = dict(states)
+    texts: dict[str, str] = {**states}
     for cell in cells:
         if states[cell.key] in ("running", "stopped"):
             done = epochs_done(cell_folder(out, cell))
-            texts[cell.key] += f" {done}/{cell.protocol.epochs}"  # type: ignore[assignment]
+            texts[cell.key] += f" {done}/{cell.protocol.epochs}"
     screen.print(_grid(cells, texts))
     counts = Counter(states.values())
     told = ", ".join(f"{number} {state}" for state, number in counts.items())

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nearsight.disk import held
 from nearsight.study.engines import POLL_SECONDS, Ending, Engine, Job
 from nearsight.study.folder import (
     FAILED,
@@ -20,7 +21,6 @@ from nearsight.study.folder import (
     cell_folder,
     fail,
     failure,
-    held,
     is_finished,
 )
 from nearsight.study.plan import Cell
@@ -48,7 +48,7 @@ def run_cells(
     """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it."""
     if workers < 1:
         raise ValueError(f"expected at least one worker, got {workers}")
-    with held(Path(out) / RUNNER_LOCK):
+    with held(Path(out) / RUNNER_LOCK, "runner"):
         todo = deque(_unfinished(out, cells, retry_failed))
         running: dict[str, tuple[Cell, Job]] = {}
         losses: dict[str, int] = {}

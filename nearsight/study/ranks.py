@@ -13,8 +13,9 @@ import traceback
 from contextlib import nullcontext
 from pathlib import Path
 
+from nearsight.disk import held
 from nearsight.run import read_json
-from nearsight.study.folder import CELL, fail, failure, held
+from nearsight.study.folder import CELL, fail, failure
 from nearsight.study.plan import Cell
 
 RANKS_LOCK = "ranks.lock"
@@ -52,7 +53,7 @@ def main() -> int:
     watch_parent()
     first = os.environ["RANK"] == "0"
     try:  # the first waits for ranks of a worker that was killed; the others wait for the first
-        with held(given.folder / RANKS_LOCK, wait=True) if first else nullcontext():
+        with held(given.folder / RANKS_LOCK, "worker", wait=True) if first else nullcontext():
             train_cell(Cell.of(read_json(given.folder / CELL)), given.folder, given.data_root)
     except Interrupted as stopped:
         return stopped.exit_code

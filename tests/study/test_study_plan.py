@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nearsight.disk import held
 from nearsight.protocol.presets import preset
 from nearsight.study.folder import (
     CELL,
@@ -15,7 +16,6 @@ from nearsight.study.folder import (
     cell_folder,
     fail,
     failure,
-    held,
     read_cells,
     read_study,
     reuse,
@@ -87,7 +87,7 @@ def test_the_state_of_a_cell_is_read_from_its_folder(tmp_path: Path):
     write_study(tmp_path, "two", cells())
     folder = cell_folder(tmp_path, cells()[0])
     assert state_of(folder) == "waiting"
-    with held(folder / "worker.lock"):
+    with held(folder / "worker.lock", "worker"):
         assert state_of(folder) == "running"
     fail(folder, "the loss became nan")
     assert (state_of(folder), failure(folder)) == ("failed", "the loss became nan")
@@ -111,8 +111,12 @@ def test_finished_cells_of_another_study_are_copied_whole_and_only_when_asked(tm
 
 
 def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
-    again = held(tmp_path / "lock")
-    with held(tmp_path / "lock"), pytest.raises(ValueError, match="another runner is at"), again:
+    again = held(tmp_path / "lock", "runner")
+    with (
+        held(tmp_path / "lock", "runner"),
+        pytest.raises(ValueError, match="another runner is at"),
+        again,
+    ):
         pass
 
 
