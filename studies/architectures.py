@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
+from nearsight.study.designs import cutmix_off_and_on
 from nearsight.study.recipe import Condition, Study
 
 MODELS = ("compact_vit", "compact_gaug", "compact_prr", "compact_locat", "compact_convit")
@@ -21,8 +21,7 @@ MODELS = ("compact_vit", "compact_gaug", "compact_prr", "compact_locat", "compac
 def study() -> Study:
     conditions = []
     for model in MODELS:
-        for cutmix in (False, True):
-            protocol = preset("baseline+cutmix" if cutmix else "baseline", "cifar100")
-            protocol = replace(protocol, model=replace(protocol.model, name=model))
-            conditions.append(Condition({"model": model, "cutmix": cutmix}, protocol))
+        for cutmix, protocol in cutmix_off_and_on("cifar100"):
+            built = replace(protocol, model=replace(protocol.model, name=model))
+            conditions.append(Condition({"model": model, "cutmix": cutmix}, built))
     return Study(tuple(conditions))

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
+from nearsight.study.designs import cutmix_off_and_on
 from nearsight.study.recipe import Condition, Study
 
 
 def study() -> Study:
     conditions = []
-    for cutmix in (False, True):
-        protocol = preset("baseline+cutmix" if cutmix else "baseline", "cifar100")
-        protocol = replace(protocol, epochs=200, patience=None, measure_every=5)
-        conditions.append(Condition({"cutmix": cutmix}, protocol))
+    for cutmix, protocol in cutmix_off_and_on("cifar100"):
+        watched = replace(protocol, epochs=200, patience=None, measure_every=5)
+        conditions.append(Condition({"cutmix": cutmix}, watched))
     return Study(tuple(conditions))

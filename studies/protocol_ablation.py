@@ -10,17 +10,10 @@ Expected: the paper, one seed: min MAD at most 0.024 in every condition with Cut
 
 from __future__ import annotations
 
-from itertools import product
-
-from nearsight.protocol.presets import EIGHT, PARTS, preset
+from nearsight.study.designs import eight
 from nearsight.study.recipe import Condition, Study
 
 
 def study() -> Study:
-    conditions = []
-    for levels in product((False, True), repeat=len(PARTS)):
-        factors = dict(zip(PARTS, levels))
-        wanted = frozenset(part for part, on in factors.items() if on)
-        (name,) = (name for name, parts in EIGHT.items() if parts == wanted)
-        conditions.append(Condition(factors, preset(name, "cifar100")))
-    return Study(tuple(conditions), num_seeds=5)
+    conditions = tuple(Condition(factors, protocol) for factors, protocol in eight("cifar100"))
+    return Study(conditions, num_seeds=5)

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
+from nearsight.study.designs import cutmix_off_and_on
 from nearsight.study.recipe import Condition, Study
 
 
 def study() -> Study:
     conditions = []
-    for cutmix in (False, True):
-        protocol = preset("baseline+cutmix" if cutmix else "baseline", "shapes")
-        protocol = replace(protocol, epochs=5, model=replace(protocol.model, name="mu_vit"))
-        conditions.append(Condition({"cutmix": cutmix}, protocol))
+    for cutmix, protocol in cutmix_off_and_on("shapes"):
+        short = replace(protocol, epochs=5, model=replace(protocol.model, name="mu_vit"))
+        conditions.append(Condition({"cutmix": cutmix}, short))
     return Study(tuple(conditions), num_seeds=2, measured_images=256)

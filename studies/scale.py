@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
+from nearsight.study.designs import cutmix_off_and_on
 from nearsight.study.recipe import Condition, Study
 
 SIZES: dict[str, dict[str, int]] = {
@@ -29,8 +29,7 @@ SIZES: dict[str, dict[str, int]] = {
 def study() -> Study:
     conditions = []
     for name, changes in SIZES.items():
-        for cutmix in (False, True):
-            protocol = preset("baseline+cutmix" if cutmix else "baseline", "cifar100")
-            protocol = replace(protocol, model=replace(protocol.model, **changes))
-            conditions.append(Condition({"size": name, "cutmix": cutmix}, protocol))
+        for cutmix, protocol in cutmix_off_and_on("cifar100"):
+            sized = replace(protocol, model=replace(protocol.model, **changes))
+            conditions.append(Condition({"size": name, "cutmix": cutmix}, sized))
     return Study(tuple(conditions))

@@ -1,0 +1,21 @@
+"""Which part of the Modern protocol makes early attention local, in a ViT that a CPU can train?
+
+All 8 combinations of AutoAugment, CutMix and label smoothing on CIFAR-100, 2 layers, 64 wide,
+4 heads, a 4x4 grid of patches, 24 epochs without early stopping (matched steps), attention every 2.
+Command: nearsight study run protocol-small --seeds 3 --workers 2 --out studies-out/small
+Hardware: 2 cores, no GPU
+Time: 1.5 to 2 hours
+Expected: accuracy between 25 and 40 %; whether CutMix changes min MAD at this scale is the question
+"""
+
+from __future__ import annotations
+
+from nearsight.study.designs import eight, shrunk
+from nearsight.study.recipe import Condition, Study
+
+
+def study() -> Study:
+    conditions = tuple(
+        Condition(factors, shrunk(protocol)) for factors, protocol in eight("cifar100")
+    )
+    return Study(conditions, num_seeds=3)
