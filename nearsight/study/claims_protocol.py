@@ -26,8 +26,15 @@ from nearsight.study.comparisons import (
     separation,
 )
 from nearsight.study.outcome import Outcome
+from nearsight.study.paper_tables import (
+    PAPER_TABLE_2,
+    paper_difference,
+    paper_effect,
+    paper_values,
+)
 
-MOST_WITH, LEAST_WITHOUT = 0.024, 0.210  # min MAD in table 2
+WITH, WITHOUT = (paper_values("min_mad", "cutmix", on) for on in (True, False))
+MOST_WITH, LEAST_WITHOUT = WITH[-1], WITHOUT[0]
 DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
 
 ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
@@ -83,6 +90,22 @@ def _by_data(value: str, region: Region, label: str) -> Statistic:
     )  # fmt: skip
 
 
+def _printed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.3f}" for value in values)
+
+
+def _minus(one: str, other: str) -> str:
+    """The paper's min MAD of two conditions and their difference."""
+    left, right = (PAPER_TABLE_2[name]["min_mad"] for name in (one, other))
+    return f"{left:.3f} - {right:.3f} = {paper_difference('min_mad', one, other):.3f}"
+
+
+def _points(*pairs: tuple[str, str, str]) -> str:
+    """The paper's differences of accuracy: one protocol, another, a data set."""
+    found = [f"{100 * paper_difference('accuracy', *pair):.2f}" for pair in pairs]
+    return f"{', '.join(found)} points"
+
+
 ablation = partial(Claim, compares=PARTS, scale=ABLATION)
 on_data = partial(Claim, compares=(*PARTS, *OF_DATA), scale=DATASETS, num_parts=3)
 
@@ -94,21 +117,21 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         f"{LEAST_WITHOUT:.3f}.",
         value="min_mad", statistic=_thresholds(), num_parts=8,
         direction="each condition on its side of its bound",
-        paper="with 0.008, 0.009, 0.021, 0.024; without 0.210, 0.254, 0.315, 0.316",
+        paper=f"with {_printed(WITH)}; without {_printed(WITHOUT)}",
     ),
     ablation(
         id="protocol-separation", source="protocol paper, section 6.2, figure 4",
         sentence="Conditions with and without CutMix do not overlap in min MAD.",
         value="min_mad", direction="largest with CutMix - smallest without: below 0",
         statistic=separation("min_mad", "cutmix", BELOW, "min MAD, most with - least without"),
-        paper="0.024 - 0.210 = -0.186",
+        paper=f"{MOST_WITH:.3f} - {LEAST_WITHOUT:.3f} = {MOST_WITH - LEAST_WITHOUT:.3f}",
     ),
     ablation(
         id="protocol-cutmix", source="protocol paper, section 6.2, table 2",
         sentence="CutMix makes the most local head more local.",
         value="min_mad", direction="main effect below 0",
         statistic=main_effect("min_mad", "cutmix", BELOW, "min MAD, main effect of CutMix"),
-        paper="-0.258",
+        paper=f"{paper_effect('min_mad', 'cutmix'):.3f}",
     ),
     ablation(
         id="protocol-cutmix-alone", source="protocol paper, section 6.2, table 2",
@@ -116,28 +139,30 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         value="min_mad", direction="difference below 0",
         statistic=difference("min_mad", ONLY["cutmix"], BASELINE, BELOW,
                              "min MAD, CutMix alone - Baseline"),
-        paper="0.021 - 0.316 = -0.295",
+        paper=_minus("baseline+cutmix", "baseline"),
     ),
     ablation(
         id="protocol-cutmix-entropy", source="protocol paper, section 6.2, table 2, figure 5",
         sentence="CutMix makes the most concentrated head more concentrated.",
         value="min_entropy", direction="main effect below 0",
         statistic=main_effect("min_entropy", "cutmix", BELOW, "min entropy, main effect of CutMix"),
-        paper="-0.573",
+        paper=f"{paper_effect('min_entropy', 'cutmix'):.4f}",
     ),
     ablation(
         id="protocol-autoaugment-null", source="protocol paper, section 6.2, table 2",
         sentence="AutoAugment has no independent effect on locality.",
         value="min_mad", direction=f"both within ±{MAD_MARGIN}", margin=MAD_MARGIN, num_parts=2,
         statistic=_no_effect("autoaugment", "AutoAugment"),
-        paper="main effect -0.049; alone 0.254 - 0.316 = -0.062, outside the margin",
+        paper=f"main effect {paper_effect('min_mad', 'autoaugment'):.3f}; alone "
+        f"{_minus('baseline+autoaugment', 'baseline')}, outside the margin",
     ),
     ablation(
         id="protocol-labelsmoothing-null", source="protocol paper, section 6.2, table 2",
         sentence="Label smoothing has no independent effect on locality.",
         value="min_mad", direction=f"both within ±{MAD_MARGIN}", margin=MAD_MARGIN, num_parts=2,
         statistic=_no_effect("labelsmoothing", "label smoothing"),
-        paper="main effect -0.011; alone 0.315 - 0.316 = -0.001",
+        paper=f"main effect {paper_effect('min_mad', 'labelsmoothing'):.3f}; alone "
+        f"{_minus('baseline+labelsmoothing', 'baseline')}",
     ),
     ablation(
         id="protocol-dissociation", source="protocol paper, section 6.2, table 2",
@@ -146,7 +171,7 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         margin=ACCURACY_MARGIN,
         statistic=difference("accuracy", ONLY["cutmix"], ONLY["autoaugment"],
                              within(ACCURACY_MARGIN), "accuracy, CutMix alone - AutoAugment alone"),
-        paper="55.12 - 55.22 = -0.10 points",
+        paper=_points(("baseline+cutmix", "baseline+autoaugment", "cifar100")),
     ),
     ablation(
         id="protocol-hierarchy", source="protocol paper, section 5.3, figure 3b",
@@ -159,7 +184,7 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         sentence="Modern lowers min MAD on all three data sets.",
         value="min_mad", direction="each difference below 0",
         statistic=_by_data("min_mad", BELOW, "min MAD"),
-        paper="CIFAR-100: 0.008 - 0.316 = -0.308",
+        paper=f"CIFAR-100: {_minus('modern', 'baseline')}",
     ),
     on_data(
         id="protocol-modern-concentrated",
@@ -173,6 +198,6 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         sentence="Modern improves test accuracy on all three data sets.",
         value="accuracy", direction="each difference above 0",
         statistic=_by_data("accuracy", ABOVE, "accuracy"),
-        paper="6.38, 14.85 and 7.03 points",
+        paper=_points(*(("modern", "baseline", data) for data in DATA)),
     ),
 )  # fmt: skip

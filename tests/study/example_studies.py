@@ -7,15 +7,12 @@ from nearsight.protocol.fraction import FRACTIONS, at_fraction
 from nearsight.protocol.presets import EIGHT, preset
 from nearsight.protocol.schema import Distillation, GaussianSettings, GpsaSettings, LocatSettings
 from nearsight.study.outcome import Outcome
+from nearsight.study.paper_tables import PAPER_TABLE_2
 from nearsight.study.settings import protocol_settings
 
 SEEDS = range(3)
 DATA = ("cifar10", "cifar100", "tiny-imagenet")
-MIN_MAD = {  # table 2 of the protocol paper
-    "baseline": 0.316, "modern": 0.008, "modern-cutmix": 0.210, "modern-autoaugment": 0.024,
-    "modern-labelsmoothing": 0.009, "baseline+cutmix": 0.021, "baseline+autoaugment": 0.254,
-    "baseline+labelsmoothing": 0.315,
-}  # fmt: skip
+MIN_MAD = {name: row["min_mad"] for name, row in PAPER_TABLE_2.items()}
 
 
 def runs(protocol, grid, values, seeds=SEEDS):
