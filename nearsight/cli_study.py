@@ -111,7 +111,7 @@ def run_one(
 
 @study_app.command("status", epilog="Example: nearsight study status studies-out/quick")
 def show_status(out: Out) -> None:
-    """What is finished, running, failed (and why) or waiting."""
+    """What is finished, running, queued, failed (and why), stopped or waiting."""
     from nearsight.study.listing import print_status
 
     print_status(out)

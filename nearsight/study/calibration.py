@@ -1,8 +1,16 @@
-"""How long an epoch takes here: a few steps and a piece of the validation set, timed."""
+"""How long a study takes here: an epoch from a few steps, then cells side by side.
+
+An epoch is timed in one process with one thread: a few steps and a piece of the validation set.
+A cell of several processes is taken to share its work evenly, without time for their messages; and
+processes beyond the cores of this machine make nothing faster. Measuring is not counted.
+"""
 
 from __future__ import annotations
 
+import heapq
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,6 +24,44 @@ from nearsight.train.step import Stepper
 from nearsight.train.validation import BATCH, model_scores
 
 SECONDS = 2.0  # of steps, after the first one
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def study_seconds(work: Sequence[float], workers: int, processes: int, cores: int) -> float:
+    """Time until the last cell ends. ``work``: what each takes one process alone, in their order.
+
+    Three cells of 10 s, two at a time: the third waits for one of the first two. On two cores, two
+    processes for each cell are of use only while fewer cells than cores run.
+
+    >>> study_seconds([10, 10, 10], workers=2, processes=1, cores=2)
+    20.0
+    >>> study_seconds([10, 10], workers=1, processes=2, cores=2)
+    10.0
+    >>> study_seconds([10, 10], workers=2, processes=2, cores=2)
+    10.0
+    """
+    at_once = min(workers, len(work))
+    if at_once == 0:
+        return 0.0
+    speed = min(processes, cores / at_once)  # of each cell, against one process on a free core
+    ends = [0.0] * at_once
+    for seconds in work:
+        heapq.heapreplace(ends, ends[0] + seconds / speed)
+    return max(ends)
+
+
+def assumptions(workers: int, processes: int, cores: int) -> str:
+    """What the time rests on, in words."""
+    said = "from a few steps of each condition in one process; measuring not counted"
+    if processes > 1:
+        said += f"; {processes} processes per cell taken to share its work evenly"
+    if (wanted := workers * processes) > cores:
+        said += f"; {wanted} processes on {cores} core{'s' * (cores > 1)} no faster than {cores}"
+    return said
 
 
 def epoch_seconds(protocol: Protocol, device: str, data_root: Path | None = None) -> float:

@@ -3,7 +3,8 @@
 cell.json    what the cell is (plan.py)
 log.txt      what its worker printed
 failed.json  why it failed; gone when it is tried again
-lock         held by the worker at work in it
+queued       there while an engine has the cell, at work or not
+worker.lock  held by the worker at work in it
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from nearsight.study.plan import Cell
 
 CELLS, CELL, STUDY = "cells", "cell.json", "study.json"
 FAILED, WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "failed.json", "log.txt", "worker.lock", "lock"
+QUEUED, QUEUE_LOCK = "queued", "queue.lock"  # of the runner too; asking for it disturbs nobody
 
-State = Literal["finished", "running", "failed", "stopped", "waiting"]
+State = Literal["finished", "running", "failed", "queued", "stopped", "waiting"]
 
 
 def cell_folder(out: Path, cell: Cell) -> Path:
@@ -38,14 +40,25 @@ def cell_folder(out: Path, cell: Cell) -> Path:
 
 
 def state_of(folder: Path) -> State:
-    """What became of a cell; stopped: begun, and going on when the study is run again."""
+    """What became of a cell.
+
+    running: its worker is at work; queued: a runner gave it to its engine, which has not begun;
+    stopped: begun, and going on when the study is run again; waiting: not begun.
+    """
     if is_finished(folder):
         return "finished"
-    if _held(folder / WORKER_LOCK):
+    if at_work(folder):
         return "running"
     if (folder / FAILED).is_file():
         return "failed"
+    if (folder / QUEUED).is_file() and _held(folder.parents[1] / QUEUE_LOCK):
+        return "queued"
     return "stopped" if (folder / RECORD).is_file() else "waiting"
+
+
+def at_work(folder: Path) -> bool:
+    """Whether a worker holds the cell."""
+    return _held(folder / WORKER_LOCK)
 
 
 def is_finished(folder: Path) -> bool:
@@ -61,7 +74,7 @@ def epochs_done(folder: Path) -> int:
     return lines[-1]["epoch"] if lines else 0
 
 
-def write_study(out: Path, name: str, cells: Sequence[Cell]) -> None:
+def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "") -> None:
     """study.json and the folders of all cells; what is there already is kept."""
     out = Path(out)
     (out / CELLS).mkdir(parents=True, exist_ok=True)
@@ -72,11 +85,12 @@ def write_study(out: Path, name: str, cells: Sequence[Cell]) -> None:
             write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
     before = read_study(out)["cells"] if (out / STUDY).is_file() else []
     keys = list(dict.fromkeys([*before, *(cell.key for cell in cells)]))
-    write_json(out / STUDY, {"schema_version": SCHEMA_VERSION, "study": name, "cells": keys})
+    told = {"study": name, "question": question, "cells": keys}
+    write_json(out / STUDY, {"schema_version": SCHEMA_VERSION, **told})
 
 
 def read_study(out: Path) -> dict[str, Any]:
-    """study.json of a folder: the recipe's name, and the keys of its cells in their order."""
+    """study.json of a folder: the recipe's name and question, the keys of its cells in order."""
     path = Path(out) / STUDY
     if not path.is_file():
         raise ValueError(f"expected a study folder with {STUDY}, found none in {out}")
@@ -116,12 +130,12 @@ def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
 
 
 def _held(path: Path) -> bool:
-    """Whether a process holds the lock."""
+    """Whether a process holds the lock; two that ask at once do not see each other."""
     if not path.is_file():
         return False
     with path.open("r+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
     return False

@@ -48,13 +48,17 @@ def print_recipes(found: Sequence[Recipe]) -> None:
 
 
 def print_plan(plan: Plan, seconds: float, workers: int) -> None:
-    """Conditions with their seeds, and the time."""
+    """Conditions with their seeds, the time, and what it assumes."""
+    from nearsight.study.calibration import assumptions, num_cores
+
     screen = console()
     screen.print(_grid(plan.cells, dict(zip((x.key for x in plan.cells), plan.states))))
     num = len(plan.todo)
+    at_once = max(1, min(workers, num))
+    said = assumptions(at_once, plan.cells[0].processes, num_cores())
     screen.print(
-        f"{plan.name}: {num} of {len(plan.cells)} cells to run, at most {clock(seconds)} here with "
-        f"{workers} at a time (from a few steps of each condition).",
+        f"{plan.name}: {num} of {len(plan.cells)} cells to run, at most {clock(seconds)} of "
+        f"training here with {at_once} at a time ({said}).",
         markup=False,
     )
 

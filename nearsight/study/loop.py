@@ -17,6 +17,8 @@ from nearsight.disk import held
 from nearsight.study.engines import POLL_SECONDS, Ending, Engine, Job
 from nearsight.study.folder import (
     FAILED,
+    QUEUE_LOCK,
+    QUEUED,
     RUNNER_LOCK,
     cell_folder,
     fail,
@@ -48,7 +50,8 @@ def run_cells(
     """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it."""
     if workers < 1:
         raise ValueError(f"expected at least one worker, got {workers}")
-    with held(Path(out) / RUNNER_LOCK, "runner"):
+    out = Path(out)
+    with held(out / RUNNER_LOCK, "runner"), held(out / QUEUE_LOCK, "runner", wait=True):
         todo = deque(_unfinished(out, cells, retry_failed))
         running: dict[str, tuple[Cell, Job]] = {}
         losses: dict[str, int] = {}
@@ -58,20 +61,23 @@ def run_cells(
             while todo or running:
                 while todo and len(running) < workers:
                     cell = todo.popleft()
+                    (cell_folder(out, cell) / QUEUED).touch()
                     running[cell.key] = cell, engine.start(cell, cell_folder(out, cell))
-                    watcher.started(cell)
+                    watcher.queued(cell)
                 time.sleep(POLL_SECONDS)
                 for cell, job in list(running.values()):
                     if (ending := job.ended()) is not None:
                         del running[cell.key]
+                        (cell_folder(out, cell) / QUEUED).unlink(missing_ok=True)
                         if _again(cell, cell_folder(out, cell), ending, losses, results, watcher):
                             todo.appendleft(cell)
                 watcher.look([cell for cell, _ in running.values()])
         finally:
             for _, job in running.values():
                 job.stop()
-            for _, job in running.values():
+            for cell, job in running.values():
                 job.wait()
+                (cell_folder(out, cell) / QUEUED).unlink(missing_ok=True)
             watcher.end()
         return results
 

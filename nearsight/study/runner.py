@@ -45,17 +45,20 @@ def planned(
 
 
 def expected_seconds(plan: Plan, workers: int, data_root: Path | None = None) -> float:
-    """How long the cells that are not finished take here, at most: early stopping may end them."""
-    from nearsight.study.calibration import epoch_seconds
+    """How long the cells that are not finished take here, at most: early stopping may end them.
+
+    What it assumes is in calibration.py, and ``study plan`` prints it.
+    """
+    from nearsight.study.calibration import epoch_seconds, num_cores, study_seconds
 
     known: dict[str, float] = {}
-    total = 0.0
+    work = []
     for cell in plan.todo:
         same = str(asdict(cell.protocol))
         if same not in known:
             known[same] = epoch_seconds(cell.protocol, cell.device, data_root)
-        total += known[same] * cell.protocol.epochs
-    return total / min(workers, max(1, len(plan.todo)))
+        work.append(known[same] * cell.protocol.epochs)
+    return study_seconds(work, workers, plan.cells[0].processes, num_cores())
 
 
 def run_study(
@@ -78,15 +81,15 @@ def run_study(
     from nearsight.study.progress import Watcher
 
     plan = planned(recipe, seeds, out, data_root, device)
-    write_study(out, recipe.name, plan.cells)
+    write_study(out, recipe.name, plan.cells, recipe.question)
     root = found_root(data_root).resolve()
     place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
-    watcher = Watcher(workers or place.room())
+    watcher = Watcher()
     if reuse_from is not None:
         copied = reuse(out, plan.cells, reuse_from)
         watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
     try:
-        run_cells(out, plan.cells, place, watcher.workers, retry_failed, watcher)
+        run_cells(out, plan.cells, place, workers or place.room(), retry_failed, watcher)
     finally:
         place.close()
     return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]

@@ -61,7 +61,7 @@ def test_ray_gives_the_bytes_of_local_workers_though_a_ray_worker_is_killed(
     try:
         assert engine.room() == 2
         thread = disturb(cell_folder(out, cells[0]), signal.SIGKILL, parent=True)
-        results = run_cells(out, cells, engine, 2, False, Watcher(2))
+        results = run_cells(out, cells, engine, 2, False, Watcher())
         thread.join()
         assert sorted(results.finished) == sorted(cell.key for cell in cells)
         assert "ended by Ray's WorkerCrashedError; it is started again" in capsys.readouterr().err
@@ -89,7 +89,7 @@ def test_a_slurm_job_that_is_preempted_is_queued_again_and_ends_with_the_same_by
     options = EngineOptions("slurm", slurm={"timeout_min": 30})
     engine = SlurmEngine(options, out, tmp_path, [cell], cluster="local")
     thread = disturb(cell_folder(out, cell), signal.SIGUSR2, parent=True)
-    results = run_cells(out, [cell], engine, 1, False, Watcher(1))
+    results = run_cells(out, [cell], engine, 1, False, Watcher())
     thread.join()
     assert results.finished == [cell.key]
     whole = train_run(cell.protocol, tmp_path / "whole", device="cpu", data_root=tmp_path)

@@ -89,6 +89,13 @@ def test_the_state_of_a_cell_is_read_from_its_folder(tmp_path: Path):
     assert state_of(folder) == "waiting"
     with held(folder / "worker.lock", "worker"):
         assert state_of(folder) == "running"
+    (folder / "queued").touch()
+    assert state_of(folder) == "waiting"  # its runner is gone
+    with held(tmp_path / "queue.lock", "runner"):
+        assert state_of(folder) == "queued"
+        with held(folder / "worker.lock", "worker"):
+            assert state_of(folder) == "running"
+    (folder / "queued").unlink()
     fail(folder, "the loss became nan")
     assert (state_of(folder), failure(folder)) == ("failed", "the loss became nan")
     (folder / FAILED).unlink()
