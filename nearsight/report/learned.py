@@ -6,6 +6,8 @@ The Gaussians of GAug, the gates of GPSA, and the looks at attention while a run
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from nearsight.report.estimate import Estimate
@@ -45,9 +47,21 @@ class Look:
     """The attention of a run at some epoch, 0 before its first step."""
 
     epoch: int
+    num_images: int
     mad: list[list[float]]  # [layer][head]
+    entropy: list[list[float]] | None  # None where it was not written down
+    self_mass: list[list[float]] | None
     nonlocality: list[Estimate] | None  # of every layer; older runs did not write it down
     gates: list[Gates | None]  # of every layer, where it has GPSA; else empty
+
+    def number(self, name: str) -> float | None:
+        """``min_mad``, ``layer1_mad``, mean ``entropy`` or mean ``self_mass``; None if not seen."""
+        if name == "min_mad":
+            return min(map(min, self.mad))
+        if name == "layer1_mad":
+            return fmean(self.mad[0])
+        layers = {"entropy": self.entropy, "self_mass": self.self_mass}[name]
+        return None if layers is None else fmean(chain.from_iterable(layers))
 
 
 def estimate_of(entry: dict[str, Any], n: int) -> Estimate:
@@ -63,7 +77,9 @@ def looks_of(lines: list[dict[str, Any]]) -> list[Look]:
         layers, n = seen.get("layer_mean_nonlocality"), int(seen["num_images"])
         far = layers and [Estimate(x["value"], x["low"], x["high"], n, "images") for x in layers]
         gates = [gates_of(entry) for entry in seen.get("gpsa", [])]
-        found.append(Look(int(line["epoch"]), seen["mad"]["mean"], far, gates))
+        entropy, mass = (seen.get(name, {}).get("mean") for name in ("entropy", "self_mass"))
+        look = Look(int(line["epoch"]), n, seen["mad"]["mean"], entropy, mass, far, gates)
+        found.append(look)
     return found
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TEXT, MUTED, RULE = "#1a1a1a", "#666666", "#d8d8d8"
 PANEL_SIZE = (3.4, 2.6)  # inches; 3.4 are 8.6 cm
+LONGEST_ROW_NAME = 24  # characters of a line beside a row
 DARK = {
     TEXT: "#ececec",
     MUTED: "#a9a9a9",
@@ -202,6 +203,14 @@ def line_handle(condition: Condition) -> Any:
         [], [], color=condition.colour, marker=condition.marker, linestyle=condition.line,
         label=condition.label,
     )  # fmt: skip
+
+
+def name_rows(axes: Axes, labels: Sequence[str]) -> None:
+    """A row for every name, the first on top; long names take several lines."""
+    names = [textwrap.fill(label, LONGEST_ROW_NAME) for label in labels]
+    axes.set_yticks(range(len(labels)), names)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
 
 
 def labels_fit(conditions: Sequence[Condition]) -> bool:
