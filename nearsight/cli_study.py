@@ -152,7 +152,7 @@ def causal(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
     data_root: DataRoot = None,
 ) -> None:
-    """Is locality used? The accuracy lost when heads look elsewhere, into causal.json."""
+    """Is locality used? The accuracy lost when heads look elsewhere, into causal.json and .svg."""
     heads = [_layer_and_head(text) for text in head] if head else None
     from nearsight.progress import counting
     from nearsight.study.causal import causal_run

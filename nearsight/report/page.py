@@ -22,6 +22,7 @@ from nearsight.report.export import (
     json_text,
     latex_table,
 )
+from nearsight.report.figures.causal import causal_drawings
 from nearsight.report.figures.curves import learning_curves
 from nearsight.report.figures.depth import depth_profiles
 from nearsight.report.figures.drawing import (
@@ -139,7 +140,7 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         if far := nonlocality_training(family, f"nonlocality{number}", words):
             drawings.append(far)
         drawings += gate_training(family, f"gates-training{number}", words)
-    return drawings
+    return [*drawings, *causal_drawings(family, f"causal{number}")]
 
 
 def report_tables(families: list[Family]) -> dict[tuple[str, str], str]:

@@ -2,7 +2,8 @@
 
 causal.json in a run's folder: for every head, for all heads of a layer together and for all heads
 of the model, the accuracy lost on the same test images when their patches look only inside a
-window, only outside of it, or where they look on average (measure/intervention.py).
+window, only outside of it, or where they look on average (measure/intervention.py). causal.svg
+beside it shows the same.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.disk import write_bytes
 from nearsight.measure.capture import AttentionCall, AttentionCapture
 from nearsight.measure.intervention import (
     Intervention,
@@ -30,13 +32,25 @@ from nearsight.measure.intervention import (
 from nearsight.measure.observed import evaluating, image_batches
 from nearsight.measure.proof import refuse_unseen
 from nearsight.measure.run_folder import IMAGE_SEED, chosen_images, finished_run
-from nearsight.run import CAUSAL, SCHEMA_VERSION, WEIGHTS, file_hash, provenance, write_json
+from nearsight.report.figures.causal import drawn_file
+from nearsight.report.figures.drawing import whole_figure
+from nearsight.run import (
+    CAUSAL,
+    SCHEMA_VERSION,
+    WEIGHTS,
+    file_hash,
+    provenance,
+    read_record,
+    run_name,
+    write_json,
+)
 from nearsight.study.accuracy_loss import accuracy_loss
 from nearsight.study.head_groups import Head, head_groups
 from nearsight.study.stats import holm
 
 NUM_IMAGES = 1000  # or all there are
 WINDOW = 3
+FIGURE = "causal.svg"
 
 
 def causal_run(
@@ -49,7 +63,7 @@ def causal_run(
     batch_size: int = 64,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Change the attention of a finished run's heads and write ``causal.json`` into its folder.
+    """Change the attention of a finished run's heads; ``causal.json`` and a figure in its folder.
 
     ``heads`` are (layer, head) counted from 0; None: every head, every layer's heads together, and
     all heads together. ``window`` is the side of the window in patches. The test images are chosen
@@ -118,6 +132,8 @@ def causal_run(
         "provenance": provenance(device),
     }
     write_json(path / CAUSAL, contents)
+    drawing = drawn_file(path, f"{run_name(read_record(path))} · {dataset.name}", "causal")
+    write_bytes(path / FIGURE, whole_figure(drawing, "svg"))
     return path / CAUSAL
 
 

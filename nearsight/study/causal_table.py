@@ -7,11 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
+from nearsight.report.figures.causal import CHANGES, LEVEL
 from nearsight.run import CAUSAL, read_json, read_record, run_name
 from nearsight.study.listing import console
-
-LEVEL = 0.05
-HEADINGS = {"inside": "only inside", "outside": "only outside", "mean": "mean map"}
 
 
 def print_causal(folder: Path) -> None:
@@ -42,7 +40,7 @@ def causal_table(contents: dict[str, Any]) -> Table:
     table.add_column("head", no_wrap=True)
     table.add_column("in window", justify="right")
     for change in changes:
-        table.add_column(HEADINGS[change], justify="right")
+        table.add_column(CHANGES[change], justify="right")
         table.add_column("95 %", justify="right", no_wrap=True)
     for name, found in rows.items():
         cells = [text for change in changes for text in _cells(found[change])]

@@ -172,6 +172,10 @@ def test_a_run_is_tried_head_by_head_and_says_what_it_is_of(run):
         "Layer 2 is left out: what its patches see does not reach the answer."
     ]
     assert told[-1] == (13, 13)
+    drawn = (run / "causal.svg").read_text()
+    assert ">Only outside the window<" in drawn
+    assert ">all heads<" in drawn
+    assert "baseline" in drawn
     for entry in found["lost"]:
         change = entry["num_spoilt"] - entry["num_mended"]
         assert entry["value"] == change / 13
