@@ -67,7 +67,7 @@ def draw_locality(
             highest += [min(1.0, value) for value in high]
         axes.plot(
             epochs, means, color=condition.colour, linestyle=condition.line,
-            marker=condition.marker, markersize=2.6,
+            marker=condition.marker, markersize=2.6, clip_on=False,
         )  # fmt: skip
         highest += means
         if course:
