@@ -15,7 +15,7 @@ study_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Recipes = Annotated[Path | None, typer.Option(help="Folder of recipes; else the repository's.")]
+Recipes = Annotated[Path | None, typer.Option(help="Folder of recipes; else ours.")]
 Name = Annotated[str, typer.Argument(help="A study of `study list`, or a file NAME.py.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="0 to N - 1; else as the recipe says.")]
 Workers = Annotated[int, typer.Option(min=1, help="Cells at a time, one thread each.")]

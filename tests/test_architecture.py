@@ -6,10 +6,13 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from nearsight.study.recipe import FOLDER, INSTALLED
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nearsight"
@@ -135,3 +138,14 @@ def test_the_readme_has_a_line_for_every_module() -> None:
     modules = {path for path in MODULES if path.read_text().strip() and path.stem != "__init__"}
     assert sorted(modules - listed) == []
     assert sorted(path for path in listed if not path.exists()) == []
+
+
+def test_a_wheel_has_every_package_and_the_recipes() -> None:
+    """setuptools takes a list here, since the recipes come from another folder than their name."""
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent.relative_to(ROOT) for path in MODULES}
+    names = [".".join(folder.parts) for folder in folders]
+    recipes = ".".join(INSTALLED.relative_to(ROOT).parts)
+    assert sorted(found["packages"]) == sorted([*names, recipes])
+    assert found["package-dir"] == {recipes: "studies"}
+    assert FOLDER == ROOT / "studies"  # there is no second copy in the repository

@@ -16,7 +16,8 @@ from types import ModuleType
 
 from nearsight.protocol.schema import Protocol
 
-FOLDER = Path(__file__).parents[2] / "studies"  # of this repository
+INSTALLED = Path(__file__).parent / "recipes"  # where a wheel has them; see pyproject.toml
+FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[2] / "studies"
 LINES = ("Command", "Hardware", "Time", "Expected", "Needs")
 Level = str | float | bool
 
