@@ -18,6 +18,7 @@ from pathlib import Path
 from nearsight.disk import held
 from nearsight.run import MEASURE, read_json
 from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, is_finished
+from nearsight.study.named_files import named_files, named_hashes
 from nearsight.study.plan import THREADS, Cell
 from nearsight.study.ranks import train_in_processes
 
@@ -52,6 +53,9 @@ def train_cell(cell: Cell, folder: Path, data_root: Path | None) -> None:
 
     if torch.__version__ != cell.torch:
         raise ValueError(f"expected torch {cell.torch} as planned, got {torch.__version__} here")
+    if (found := named_hashes(cell.protocol)) != cell.weights:
+        changed = ", ".join(str(path) for path in named_files(cell.protocol).values())
+        raise ValueError(f"expected the weights as planned, got others in {changed} ({found})")
     torch.set_num_threads(THREADS)
     train_run(cell.protocol, folder, seed=cell.seed, device=cell.device, data_root=data_root)
 

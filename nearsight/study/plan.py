@@ -1,22 +1,24 @@
 """Cells: every condition with every seed, keyed by everything that decides its numbers.
 
 Two cells with one key would end with the same bytes, so a finished cell is never run again, and one
-of another study can be taken over. A key hashes protocol, seed, the data's bytes, device, threads,
-torch's version, what is measured, and NUMBERS, which changes when our own numbers do.
+of another study can be taken over. A key hashes protocol, seed, the bytes of the data and of files
+of weights that the protocol names, device, threads, torch's version, what is measured, and NUMBERS,
+which changes when our own numbers do.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
 from nearsight.models.own import full_name
 from nearsight.protocol.overrides import fitted_warmup, protocol_from
 from nearsight.protocol.schema import Protocol
+from nearsight.study.named_files import absolute, named_hashes
 from nearsight.study.recipe import Condition, Level, Study
 
 NUMBERS = 1  # of this package's way to numbers; see the changelog
@@ -36,6 +38,7 @@ class Cell:
     measured_images: int | None
     metrics: tuple[str, ...]
     processes: int = 1  # more than one: the cell is a torchrun job
+    weights: Mapping[str, str] = field(default_factory=dict)  # hashes of named files, by setting
 
     @property
     def label(self) -> str:
@@ -46,6 +49,9 @@ class Cell:
         """16 hex digits of everything that decides the numbers; the names of factors do not."""
         decides = self.contents()
         del decides["factors"]
+        for setting, digest in decides.pop("weights").items():
+            part, name = setting.split(".")
+            decides["protocol"][part][name] = digest  # in place of the path
         if self.processes == 1:  # as in keys from before there were torchrun cells
             del decides["processes"]
         text = json.dumps(decides | {"numbers": NUMBERS, "threads": THREADS}, sort_keys=True)
@@ -63,6 +69,7 @@ class Cell:
             "measured_images": self.measured_images,
             "metrics": list(self.metrics),
             "processes": self.processes,
+            "weights": dict(self.weights),
         }
 
     @classmethod
@@ -74,19 +81,26 @@ class Cell:
 
 
 def cells_of(
-    study: Study, seeds: Sequence[int], data_hashes: Mapping[str, str], device: str
+    study: Study,
+    seeds: Sequence[int],
+    data_hashes: Mapping[str, str],
+    device: str,
+    hashes_of: Callable[[Protocol], dict[str, str]] = named_hashes,
 ) -> list[Cell]:
     """Every condition with every seed, seeds outermost: what is done first has all conditions.
 
-    ``data_hashes``: by data set's name, as ``load_dataset`` finds them.
+    ``data_hashes``: by data set's name, as ``load_dataset`` finds them. ``hashes_of`` reads the
+    files that a protocol names.
     """
     if not seeds:
         raise ValueError("expected at least one seed, got none")
     version = metadata.version("torch")
+    settled = [_settled(condition.protocol) for condition in study.conditions]
+    hashes = [hashes_of(protocol) for protocol in settled]
     found = [
         Cell(
             factors=condition.factors,
-            protocol=_settled(condition.protocol),
+            protocol=protocol,
             seed=seed,
             data_hash=data_hashes[condition.protocol.data.name],
             device=device,
@@ -94,9 +108,10 @@ def cells_of(
             measured_images=study.measured_images,
             metrics=study.metrics,
             processes=study.processes,
+            weights=weights,
         )
         for seed in seeds
-        for condition in study.conditions
+        for condition, protocol, weights in zip(study.conditions, settled, hashes)
     ]
     keys: dict[str, Cell] = {}
     for cell in found:
@@ -110,6 +125,6 @@ def cells_of(
 
 
 def _settled(protocol: Protocol) -> Protocol:
-    """As a run records it: the model's full name, the warm-up that fits."""
+    """As a run records it: the model's full name, the warm-up that fits; paths from the root."""
     model = replace(protocol.model, name=full_name(protocol.model.name))
-    return fitted_warmup(replace(protocol, model=model))[0]
+    return fitted_warmup(absolute(replace(protocol, model=model)))[0]
