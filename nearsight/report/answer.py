@@ -101,7 +101,7 @@ def answer(family: Family) -> str:
     difference = paired_difference(first, others[0], "min_mad") if others else None
     if difference is None:
         return f"{text}; {lines}."
-    return f"{text}; the difference, paired by seed, is {_difference(difference)}; {lines}."
+    return f"{text}; the difference, paired by seed, is {difference_text(difference)}; {lines}."
 
 
 def _of_additions(plain: Condition, added: dict[str, Condition], lines: str) -> str:
@@ -113,7 +113,7 @@ def _of_additions(plain: Condition, added: dict[str, Condition], lines: str) -> 
     if min(condition.num_seeds for condition in (plain, *added.values())) == 1:
         return f"{text}; {lines}; {NO_CLAIM}."
     found = {what: paired_difference(c, plain, "min_mad") for what, c in added.items()}
-    changes = [f"{what} changes it by {_difference(x)}" for what, x in found.items() if x]
+    changes = [f"{what} changes it by {difference_text(x)}" for what, x in found.items() if x]
     paired = f"; paired by seed, {_listed(changes)}" if changes else ""
     return f"{text}{paired}; {lines}."
 
@@ -154,7 +154,8 @@ def _number(condition: Condition) -> str:
     return f"{x.value:.3f} ± {x.high - x.value:.3f} (n = {x.n} seeds)"
 
 
-def _difference(x: Estimate) -> str:
+def difference_text(x: Estimate) -> str:
+    """A difference with its interval, and whether that excludes 0."""
     bounds = f"{x.low:+.3f} to {x.high:+.3f}"
     zero = "excludes 0" if x.low > 0 or x.high < 0 else "includes 0"
     return f"{x.value:+.3f} ({bounds}, n = {x.n}, {zero})".replace("-", "−")

@@ -115,10 +115,16 @@ class Family:
     def name(self) -> str:
         models = {condition.runs[0].model_name for condition in self.conditions}
         protocols = {condition.runs[0].protocol["name"] for condition in self.conditions}
-        which = self.first.model_name if len(models) == 1 else f"{len(models)} models"
+        which = self.first.sized_name if len(models) == 1 else f"{len(models)} models"
         if len(models) > 1 and len(protocols) == 1:
             which += f" by {next(iter(protocols))}"
         return f"{which} on {self.where}"
+
+    @property
+    def length_text(self) -> str:
+        """How long its runs trained; early stopping makes it differ."""
+        found = {run.record["result"]["num_epochs"] for c in self.conditions for run in c.runs}
+        return f"{'–'.join(map(str, sorted({min(found), max(found)})))} epochs"
 
     @property
     def grids_text(self) -> str:

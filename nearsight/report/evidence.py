@@ -66,6 +66,14 @@ class Evidence:
         return self.record["model"]["name"]
 
     @property
+    def sized_name(self) -> str:
+        """With depth and width where the protocol changes those of the name."""
+        own = {} if self.is_model else self.record["protocol"]["model"]
+        words = (("layers", own.get("depth")), ("wide", own.get("width")))
+        changed = ", ".join(f"{number} {word}" for word, number in words if number)
+        return f"{self.model_name} ({changed})" if changed else self.model_name
+
+    @property
     def architecture(self) -> str:
         """What a model at random initialisation depends on, and its name."""
         own = {} if self.is_model else self.record["protocol"]["model"]

@@ -11,7 +11,8 @@ from typing import Any
 
 import nearsight
 from nearsight.report.conditions import Family
-from nearsight.report.tables import COLUMNS, number_text, shown_columns, stands_out
+from nearsight.report.estimate import Estimate
+from nearsight.report.tables import COLUMNS, number_text, shown_columns, signed, stands_out
 
 MEDIA = {
     "csv": "text/csv",
@@ -27,6 +28,8 @@ LATEX_SPECIAL = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "−": "$-$",
+    "–": "--",
 }
 
 
@@ -68,21 +71,39 @@ def latex_escaped(text: str) -> str:
     return "".join(LATEX_SPECIAL.get(sign, sign) for sign in text)
 
 
-def latex_table(families: list[Family]) -> str:
-    """The table of conditions for a paper (needs the booktabs package)."""
-    columns = shown_columns(families)
-    headings = ["condition", "$n$", *(latex_escaped(column.heading) for column in columns)]
+def latex_bounds(x: Estimate, percent: bool, digits: int = 3) -> str:
+    """The interval in brackets."""
+    scale, digits = (100, 1) if percent else (1, digits)
+    low, high = f"{scale * x.low:.{digits}f}", f"{scale * x.high:.{digits}f}"
+    return latex_escaped(signed(f"[{low}, {high}]"))
+
+
+def latex_tabular(
+    headings: Sequence[str], groups: Sequence[Sequence[Sequence[str]]], note: str
+) -> str:
+    """Groups of rows with a rule above each; a row of one cell goes over all columns."""
     lines = [
-        r"% \usepackage{booktabs}; brackets: 95 % interval over n seeds, or over images for n = 1",
+        rf"% \usepackage{{booktabs}}; {note}",
         rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
         r"\toprule",
         " & ".join(headings) + r" \\",
     ]
+    for rows in groups:
+        lines.append(r"\midrule")
+        for row in rows:
+            if len(row) == 1:
+                row = [rf"\multicolumn{{{len(headings)}}}{{l}}{{\emph{{{row[0]}}}}}"]
+            lines.append(" & ".join(row) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def latex_table(families: list[Family]) -> str:
+    """The table of conditions for a paper (needs the booktabs package)."""
+    columns = shown_columns(families)
+    headings = ["condition", "$n$", *(latex_escaped(column.heading) for column in columns)]
+    groups = []
     for family in families:
-        lines += [
-            r"\midrule",
-            rf"\multicolumn{{{len(headings)}}}{{l}}{{\emph{{{latex_escaped(family.name)}}}}} \\",
-        ]
+        rows = [[latex_escaped(family.name)]]
         for condition in family.conditions:
             cells = [latex_escaped(condition.label), str(condition.num_seeds)]
             for column in columns:
@@ -93,11 +114,11 @@ def latex_table(families: list[Family]) -> str:
                 value = latex_escaped(number_text(x.value, column.percent))
                 if stands_out(family, condition, column):
                     value = rf"\textbf{{{value}}}"
-                scale, digits = (100, 1) if column.percent else (1, 3)
-                bounds = f"{scale * x.low:.{digits}f}, {scale * x.high:.{digits}f}"
-                cells.append(f"{value} [{bounds}]")
-            lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+                cells.append(f"{value} {latex_bounds(x, column.percent)}")
+            rows.append(cells)
+        groups.append(rows)
+    note = "brackets: 95 % interval over n seeds, or over images for n = 1"
+    return latex_tabular(headings, groups, note)
 
 
 def data_link(content: str | bytes, file_format: str, name: str) -> str:

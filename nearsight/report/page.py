@@ -43,6 +43,7 @@ from nearsight.report.figures.onset import onset_curves
 from nearsight.report.figures.plane import mad_entropy_plane
 from nearsight.report.figures.profiles import mad_profiles
 from nearsight.report.figures.widths import gaussian_depth
+from nearsight.report.front import Front
 from nearsight.report.grouping import read_families
 from nearsight.report.markup import (
     head_details,
@@ -59,23 +60,22 @@ TEXT_FORMATS = ("csv", "json", "latex")
 
 
 def write_report(
-    runs: Sequence[Path], out: Path, formats: Sequence[str] = (), first: Sequence[Drawing] = ()
+    runs: Sequence[Path], out: Path, formats: Sequence[str] = (), front: Front | None = None
 ) -> Path:
     """Write the report of measured run folders to ``out`` and return that path.
 
     ``formats`` (svg, png, pdf, csv, json, latex) also go into the folder ``<out stem>-files``; png
-    and pdf are then offered in the page too. Figures are made from measure.json alone; ``first``
-    are further ones, shown before the others.
+    and pdf are then offered in the page too. Figures are made from measure.json alone; ``front`` is
+    what a study shows before them.
     """
-    out = Path(out)
+    out, front = Path(out), front or Front()
     wrong = [name for name in formats if name not in MEDIA]
     if wrong:
         raise ValueError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
     families = read_families(runs)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
-    by_family[0] = [*first, *by_family[0]]
-    drawings = [drawing for group in by_family for drawing in group]
+    drawings = [*front.drawings, *(drawing for group in by_family for drawing in group)]
     tables = report_tables(families)
     extra = {
         (drawing.key, name): whole_figure(drawing, name)
@@ -83,10 +83,11 @@ def write_report(
         for name in FIGURE_FORMATS
         if name == "svg" or name in formats
     }
-    page = report_page(families, by_family, tables, extra)
+    page = report_page(families, by_family, tables, extra, front)
     try:
         if formats:
-            _write_files(out.with_name(f"{out.stem}-files"), formats, drawings, tables, extra)
+            folder = out.with_name(f"{out.stem}-files")
+            _write_files(folder, formats, drawings, tables | front.tables, extra)
         write_bytes(out, page.encode())
     except OSError as error:
         raise ValueError(f"cannot write the report to {out}: {error.strerror}") from error
@@ -160,11 +161,13 @@ def report_page(
     by_family: list[list[Drawing]],
     tables: dict[tuple[str, str], str],
     extra: dict[tuple[str, str], bytes],
+    front: Front,
 ) -> str:
     """The HTML of the report."""
     folder = files("nearsight.report") / "templates"
     colours = {condition.colour for family in families for condition in family.conditions}
-    layers = {ink for drawings in by_family for drawing in drawings for ink in drawing.inks}
+    drawn = [*front.drawings, *(drawing for group in by_family for drawing in group)]
+    layers = {ink for drawing in drawn for ink in drawing.inks}
     inks = sorted({TEXT, MUTED, RULE} | colours | layers)
     dark = "; ".join(f"--ink-{ink[1:]}: {lightened(ink)}" for ink in inks)
     style = Template((folder / "style.css").read_text()).substitute(dark_inks=f"{dark};")
@@ -177,22 +180,27 @@ def report_page(
         data_link(text, kind, name).replace("</a>", f" ({name})</a>")
         for (name, kind), text in tables.items()
     ]
-    answers = [
+    answers = [f'<p class="answer">{escape(text)}</p>' for text in front.answers]
+    answers += [
         f'<p class="answer">{_family_name(family, families)}{escape(answer(family))}</p>'
         for family in families
     ]
-    sections = [
+    sections = [front.html()]
+    if front.drawings:
+        shown = "".join(figure_html(drawing, extra) for drawing in front.drawings)
+        sections.insert(0, f"<section><h2>The study in figures</h2>{shown}</section>")
+    sections += [
         f"<section><h2>Figures{_family_title(family, families)}</h2>"
         + "".join(figure_html(drawing, extra) for drawing in drawings)
         + "</section>"
         for family, drawings in zip(families, by_family)
     ]
     return Template((folder / "page.html").read_text()).substitute(
-        title=escape(question(families)),
+        title=escape(front.question or question(families)),
         style=style,
         version=nearsight.__version__,
         scope=escape(scope),
-        question=escape(question(families)),
+        question=escape(front.question or question(families)),
         answers="\n".join(answers),
         summary="".join([summary_table(families), *map(efficiency_tables, families)]),
         interval_note=escape(interval_note(families)),

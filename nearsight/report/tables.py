@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -56,22 +57,31 @@ def stands_out(family: Family, condition: Condition, column: Column) -> bool:
     )
 
 
-def number_text(value: float, percent: bool = False) -> str:
-    """Three decimals, or per cent with one.
+def number_text(value: float, percent: bool = False, digits: int = 3) -> str:
+    """Three decimals unless told, or per cent with one.
 
     >>> number_text(0.41785), number_text(0.6338, percent=True)
     ('0.418', '63.4 %')
     """
-    return f"{100 * value:.1f} %" if percent else f"{value:.3f}"
+    return f"{100 * value:.1f} %" if percent else f"{value:.{digits}f}"
 
 
-def interval_text(estimate: Estimate, percent: bool = False) -> str:
+def signed(text: str) -> str:
+    """With a true minus sign, and none before a zero.
+
+    >>> signed("-0.000"), signed("-0.010 to -0.0")
+    ('0.000', '−0.010 to 0.0')
+    """
+    return re.sub(r"-(0\.0+)(?!\d)", r"\1", text).replace("-", "−")
+
+
+def interval_text(estimate: Estimate, percent: bool = False, digits: int = 3) -> str:
     """The interval, with one more digit where its ends would look alike.
 
     >>> interval_text(Estimate(0.02, 0.0198, 0.0202, 5000, "images"))
     '0.0198 to 0.0202'
     """
-    scale, digits = (100, 1) if percent else (1, 3)
+    scale, digits = (100, 1) if percent else (1, digits)
     low, high = scale * estimate.low, scale * estimate.high
     if f"{low:.{digits}f}" == f"{high:.{digits}f}":
         digits += 1

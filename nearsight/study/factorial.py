@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from nearsight.report.estimate import Estimate, over_seeds
 from nearsight.study.outcome import Outcome, by_condition, condition_text, levels_of
-from nearsight.study.recipe import Level, level_text
+from nearsight.study.recipe import Level, factor_text, level_text
 from nearsight.study.stats import FEWEST_FOR_P, MOST_FOR_P, holm, sign_flip_p, smallest_p_text
 
 Pair = tuple[Level, Level]  # low, high
@@ -37,7 +37,7 @@ class Effect:
 
     @property
     def label(self) -> str:
-        return " x ".join(self.factors)
+        return " × ".join(map(factor_text, self.factors))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Factorial:
     @property
     def notes(self) -> list[str]:
         """What must be said beside the numbers, a sentence each."""
-        highs = ", ".join(f"{name} {_contrast(pair)}" for name, pair in self.levels.items())
+        highs = ", ".join(f"{factor_text(x)} {_contrast(pair)}" for x, pair in self.levels.items())
         said = [f"Effects on {self.value}, paired by seed, n = {len(self.seeds)}: {highs}."]
         said += [
             f"Seed {seed} is left out: it lacks {'; '.join(cells)}."

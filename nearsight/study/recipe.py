@@ -19,6 +19,9 @@ from nearsight.protocol.schema import Protocol
 INSTALLED = Path(__file__).parent / "recipes"  # where a wheel has them; see pyproject.toml
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[2] / "studies"
 LINES = ("Command", "Hardware", "Time", "Expected", "Needs")
+FACTOR_NAMES = {
+    "autoaugment": "AutoAugment", "cutmix": "CutMix", "labelsmoothing": "label smoothing",
+}  # fmt: skip
 Level = str | float | bool
 
 
@@ -76,6 +79,11 @@ class Recipe:
         if self.needs:
             raise ValueError(f"the study {self.name} needs {self.needs}, which is not there yet")
         return self.module.study()
+
+
+def factor_text(name: str) -> str:
+    """A factor as pages call it."""
+    return FACTOR_NAMES.get(name, name)
 
 
 def level_text(level: Level) -> str:

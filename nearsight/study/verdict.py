@@ -21,7 +21,8 @@ from nearsight.study.recipe import Level, level_text
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds", "no data"
 
-TOLD = ("model.name", "data.name", "epochs", "grid")  # of every verdict's scale
+TOLD = ("model.name", "data.name", "epochs", "grid", "model.depth", "model.width")  # a scale
+OWN = ("model.depth", "model.width")  # absent where they are the model's own
 Seen = Literal["as claimed", "the opposite", "open"]
 
 
@@ -54,6 +55,7 @@ class Verdict:
     reason: str  # a sentence
     findings: tuple[Finding, ...] = ()
     where: str = ""  # the scale of the outcomes
+    elsewhere: tuple[str, ...] = ()  # in what that is not the claim's scale
 
     def contents(self) -> dict[str, Any]:
         """Plain values, for JSON and tables."""
@@ -150,7 +152,7 @@ def _verdict(claim: Claim, parts: list[Part], also: str) -> Verdict:
         elsewhere.append(f"{len(parts)} of {claim.num_parts} parts")
     if elsewhere:
         reason = f"Seen here: {seen} ({told}); but {', '.join(elsewhere)}."
-        return Verdict(claim, NOT_DECIDED, reason, findings, where)
+        return Verdict(claim, NOT_DECIDED, reason, findings, where, tuple(elsewhere))
     decision = SUPPORTED if holds else CONTRADICTED if fails else NOT_DECIDED
     return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, where)
 
@@ -177,7 +179,8 @@ def where_text(outcomes: Sequence[Outcome]) -> str:
 
     def told(name: str) -> str:
         found = dict.fromkeys(str(x.settings[name]) for x in outcomes if name in x.settings)
-        return ", ".join(found) or "unknown"
+        return ", ".join(found) or ("" if name in OWN else "unknown")
 
-    model, data, epochs, grid = map(told, TOLD)
-    return f"{model} on {data}, {epochs} epochs at most, {grid} patches"
+    model, data, epochs, grid, depth, width = map(told, TOLD)
+    changed = f"{f', {depth} layers' * bool(depth)}{f', {width} wide' * bool(width)}"
+    return f"{model} on {data}, {epochs} epochs at most, {grid} patches{changed}"

@@ -59,7 +59,7 @@ def test_a_two_by_two_solved_by_hand():
     assert [(e.label, e.estimate.value) for e in found.effects] == [
         ("a", 5),
         ("b", 12),
-        ("a x b", 2),
+        ("a × b", 2),
     ]
     assert found.effect("a").estimate.low == 5  # the seeds' own level cancels
     assert found.effect("b", "a").per_seed == {0: 2, 1: 2}

@@ -1,14 +1,13 @@
-"""A study's results: outcomes and courses of its cells, summary.json, effects on the page."""
+"""A study's results: outcomes and courses of its cells, summary.json."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from report.example_runs import write_run
+from study.example_folders import a_study
 from typer.testing import CliRunner
 
 from nearsight.cli import app
@@ -17,35 +16,10 @@ from nearsight.measure.facts import LayerFacts
 from nearsight.measure.profile import Profile
 from nearsight.measure.values import VALUES, write_values
 from nearsight.models.grid import Grid
-from nearsight.protocol.presets import EIGHT, preset
-from nearsight.study.folder import CELL, cell_folder, read_cells, write_study
-from nearsight.study.page import study_report
-from nearsight.study.plan import cells_of
-from nearsight.study.recipe import Condition, Study
+from nearsight.protocol.presets import preset
+from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.results import courses, outcomes
-from nearsight.study.summary import SUMMARY, summary
-
-SEEDS = (0, 1, 2)
-
-
-def a_study(out: Path, leave_out: int = 0) -> Path:
-    """AutoAugment x CutMix on made-up runs; the last cells may be missing."""
-    conditions = []
-    for autoaugment in (False, True):
-        for cutmix in (False, True):
-            factors = {"autoaugment": autoaugment, "cutmix": cutmix}
-            wanted = frozenset(name for name, on in factors.items() if on)
-            (name,) = (x for x, parts in EIGHT.items() if parts == wanted)
-            conditions.append(Condition(factors, preset(name, "shapes")))
-    cells = cells_of(Study(tuple(conditions)), SEEDS, {"shapes": "aa"}, "cpu")
-    write_study(out, "made-up", cells)
-    for cell in cells[: len(cells) - leave_out]:
-        folder = cell_folder(out, cell)
-        contents = (folder / CELL).read_text()
-        shutil.rmtree(folder)
-        write_run(folder, cell.protocol.name, cell.seed)
-        (folder / CELL).write_text(contents)
-    return out
+from nearsight.study.summary import summary
 
 
 def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):
@@ -106,13 +80,6 @@ def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
     )
     assert contents["cells"][-1]["failed"] is None
     assert "values" not in contents["cells"][-1]
-
-
-def test_the_page_shows_effects_first_and_the_summary_lies_beside_it(tmp_path: Path):
-    page = study_report(a_study(tmp_path / "study"), tmp_path / "page.html").read_text()
-    assert page.index('id="effects"') < page.index('id="depth"')
-    assert "Intervals that exclude 0: cutmix on test accuracy" in page
-    assert json.loads((tmp_path / "study" / SUMMARY).read_text())["study"] == "made-up"
 
 
 def test_effects_on_min_mad_are_bootstrapped_from_the_values_per_image(tmp_path: Path):

@@ -21,6 +21,8 @@ NAMES = {
     "self_mass": "mean self-mass",
 }
 
+TIMES = " × "
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -43,9 +45,27 @@ def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
                     color=colour, marker=marker, markerfacecolor=face, capsize=2.5,
                 )  # fmt: skip
     axes.axvline(0, color=MUTED, linewidth=0.8)
-    axes.set_yticks(range(len(contrasts)), [contrast.label for contrast in contrasts])
+    axes.set_yticks(range(len(contrasts)), short_labels([x.label for x in contrasts]))
     axes.set_ylim(len(contrasts) - 0.4, -0.6)
     axes.set_xlabel("effect: on minus off")
+
+
+def short_labels(labels: Sequence[str]) -> list[str]:
+    """Interactions by the initials of their factors, which single ones then name.
+
+    >>> short_labels(["AutoAugment", "CutMix", "AutoAugment × CutMix"])
+    ['AutoAugment (A)', 'CutMix (C)', 'A × C']
+    """
+    single = [label for label in labels if TIMES not in label]
+    initials = {label: label[0].upper() for label in single}
+    if len(single) == len(labels) or len(set(initials.values())) < len(single):
+        return list(labels)
+    return [
+        TIMES.join(initials.get(part, part) for part in label.split(TIMES))
+        if TIMES in label
+        else f"{label} ({initials[label]})"
+        for label in labels
+    ]
 
 
 def effect_plot(

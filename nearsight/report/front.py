@@ -1,0 +1,45 @@
+"""What a study puts before the figures of its runs: its question and answer, figures and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from nearsight.report.figures.drawing import Drawing
+from nearsight.report.sheet import Sheet
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Tables that belong together, and what must be said of all of them."""
+
+    title: str
+    sheets: tuple[Sheet, ...]
+    note: str = ""
+
+    def html(self) -> str:
+        if not self.sheets:
+            return ""
+        note = f"<p>{escape(self.note)}</p>" if self.note else ""
+        tables = "".join(sheet.html() for sheet in self.sheets)
+        return f"<section><h2>{escape(self.title)}</h2>{note}{tables}</section>"
+
+
+@dataclass(frozen=True)
+class Front:
+    """Nothing of it has to be there."""
+
+    question: str = ""
+    answers: tuple[str, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
+    claims: str = ""  # a section as HTML
+
+    @property
+    def tables(self) -> dict[tuple[str, str], str]:
+        """(name, format) -> text of its sheets."""
+        each = [sheet for chapter in self.chapters for sheet in chapter.sheets]
+        return {key: text for sheet in each for key, text in sheet.files().items()}
+
+    def html(self) -> str:
+        return "\n".join([*(chapter.html() for chapter in self.chapters), self.claims])

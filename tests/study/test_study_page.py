@@ -1,0 +1,95 @@
+"""The page of a study: answer, effects, the paper's tables, length and cost, claims."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from study.example_folders import a_study
+
+from nearsight.report.grouping import read_families
+from nearsight.study.folder import cell_folder, read_cells
+from nearsight.study.page import study_front, study_report
+from nearsight.study.paper_sheets import paper_sheets
+from nearsight.study.paper_tables import PAPER_TABLE_2
+from nearsight.study.sheets import cost_sheet
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a_study(tmp_path_factory.mktemp("study"), data="cifar100", whole=True)
+
+
+def families(out: Path):
+    return read_families([cell_folder(out, cell) for cell in read_cells(out)])
+
+
+def test_the_page_begins_with_question_answer_and_effects(whole: Path, tmp_path: Path):
+    page = study_report(whole, tmp_path / "page.html").read_text()
+    assert "<h1>Is it made up?</h1>" in page
+    assert re.search(r"paired by seed: AutoAugment .*CutMix −0\.\d+ \(.*excludes 0\)", page)
+    assert page.index('id="effects"') < page.index('id="table-2"') < page.index('id="depth"')
+    assert "Intervals that exclude 0: CutMix on test accuracy" in page
+    assert json.loads((whole / "summary.json").read_text())["study"] == "made-up"
+    assert (whole / "claims.json").is_file()
+
+
+def test_formats_also_write_the_tables_of_the_study(whole: Path, tmp_path: Path):
+    study_report(whole, tmp_path / "page.html", ("csv", "latex"))
+    files = {path.name for path in (tmp_path / "page-files").iterdir()}
+    assert {"effects-min-mad.csv", "table-1.tex", "table-2.csv", "cost.csv"} <= files
+    with (tmp_path / "page-files" / "effects-accuracy.csv").open() as file:
+        rows = {row["effect"]: row for row in csv.DictReader(file)}
+    assert len(rows) == 7
+    assert float(rows["CutMix"]["end"]) == pytest.approx(0.1)  # as made up
+    assert rows["CutMix"]["end_n"] == "3"
+    assert float(rows["CutMix"]["matched_steps"]) == pytest.approx(0.1)
+    assert float(rows["CutMix"]["matched_loss"]) == pytest.approx(0.1)
+
+
+def test_the_papers_numbers_stand_beside_ours(whole: Path):
+    first, second, third = paper_sheets(families(whole))
+    (row,) = first.rows
+    assert row[0] == "mu_vit on cifar100, 3x5 patches, 5 epochs"
+    assert (row[2], row[4]) == (0.4853, 0.6338)
+    assert row[5].value == pytest.approx(0.1)  # Modern has CutMix
+    assert row[6] == pytest.approx(0.1485)
+    rows = {row[0]: row for row in second.rows}
+    assert list(rows) == list(PAPER_TABLE_2)
+    assert rows["modern"][1].value == pytest.approx(0.71)
+    assert rows["modern"][4] == 0.008
+    assert rows["modern"][3].value < 0.1 < 0.25 < rows["baseline"][3].value  # as made up
+    assert [heading.name for heading in third.headings][1:3] == ["min_entropy", "min_entropy_paper"]
+
+
+def test_tables_of_the_paper_need_its_data_and_conditions(tmp_path: Path):
+    assert paper_sheets(families(a_study(tmp_path))) == ()
+
+
+def test_length_and_cost_are_per_condition(whole: Path):
+    sheet = cost_sheet(families(whole))
+    assert len(sheet.rows) == 8
+    label, seeds, epochs, best, loss, images, minutes = sheet.rows[0]
+    assert (label, seeds, epochs, best, images) == ("baseline", 3, 5.0, 4.0, 0.004)
+    assert loss == pytest.approx(0.4)
+    assert minutes == pytest.approx(61.5 / 60)
+    assert "24 runs, 0.4 hours" in sheet.note
+
+
+def test_claims_are_shown_with_numbers_and_the_scale_once(whole: Path):
+    claims = study_front(whole, families(whole)).claims
+    assert "not decided at this scale" in claims
+    assert "CutMix makes the most local head more local." in claims
+    assert claims.count("mu_vit instead of compact_vit") < claims.count("not decided")
+    assert re.search(r"further claims need data", claims)
+
+
+def test_a_study_that_is_no_factorial_has_no_effects(tmp_path: Path):
+    out = a_study(tmp_path, leave_out=11)
+    front = study_front(out, read_families([cell_folder(out, read_cells(out)[0])]))
+    assert front.answers == ()
+    assert front.drawings == ()
+    assert [chapter.html() for chapter in front.chapters[:2]] == ["", ""]
