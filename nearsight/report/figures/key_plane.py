@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.conditions import Condition, Family
 from nearsight.report.estimate import Estimate, over_seeds
-from nearsight.report.figures.drawing import TEXT, Drawing, Panel
+from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.plane import METRICS, arms, draw_frame, head_points, null_points
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _over_images(run: Evidence, metric: str) -> Estimate:
 
 
 def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
-    """Heads faint, the mean of each condition over them, null points named."""
+    """Heads faint, over them the mean of each condition as an open mark, null points named."""
     draw_frame(axes, family, null_points(family, conditions))
     for condition in conditions:
         for run in condition.runs:
@@ -68,9 +68,9 @@ def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) 
             [mad.value], [entropy.value],
             xerr=arms([mad.value], [mad.low], [mad.high]),
             yerr=arms([entropy.value], [entropy.low], [entropy.high]),
-            color=condition.colour, marker=condition.marker, markersize=8, markeredgecolor=TEXT,
-            markeredgewidth=0.8, linestyle="none", elinewidth=1.2, capsize=2.5, zorder=6,
-            label=condition.label,
+            color=condition.colour, marker=condition.marker, markersize=8,
+            markerfacecolor="none", markeredgewidth=1.5, linestyle="none", elinewidth=1.2,
+            capsize=2.5, zorder=6,
         )  # fmt: skip
     axes.legend(handles=[_mark(condition) for condition in conditions], loc="lower right")
 
@@ -79,8 +79,8 @@ def _mark(condition: Condition) -> object:
     from matplotlib.lines import Line2D
 
     return Line2D(
-        [], [], color=condition.colour, marker=condition.marker, markersize=6, linestyle="none",
-        markeredgecolor=TEXT, markeredgewidth=0.8, label=condition.label,
+        [], [], color=condition.colour, marker=condition.marker, markersize=6.5,
+        linestyle="none", markerfacecolor="none", markeredgewidth=1.5, label=condition.label,
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Distance and entropy of all heads, with and without CutMix",
         subtitle=subtitle,
-        reading="Faint: a head of one seed. Large: the mean over all heads of a condition. "
+        reading="Faint: a head of one seed. Open: the mean over all heads of a condition. "
         f"{_whiskers_text(conditions)} Circles: with CutMix; triangles: without. Lower left: few "
         "patches, close by. Grey marks: uniform attention, a 3x3 box, and where it was measured "
         "the mean over all heads at random initialisation.",
