@@ -22,7 +22,11 @@ class Chapter:
             return ""
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
         tables = "".join(sheet.html() for sheet in self.sheets)
-        return f"<section><h2>{escape(self.title)}</h2>{note}{tables}</section>"
+        return f'<section id="{self.anchor}"><h2>{escape(self.title)}</h2>{note}{tables}</section>'
+
+    @property
+    def anchor(self) -> str:
+        return "chapter-" + self.title.lower().replace(" ", "-")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,17 @@ class Front:
         """(name, format) -> text of its sheets."""
         each = [sheet for chapter in self.chapters for sheet in chapter.sheets]
         return {key: text for sheet in each for key, text in sheet.files().items()}
+
+    def contents(self) -> str:
+        """Links to the parts of a long page; none for a report of single runs."""
+        if not self.chapters:
+            return ""
+        parts = {"figures-1": "Figures"}
+        parts |= {chapter.anchor: chapter.title for chapter in self.chapters if chapter.sheets}
+        parts |= {"claims": "The papers' claims"} if self.claims else {}
+        parts |= {"provenance": "What was run", "reading": "How to read these numbers"}
+        links = (f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in parts.items())
+        return f'<nav class="note">On this page: {" · ".join(links)}</nav>'
 
     def html(self) -> str:
         return "\n".join([*(chapter.html() for chapter in self.chapters), self.claims])

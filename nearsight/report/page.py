@@ -22,9 +22,6 @@ from nearsight.report.export import (
     json_text,
     latex_table,
 )
-from nearsight.report.figures.causal import causal_drawings
-from nearsight.report.figures.curves import learning_curves
-from nearsight.report.figures.depth import depth_profiles
 from nearsight.report.figures.drawing import (
     MUTED,
     RULE,
@@ -34,16 +31,8 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
-from nearsight.report.figures.efficiency import sample_efficiency
-from nearsight.report.figures.features import feature_depth
-from nearsight.report.figures.gates import gate_depth, gate_training
-from nearsight.report.figures.heatmaps import head_heatmaps
-from nearsight.report.figures.nonlocality import nonlocality_training
-from nearsight.report.figures.onset import onset_curves
-from nearsight.report.figures.plane import mad_entropy_plane
-from nearsight.report.figures.profiles import mad_profiles
-from nearsight.report.figures.widths import gaussian_depth
 from nearsight.report.front import Front
+from nearsight.report.gallery import family_drawings
 from nearsight.report.grouping import read_families
 from nearsight.report.markup import (
     head_details,
@@ -106,44 +95,6 @@ def _make_room(out: Path) -> None:
         raise ValueError(f"cannot write the report to {out}: its folder is not writable")
 
 
-def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
-    """The figures of a family; their keys are told apart when there are several families."""
-    number = "" if len(families) == 1 else f"-{families.index(family) + 1}"
-    subtitle = (
-        f"{family.name} · {family.scope_text} · "
-        "patches only, rows renormalised, distance in grid diagonals"
-    )
-    drawings = [
-        depth_profiles(family, f"depth{number}", subtitle),
-        mad_profiles(family, f"mad-profiles{number}", subtitle),
-        mad_entropy_plane(family, f"mad-entropy-plane{number}", subtitle),
-        head_heatmaps(family, f"head-heatmaps{number}", subtitle),
-    ]
-    words = f"{family.name} · {family.seeds_text} · equally many images seen"
-    if shares := sample_efficiency(family, f"sample-efficiency{number}", words):
-        drawings.insert(0, shares)
-    words = f"{family.name} · {family.scope_text} · outputs of blocks"
-    if features := feature_depth(family, f"features{number}", words):
-        drawings.append(features)
-    words = f"{family.name} · {family.scope_text} · all heads, patches and both axes"
-    if widths := gaussian_depth(family, f"gaussians{number}", words):
-        drawings.append(widths)
-    words = family.name if family.is_models else f"{family.name} · {family.seeds_text}"
-    if gates := gate_depth(family, f"gates{number}", words):
-        drawings.append(gates)
-    if all(run.log for condition in family.conditions for run in condition.runs):
-        validation = f"{family.first.record['data']['num_validation']:,} validation images"
-        words = f"{family.name} · {validation} · {family.seeds_text}"
-        drawings.append(learning_curves(family, f"learning-curves{number}", words))
-        if onset := onset_curves(family, f"onset{number}", words):
-            drawings.append(onset)
-        words = f"{family.name} · {family.seeds_text}"
-        if far := nonlocality_training(family, f"nonlocality{number}", words):
-            drawings.append(far)
-        drawings += gate_training(family, f"gates-training{number}", words)
-    return [*drawings, *causal_drawings(family, f"causal{number}")]
-
-
 def report_tables(families: list[Family]) -> dict[tuple[str, str], str]:
     """(name, format) -> text of every table that can be downloaded."""
     header, gates = gate_rows(families)
@@ -185,15 +136,12 @@ def report_page(
         f'<p class="answer">{_family_name(family, families)}{escape(answer(family))}</p>'
         for family in families
     ]
-    sections = [front.html()]
-    if front.drawings:
-        shown = "".join(figure_html(drawing, extra) for drawing in front.drawings)
-        sections.insert(0, f"<section><h2>The study in figures</h2>{shown}</section>")
-    sections += [
-        f"<section><h2>Figures{_family_title(family, families)}</h2>"
+    by_family = [[*front.drawings, *by_family[0]], *by_family[1:]]
+    sections = [
+        f'<section id="figures-{number}"><h2>Figures{_family_title(family, families)}</h2>'
         + "".join(figure_html(drawing, extra) for drawing in drawings)
         + "</section>"
-        for family, drawings in zip(families, by_family)
+        for number, (family, drawings) in enumerate(zip(families, by_family), 1)
     ]
     return Template((folder / "page.html").read_text()).substitute(
         title=escape(front.question or question(families)),
@@ -202,11 +150,12 @@ def report_page(
         scope=escape(scope),
         question=escape(front.question or question(families)),
         answers="\n".join(answers),
+        contents=front.contents(),
         summary="".join([summary_table(families), *map(efficiency_tables, families)]),
         interval_note=escape(interval_note(families)),
         bold_note=escape("" if all(family.is_models for family in families) else BOLD_NOTE),
         downloads=" · ".join(links),
-        figures="\n".join(sections),
+        figures="\n".join([*sections, front.html()]),
         details=head_details(families),
         provenance=provenance_section(families),
         reading=reading_section(families),

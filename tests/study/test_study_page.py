@@ -31,7 +31,12 @@ def test_the_page_begins_with_question_answer_and_effects(whole: Path, tmp_path:
     page = study_report(whole, tmp_path / "page.html").read_text()
     assert "<h1>Is it made up?</h1>" in page
     assert re.search(r"paired by seed: AutoAugment .*CutMix −0\.\d+ \(.*excludes 0\)", page)
-    assert page.index('id="effects"') < page.index('id="table-2"') < page.index('id="depth"')
+    places = ("effects", "ranking", "key-plane", "table-2", "effects-min-mad", "cost", "claims")
+    found = [page.index(f'id="{place}"') for place in places]
+    assert found == sorted(found)
+    links = re.findall(r'<a href="#([^"]+)">', page)
+    assert len(links) == 7
+    assert all(f'id="{link}"' in page for link in links)
     assert "Intervals that exclude 0: CutMix on test accuracy" in page
     assert json.loads((whole / "summary.json").read_text())["study"] == "made-up"
     assert (whole / "claims.json").is_file()
