@@ -133,6 +133,19 @@ def write_page(
 
 
 @study_app.command(
+    "export", epilog="Example: nearsight study export studies-out/quick --to results/quick"
+)
+def export(
+    folder: Out,
+    to: Annotated[Path, typer.Option(help="New or empty, or of the same study.")],
+) -> None:
+    """Copy a study to publish it: its JSON and page, no weights, no paths of this machine."""
+    from nearsight.study.export import export_study
+
+    print(export_study(folder, to))
+
+
+@study_app.command(
     "causal", epilog="Example: nearsight study causal runs/modern-0 --head 1.2 --window 3"
 )
 def causal(

@@ -13,6 +13,7 @@ from nearsight.report.front import Chapter, Front
 from nearsight.report.grouping import read_families
 from nearsight.report.page import write_report
 from nearsight.study.claims_page import claims_section
+from nearsight.study.extremes import min_mad_effects
 from nearsight.study.factorial import Factorial
 from nearsight.study.folder import cell_folder, is_finished, read_cells, read_study
 from nearsight.study.paper_sheets import PAPER_NOTE, paper_sheets
@@ -37,8 +38,6 @@ def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
 
 def study_front(out: Path, families: list[Family]) -> Front:
     """What the page shows before the figures of the runs."""
-    from nearsight.study.extremes import min_mad_effects  # needs torch
-
     at_end = factorials(outcomes(out))
     on_the_way = courses(out)
     at_steps = matched_factorials(on_the_way)

@@ -15,6 +15,7 @@ from typing import Any
 from nearsight.report.estimate import over_seeds
 from nearsight.run import SCHEMA_VERSION, read_record, write_json
 from nearsight.study.claims import verdicts
+from nearsight.study.extremes import EFFECTS, SUMMARY, min_mad_effects
 from nearsight.study.factorial import Effect, Factorial, factorial
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
 from nearsight.study.matched import Course, at_matched_epoch, at_matched_loss
@@ -23,7 +24,7 @@ from nearsight.study.results import VALUES, courses, outcomes, settings_of, valu
 from nearsight.study.stats import summaries
 from nearsight.study.verdict import Verdict
 
-SUMMARY, CLAIMS = "summary.json", "claims.json"
+CLAIMS = "claims.json"
 
 
 def write_summary(out: Path) -> Path:
@@ -64,15 +65,13 @@ def summary(out: Path) -> dict[str, Any]:
         "effects_at_matched_loss": [
             _factorial(x) | {"loss": loss} for loss, x in loss_matched_factorials(on_the_way)
         ],
-        "effects_on_min_mad_over_seeds_and_images": _extremes(out, found),
+        EFFECTS: _extremes(out, found),
         "differences": differences(found),
     }
 
 
 def _extremes(out: Path, found: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Effects on the most local head with the minimum recomputed on resampled images."""
-    from nearsight.study.extremes import min_mad_effects  # needs torch
-
     return [
         {"factors": list(names), **asdict(contrast)}
         for of in factorials(found, ["min_mad"])

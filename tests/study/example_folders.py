@@ -5,14 +5,21 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 from report.example_runs import write_run
 
+from nearsight.measure.estimates import Estimates
+from nearsight.measure.facts import LayerFacts
+from nearsight.measure.profile import Profile
+from nearsight.measure.values import VALUES, write_values
+from nearsight.models.grid import Grid
 from nearsight.study.designs import eight
-from nearsight.study.folder import CELL, cell_folder, write_study
+from nearsight.study.folder import CELL, cell_folder, read_cells, write_study
 from nearsight.study.plan import cells_of
 from nearsight.study.recipe import Condition, Study
 
 SEEDS = (0, 1, 2)
+PAIR = ("autoaugment", "cutmix")
 
 
 def a_study(out: Path, leave_out: int = 0, data: str = "shapes", whole: bool = False) -> Path:
@@ -33,4 +40,11 @@ def a_study(out: Path, leave_out: int = 0, data: str = "shapes", whole: bool = F
     return out
 
 
-PAIR = ("autoaugment", "cutmix")
+def values_per_image(out: Path) -> None:
+    """Of every cell: seven images, 0.1 lower with CutMix."""
+    rng = np.random.default_rng(0)
+    facts = LayerFacts("attn", "Attention", Grid(3, 5), 2, 1, 15, 1, 0.0, None)
+    for cell in read_cells(out):
+        values = [rng.uniform(0.3, 0.4, (7, 2)) - 0.1 * cell.factors["cutmix"] for _ in range(3)]
+        profile = Profile((facts,) * 3, (), {"mad": Estimates(values)})
+        write_values(cell_folder(out, cell) / VALUES, profile, [f"test/{i}" for i in range(7)])

@@ -8,14 +8,17 @@ import re
 from pathlib import Path
 
 import pytest
-from study.example_folders import a_study
+from study.example_folders import a_study, values_per_image
 
 from nearsight.report.grouping import read_families
+from nearsight.study.export import export_study
+from nearsight.study.extremes import EFFECTS
 from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.page import study_front, study_report
 from nearsight.study.paper_sheets import paper_sheets
 from nearsight.study.paper_tables import PAPER_TABLE_2
 from nearsight.study.sheets import cost_sheet
+from nearsight.study.summary import summary
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,38 @@ def test_claims_are_shown_with_numbers_and_the_scale_once(whole: Path):
     assert "CutMix makes the most local head more local." in claims
     assert claims.count("mu_vit instead of compact_vit") < claims.count("not decided")
     assert re.search(r"further claims need data", claims)
+
+
+def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
+    whole: Path, tmp_path: Path
+):
+    (whole / "cells" / read_cells(whole)[0].key / "weights.safetensors").write_bytes(b"heavy")
+    there = export_study(whole, tmp_path / "results")
+    names = {path.name for path in there.rglob("*") if path.is_file()}
+    assert names == {
+        "study.json", "summary.json", "claims.json", "report.html",
+        "cell.json", "run.json", "train.jsonl", "measure.json",
+    }  # fmt: skip
+    text = "".join(path.read_text() for path in there.rglob("*.json"))
+    assert str(whole) not in text
+    assert '"command": "nearsight study run made-up"' in text
+    before, after = (
+        {**json.loads((x / "summary.json").read_text()), "cells": None} for x in (whole, there)
+    )
+    assert after == before
+    export_study(whole, there)  # again: the same study
+    with pytest.raises(ValueError, match="expected an empty folder or one with made-up"):
+        export_study(whole, tmp_path)
+
+
+def test_effects_over_images_survive_the_export(tmp_path: Path):
+    out = a_study(tmp_path / "study")
+    values_per_image(out)
+    made = {tuple(x["factors"]): x for x in summary(out)[EFFECTS]}
+    there = export_study(out, tmp_path / "results")
+    assert {tuple(x["factors"]): x for x in summary(there)[EFFECTS]} == made
+    assert len(made) == 3
+    assert "at the end, seeds and images" in (there / "report.html").read_text()
 
 
 def test_a_study_that_is_no_factorial_has_no_effects(tmp_path: Path):

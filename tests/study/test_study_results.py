@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from study.example_folders import a_study
+from study.example_folders import a_study, values_per_image
 from typer.testing import CliRunner
 
 from nearsight.cli import app
-from nearsight.measure.estimates import Estimates
-from nearsight.measure.facts import LayerFacts
-from nearsight.measure.profile import Profile
-from nearsight.measure.values import VALUES, write_values
-from nearsight.models.grid import Grid
 from nearsight.protocol.presets import preset
 from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.results import courses, outcomes
@@ -86,12 +80,7 @@ def test_effects_on_min_mad_are_bootstrapped_from_the_values_per_image(tmp_path:
     """The values are 0.1 lower with CutMix; without the file of a cell there are no effects."""
     out = a_study(tmp_path)
     assert summary(out)["effects_on_min_mad_over_seeds_and_images"] == []
-    rng = np.random.default_rng(0)
-    facts = LayerFacts("attn", "Attention", Grid(3, 5), 2, 1, 15, 1, 0.0, None)
-    for cell in read_cells(out):
-        values = [rng.uniform(0.3, 0.4, (7, 2)) - 0.1 * cell.factors["cutmix"] for _ in range(3)]
-        profile = Profile((facts,) * 3, (), {"mad": Estimates(values)})
-        write_values(cell_folder(out, cell) / VALUES, profile, [f"test/{i}" for i in range(7)])
+    values_per_image(out)
     found = summary(out)["effects_on_min_mad_over_seeds_and_images"]
     assert [x["factors"] for x in found] == [["autoaugment"], ["cutmix"], ["autoaugment", "cutmix"]]
     both = found[1]["over_both"]

@@ -47,6 +47,7 @@ def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
     axes.axvline(0, color=MUTED, linewidth=0.8)
     axes.set_yticks(range(len(contrasts)), short_labels([x.label for x in contrasts]))
     axes.set_ylim(len(contrasts) - 0.4, -0.6)
+    axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel("effect: on minus off")
 
 

@@ -1,0 +1,46 @@
+"""A study to publish: everything its report needs, without weights, checkpoints and machine paths.
+
+The folder that comes out is a study folder like any other: ``study report`` and ``study claims``
+read it. Values per image stay behind; the effects that need them are taken from summary.json.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from nearsight.run import LOG, MEASURE, RECORD, read_record, write_json
+from nearsight.study.folder import CELL, STUDY, cell_folder, is_finished, read_cells, read_study
+from nearsight.study.page import study_report
+from nearsight.study.summary import SUMMARY, write_summary
+
+KEPT = (CELL, LOG, MEASURE)
+
+
+def export_study(out: Path, target: Path) -> Path:
+    """Copy a study without weights into a folder, with its page; the folder."""
+    out, target = Path(out), Path(target)
+    name = read_study(out)["study"]
+    if out.resolve() == target.resolve():
+        raise ValueError(f"expected another folder than the study's own, got {target}")
+    if target.is_dir() and any(target.iterdir()):
+        there = read_study(target)["study"] if (target / STUDY).is_file() else "something else"
+        if there != name:
+            raise ValueError(
+                f"expected an empty folder or one with {name}, but {target} has {there}"
+            )
+    write_summary(out)
+    target.mkdir(parents=True, exist_ok=True)
+    for cell in read_cells(out):
+        source, copy = cell_folder(out, cell), cell_folder(target, cell)
+        copy.mkdir(parents=True, exist_ok=True)
+        for file in KEPT if is_finished(source) else (CELL,):
+            shutil.copyfile(source / file, copy / file)
+        if is_finished(source):
+            record = read_record(source)
+            record["provenance"]["command"] = f"nearsight study run {name}"
+            write_json(copy / RECORD, record)
+    for file in (STUDY, SUMMARY):
+        shutil.copyfile(out / file, target / file)
+    study_report(target, target / "report.html")
+    return target
