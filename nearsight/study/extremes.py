@@ -30,7 +30,7 @@ def min_mad_effects(out: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeCo
     known: list[str] | None = None
     for cell in read_cells(out):
         path = cell_folder(out, cell) / VALUES
-        if cell.seed not in of.seeds:
+        if cell.seed not in of.seeds or any(cell.factors[x] != y for x, y in of.fixed.items()):
             continue
         if not path.is_file():
             return _kept(Path(out) / SUMMARY, of)
@@ -53,6 +53,7 @@ def _kept(path: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeContrast]:
             *(Estimate(**x) if (x := entry[name]) else None for name in OVER_SEEDS),
         )
         for entry in entries
+        if entry["at"] == of.fixed
     }
     counts = {x.over_both.n for x in found.values() if x.over_both}
     return found if counts <= {len(of.seeds)} else {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nearsight.report.estimate import Estimate, over_seeds
 from nearsight.study.outcome import Outcome, by_condition, condition_text, levels_of
@@ -49,6 +49,11 @@ class Factorial:
     effects: tuple[Effect, ...]
     seeds: tuple[int, ...]  # that have every cell
     dropped: Mapping[int, tuple[str, ...]]  # seed to the cells it lacks
+    fixed: Mapping[str, Level] = field(default_factory=dict)  # factors that all cells share
+
+    def name(self, effect: Effect) -> str:
+        """An effect, and at which level of the factors that do not vary."""
+        return ", ".join([effect.label, *map(level_text, self.fixed.values())])
 
     def effect(self, *factors: str) -> Effect:
         for effect in self.effects:
@@ -113,7 +118,8 @@ def factorial(
         )
         for i, (names, contrast) in enumerate(zip(named, contrasts))
     )
-    return Factorial(value, levels, effects, tuple(complete), dropped)
+    fixed = {name: x[0] for name, x in levels_of(outcomes).items() if name not in levels}
+    return Factorial(value, levels, effects, tuple(complete), dropped, fixed)
 
 
 def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:

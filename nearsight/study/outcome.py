@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from nearsight.study.recipe import Level, level_text
 
@@ -28,6 +29,16 @@ class Outcome:
     @property
     def condition(self) -> Factors:
         return tuple(sorted(self.factors.items()))
+
+
+class HasFactors(Protocol):
+    """An outcome, or a run on its way."""
+
+    @property
+    def factors(self) -> Mapping[str, Level]: ...
+
+
+Grouped = TypeVar("Grouped", bound=HasFactors)
 
 
 def condition_text(factors: Mapping[str, Level] | Factors) -> str:
@@ -75,7 +86,24 @@ def level_order(level: Level) -> tuple[str, float, str]:
     return "number", float(level), ""
 
 
-def levels_of(outcomes: Iterable[Outcome]) -> dict[str, list[Level]]:
+def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[Grouped]]:
+    """By the levels of the factors that have more than two: each group is a 2^k factorial.
+
+    A group in which nothing varies is left out.
+    """
+    known = levels_of(found)
+    apart = [name for name, levels in known.items() if len(levels) > 2]
+    groups: dict[tuple[Level, ...], list[Grouped]] = {}
+    for x in found:
+        groups.setdefault(tuple(x.factors[name] for name in apart), []).append(x)
+    return {
+        at: group
+        for at, group in groups.items()
+        if any(len(levels) == 2 for levels in levels_of(group).values())
+    }
+
+
+def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
     """The levels of every factor, lowest first; ValueError if the outcomes' factors differ."""
     found: dict[str, set[Level]] = {}
     names: set[str] | None = None

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nearsight.report.answer import difference_text
 from nearsight.report.conditions import Family
 from nearsight.report.figures.drawing import Drawing
+from nearsight.report.figures.effect_curves import EffectCurve, effect_curves
 from nearsight.report.figures.effects import Contrast, effect_plot
 from nearsight.report.front import Chapter, Front
 from nearsight.report.grouping import read_families
 from nearsight.report.page import write_report
 from nearsight.study.claims_page import claims_section
-from nearsight.study.extremes import min_mad_effects
-from nearsight.study.factorial import Factorial
+from nearsight.study.effects import Effects, effects_by_epoch, study_effects
+from nearsight.study.factorial import Effect, Factorial
 from nearsight.study.folder import cell_folder, is_finished, read_cells, read_study
+from nearsight.study.matched import Course
+from nearsight.study.outcome import factorial_groups
 from nearsight.study.paper_sheets import PAPER_NOTE, paper_sheets
-from nearsight.study.results import courses, outcomes
+from nearsight.study.results import courses
 from nearsight.study.sheets import cost_sheet, effect_sheets, effects_note
-from nearsight.study.summary import (
-    factorials,
-    loss_matched_factorials,
-    matched_factorials,
-    write_claims,
-    write_summary,
-)
+from nearsight.study.summary import write_claims, write_summary
+
+CURVES = ("min_mad", "layer1_mad")  # whose effects are drawn over epochs
 
 
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
@@ -38,61 +37,76 @@ def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
 
 def study_front(out: Path, families: list[Family]) -> Front:
     """What the page shows before the figures of the runs."""
-    at_end = factorials(outcomes(out))
-    on_the_way = courses(out)
-    at_steps = matched_factorials(on_the_way)
-    of_min_mad = [x for x in at_end if x.value == "min_mad"]
-    extremes = min_mad_effects(out, of_min_mad[0]) if of_min_mad else {}
-    found = effect_sheets(at_end, at_steps, loss_matched_factorials(on_the_way), extremes)
+    effects = study_effects(out)
+    seen = [x for x in effects if len(x.at_end.seeds) > 1]
     _, verdicts = write_claims(out)
     scale = scale_text(families)
+    of_min_mad = [x.at_end for x in seen if x.value == "min_mad"]
+    curves = effect_courses(courses(out)) if seen else []
+    seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
     return Front(
         question=read_study(out).get("question", ""),
-        answers=tuple(answer(of, families) for of in of_min_mad if len(of.seeds) > 1),
-        drawings=tuple(effect_figure(at_end, {of.value: of for _, of in at_steps}, scale)),
+        answers=(answer(of_min_mad, scale),) if of_min_mad else (),
+        drawings=(
+            *effect_figure(seen, f"{scale} · {seeds}"),
+            *effect_curves(curves, "effect-curves", f"{scale} · {seeds}"),
+        ),
         chapters=(
             Chapter("Beside the paper", paper_sheets(families), PAPER_NOTE),
-            Chapter("Effects", found, effects_note(at_end[0]) if at_end else ""),
+            Chapter("Effects", effect_sheets(effects), effects_note(effects) if effects else ""),
             Chapter("Length and cost", (cost_sheet(families),)),
         ),
         claims=claims_section(verdicts),
     )
 
 
-def answer(of: Factorial, families: list[Family]) -> str:
+def answer(found: Sequence[Factorial], scale: str) -> str:
     """The main effects on the most local head, in a sentence with the scale."""
     told = [
-        f"{effect.label} {difference_text(effect.estimate)}"
+        f"{of.name(effect)} {difference_text(effect.estimate)}"
+        for of in found
         for effect in of.effects
-        if len(effect.factors) == 1 and effect.estimate is not None
+        if _is_main(effect) and effect.estimate is not None
     ]
+    several = "averaged over the other factors and " if len(found[0].levels) > 1 else ""
     return (
-        "What switching a factor on changes in the MAD of the most local head, averaged over the "
-        f"other factors and paired by seed: {'; '.join(told)}. Scale: {scale_text(families)}."
+        f"What switching a factor on changes in the MAD of the most local head, {several}paired by "
+        f"seed: {'; '.join(told)}. Scale: {scale}."
     )
+
+
+def _is_main(effect: Effect) -> bool:
+    return len(effect.factors) == 1
 
 
 def scale_text(families: list[Family]) -> str:
     return "; ".join(f"{family.name}, {family.length_text}" for family in families)
 
 
-def effect_figure(
-    at_end: Sequence[Factorial], matched: Mapping[str, Factorial], scale: str
-) -> list[Drawing]:
-    """The figure of effects, where the study is a factorial with two complete seeds at least."""
-    found = {
-        of.value: [
-            Contrast(
-                effect.label,
-                effect.estimate,
-                matched[of.value].effect(*effect.factors).estimate if of.value in matched else None,
-            )
-            for effect in of.effects
-        ]
-        for of in at_end
-        if len(of.seeds) > 1
-    }
-    if not found:
+def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
+    """The figure of effects at the end and at matched steps."""
+    by_value: dict[str, list[Contrast]] = {}
+    for x in found:
+        for effect in x.at_end.effects:
+            then = x.at_steps[1].effect(*effect.factors).estimate if x.at_steps else None
+            contrast = Contrast(x.at_end.name(effect), effect.estimate, then)
+            by_value.setdefault(x.value, []).append(contrast)
+    if not by_value:
         return []
-    subtitle = f"{scale} · {len(at_end[0].seeds)} seeds · on minus off, mean over the others"
-    return [effect_plot(found, "effects", subtitle, at_end[0].notes[1:])]
+    words = f"{subtitle} · on minus off, mean over the others"
+    return [effect_plot(by_value, "effects", words, found[0].at_end.notes[1:])]
+
+
+def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:
+    """The main effects at every epoch at which all runs of a factorial were seen."""
+    curves: dict[tuple[str, str, str], EffectCurve] = {}
+    for value in CURVES:
+        for group in factorial_groups(found).values():
+            for epoch, of in effects_by_epoch(group, value):
+                where = ", ".join(map(str, of.fixed.values()))
+                for effect in filter(_is_main, of.effects):
+                    if effect.estimate is not None:
+                        curve = EffectCurve(value, where, effect.label, [])
+                        key = (value, where, effect.label)
+                        curves.setdefault(key, curve).points.append((epoch, effect.estimate))
+    return list(curves.values())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from nearsight.report.conditions import Condition, Family
-from nearsight.report.estimate import Estimate, over_seeds
+from nearsight.report.estimate import over_seeds
 from nearsight.report.evidence import Evidence
 from nearsight.report.figures.effects import NAMES
 from nearsight.report.sheet import Cell, Heading, Sheet
-from nearsight.study.bootstrap import ExtremeContrast
-from nearsight.study.factorial import Factorial
+from nearsight.study.effects import Effects
+from nearsight.study.factorial import Effect
 
-EXTREMES = "min_mad"  # the number whose effects are also given over seeds and images
+NOTES = {
+    "accuracy": "In percentage points; matched ones over validation images.",
+    "min_mad": "Seeds and images: bootstrap over both, the most local head chosen anew each time.",
+}
 DIGITS = {"self_mass": 4}  # of small numbers
 MATCHED = (
     "At matched steps: the last epoch that all runs reached. At matched training loss: the lowest "
@@ -20,74 +23,61 @@ MATCHED = (
 )
 
 
-def effect_sheets(
-    at_end: Sequence[Factorial],
-    at_steps: Sequence[tuple[int, Factorial]],
-    at_loss: Sequence[tuple[float, Factorial]],
-    extremes: Mapping[tuple[str, ...], ExtremeContrast],
-) -> tuple[Sheet, ...]:
+def effect_sheets(found: Sequence[Effects]) -> tuple[Sheet, ...]:
     """A table per number: every effect at the end, at matched steps and at matched loss."""
-    steps = {of.value: (epoch, of) for epoch, of in at_steps}
-    losses = {of.value: (loss, of) for loss, of in at_loss}
-    return tuple(
-        _effects(of, steps.get(of.value), losses.get(of.value), extremes)
-        for of in at_end
-        if of.seeds
-    )
+    by_value: dict[str, list[Effects]] = {}
+    for effects in found:
+        if effects.at_end.seeds:
+            by_value.setdefault(effects.value, []).append(effects)
+    return tuple(_effects(value, of_value) for value, of_value in by_value.items())
 
 
-def effects_note(of: Factorial) -> str:
+def effects_note(found: Sequence[Effects]) -> str:
     """What holds for the tables of all numbers."""
-    high, *rest = of.notes
+    high, *rest = found[0].at_end.notes
     return " ".join([f"Paired by seed, {high.partition(', paired by seed, ')[2]}", *rest, MATCHED])
 
 
-def _effects(
-    of: Factorial,
-    steps: tuple[int, Factorial] | None,
-    loss: tuple[float, Factorial] | None,
-    extremes: Mapping[tuple[str, ...], ExtremeContrast],
-) -> Sheet:
-    percent, digits = of.value == "accuracy", DIGITS.get(of.value, 3)
-    columns: list[tuple[Heading, Callable[[tuple[str, ...]], Cell]]] = [
-        (Heading("effect", "effect"), lambda names: of.effect(*names).label),
-        (Heading("at the end", "end", percent, digits), lambda names: of.effect(*names).estimate),
-    ]
-    notes = []
-    if of.value == EXTREMES and extremes:
-        heading = Heading("at the end, seeds and images", "end_seeds_and_images")
-        columns.append((heading, lambda names: _over_both(extremes.get(names))))
-        notes.append(
-            "Seeds and images: bootstrap over both, with the most local head chosen anew each time."
-        )
-    if steps is not None:
-        epoch, then = steps
-        heading = Heading(f"at epoch {epoch}", "matched_steps", percent, digits)
-        columns.append((heading, lambda names: then.effect(*names).estimate))
-    if loss is not None:
-        value, there = loss
-        heading = Heading(f"at training loss {value:.2f}", "matched_loss", percent, digits)
-        columns.append((heading, lambda names: _found(there, names)))
-    if percent:
-        notes.append("In percentage points; matched ones over validation images.")
-    if any(effect.holm_p is not None for effect in of.effects):
-        columns.append((Heading("Holm's p", "holm_p"), lambda names: of.effect(*names).holm_p))
-    rows = tuple(tuple(cell(effect.factors) for _, cell in columns) for effect in of.effects)
+def _effects(value: str, found: Sequence[Effects]) -> Sheet:
+    percent, digits = value == "accuracy", DIGITS.get(value, 3)
+    headings = [Heading("effect", "effect"), Heading("at the end", "end", percent, digits)]
+    if any(x.extremes for x in found):
+        headings.append(Heading("at the end, seeds and images", "end_seeds_and_images"))
+    if any(x.at_steps for x in found):
+        told = _told("epoch", [x.at_steps and str(x.at_steps[0]) for x in found])
+        headings.append(Heading(told, "matched_steps", percent, digits))
+    if any(x.at_loss for x in found):
+        told = _told("training loss", [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found])
+        headings.append(Heading(told, "matched_loss", percent, digits))
+    if any(effect.holm_p is not None for x in found for effect in x.at_end.effects):
+        headings.append(Heading("Holm's p", "holm_p"))
+    names = [heading.name for heading in headings]
+    rows = [_row(x, effect, names) for x in found for effect in x.at_end.effects]
     return Sheet(
-        key=f"effects-{of.value}".replace("_", "-"),
-        title=f"Effects on {NAMES.get(of.value, of.value)}",
-        headings=tuple(heading for heading, _ in columns),
-        rows=rows,
-        note=" ".join(notes),
+        key=f"effects-{value}".replace("_", "-"),
+        title=f"Effects on {NAMES.get(value, value)}",
+        headings=tuple(headings),
+        rows=tuple(rows),
+        note=NOTES.get(value, ""),
     )
 
 
-def _over_both(x: ExtremeContrast | None) -> Estimate | None:
-    return x.over_both if x else None
+def _told(what: str, values: Sequence[str | None]) -> str:
+    """Where effects are matched: one place, or several in the order of the rows."""
+    return f"at {what} {', '.join(dict.fromkeys(filter(None, values)))}"
 
 
-def _found(of: Factorial, names: tuple[str, ...]) -> Estimate | None:
-    return of.effect(*names).estimate if of.seeds else None
+def _row(of: Effects, effect: Effect, names: Sequence[str]) -> tuple[Cell, ...]:
+    contrast = of.extremes.get(effect.factors)
+    cells: dict[str, Cell] = {
+        "effect": of.at_end.name(effect),
+        "end": effect.estimate,
+        "end_seeds_and_images": contrast.over_both if contrast else None,
+        "matched_steps": of.at_steps and of.at_steps[1].effect(*effect.factors).estimate,
+        "matched_loss": of.at_loss and of.at_loss[1].effect(*effect.factors).estimate,
+        "holm_p": effect.holm_p,
+    }
+    return tuple(cells[name] for name in names)
 
 
 def cost_sheet(families: Sequence[Family]) -> Sheet:

@@ -15,12 +15,12 @@ from typing import Any
 from nearsight.report.estimate import over_seeds
 from nearsight.run import SCHEMA_VERSION, read_record, write_json
 from nearsight.study.claims import verdicts
-from nearsight.study.extremes import EFFECTS, SUMMARY, min_mad_effects
-from nearsight.study.factorial import Effect, Factorial, factorial
+from nearsight.study.effects import study_effects
+from nearsight.study.extremes import EFFECTS, SUMMARY
+from nearsight.study.factorial import Effect, Factorial
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
-from nearsight.study.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.outcome import Outcome, by_condition, condition_text
-from nearsight.study.results import VALUES, courses, outcomes, settings_of, values_of
+from nearsight.study.results import VALUES, outcomes, settings_of, values_of
 from nearsight.study.stats import summaries
 from nearsight.study.verdict import Verdict
 
@@ -48,7 +48,7 @@ def summary(out: Path) -> dict[str, Any]:
     found = outcomes(out)
     if not found:
         raise ValueError(f"expected at least one finished cell in {out}, found none")
-    on_the_way = courses(out)
+    effects = study_effects(out)
     return {
         "study": read_study(out)["study"],
         "cells": [_cell(out, cell) for cell in read_cells(out)],
@@ -58,25 +58,20 @@ def summary(out: Path) -> dict[str, Any]:
             for value in VALUES
             for x in summaries(found, value)
         ],
-        "effects": [_factorial(x) for x in factorials(found)],
+        "effects": [_factorial(x.at_end) for x in effects],
         "effects_at_matched_steps": [
-            _factorial(x) | {"epoch": epoch} for epoch, x in matched_factorials(on_the_way)
+            _factorial(x.at_steps[1]) | {"epoch": x.at_steps[0]} for x in effects if x.at_steps
         ],
         "effects_at_matched_loss": [
-            _factorial(x) | {"loss": loss} for loss, x in loss_matched_factorials(on_the_way)
+            _factorial(x.at_loss[1]) | {"loss": x.at_loss[0]} for x in effects if x.at_loss
         ],
-        EFFECTS: _extremes(out, found),
+        EFFECTS: [
+            {"at": dict(x.at_end.fixed), "factors": list(names), **asdict(contrast)}
+            for x in effects
+            for names, contrast in x.extremes.items()
+        ],
         "differences": differences(found),
     }
-
-
-def _extremes(out: Path, found: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Effects on the most local head with the minimum recomputed on resampled images."""
-    return [
-        {"factors": list(names), **asdict(contrast)}
-        for of in factorials(found, ["min_mad"])
-        for names, contrast in min_mad_effects(out, of).items()
-    ]
 
 
 def _cell(out: Path, cell: Any) -> dict[str, Any]:
@@ -91,31 +86,6 @@ def _cell(out: Path, cell: Any) -> dict[str, Any]:
         "data": {key: record["data"][key] for key in ("name", "hash", "num_train")},
         "provenance": record["provenance"],
     }
-
-
-def factorials(found: Sequence[Outcome], values: Sequence[str] = VALUES) -> list[Factorial]:
-    """The effects on every number, where every factor has two levels; else none."""
-    try:
-        return [factorial(found, value) for value in values]
-    except ValueError:  # one condition, or a factor with more levels
-        return []
-
-
-def matched_factorials(found: Sequence[Course]) -> list[tuple[int, Factorial]]:
-    """The same at the last epoch at which every run was seen, for each number, with that epoch."""
-    matched = {value: at_matched_epoch(found, value) for value in VALUES}
-    return [
-        (epoch, x)
-        for value, (epoch, at_once) in matched.items()
-        if epoch is not None
-        for x in factorials(at_once, [value])
-    ]
-
-
-def loss_matched_factorials(found: Sequence[Course]) -> list[tuple[float, Factorial]]:
-    """The same at the lowest training loss that every run reached, with that loss."""
-    loss, at_once = at_matched_loss(found)
-    return [] if loss is None else [(loss, x) for x in factorials(at_once)]
 
 
 def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -142,6 +112,7 @@ def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
 def _factorial(of: Factorial) -> dict[str, Any]:
     return {
         "value": of.value,
+        "at": dict(of.fixed),
         "seeds": list(of.seeds),
         "notes": of.notes,
         "effects": [_effect(effect) for effect in of.effects],

@@ -8,7 +8,6 @@ import pytest
 from matplotlib.figure import Figure
 from report.example_runs import write_model, write_run
 
-from nearsight.report.emergence import head_epochs, settled_epoch, thresholds
 from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs, whole_figure
 from nearsight.report.figures.emergence import TALL, apart, emergence
@@ -73,34 +72,6 @@ def distances(reach):
     return fmean(means) / math.hypot(2, 4)
 
 
-@pytest.mark.parametrize(
-    ("values", "epoch"),
-    [
-        ((0.5, 0.3, 0.3, 0.2), 2),
-        ((0.3, 0.5, 0.3, 0.3), 5),  # left and came back
-        ((0.3, 0.3, 0.3, 0.3), 0),  # from the start on
-        ((0.5, 0.5, 0.5, 0.3), 9),  # in the last look only
-        ((0.3, 0.3, 0.3, 0.5), None),  # lost at the end
-        ((0.5, 0.3, 0.4, 0.3), 9),  # at the threshold is not below it
-    ],
-)
-def test_a_head_settles_at_the_first_look_from_which_on_it_stays_below(values, epoch):
-    assert settled_epoch(list(zip((0, 2, 5, 9), values, strict=True)), 0.4) == epoch
-
-
-def test_every_layer_has_its_own_threshold_and_looks_are_taken_in_order_of_epochs():
-    maps = {
-        4: [[0.1, 0.4, 0.2], [0.1, 0.4, 0.2]],
-        0: [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]],
-        2: [[0.2, 0.2, 0.4], [0.2, 0.2, 0.4]],
-    }
-    lines = [
-        {"epoch": epoch, "attention": {"num_images": 7, "mad": {"mean": mad}}}
-        for epoch, mad in maps.items()
-    ]
-    assert head_epochs(looks_of(lines), [0.3, 0.45]) == [[2, None, 4], [2, 2, 2]]
-
-
 def test_a_look_gives_the_numbers_of_the_summary_table():
     seen = {
         "num_images": 7,
@@ -154,11 +125,6 @@ def test_emergence_is_a_dot_per_head_and_seed_with_counts_beside_the_rows(tmp_pa
     svgs = panel_svgs(drawing)
     assert "Leaning: MAD below" in svgs[0]
     assert "Local: MAD below" in svgs[1]
-
-
-def test_thresholds_lie_where_their_words_say():
-    found = thresholds({"uniform_mad": 0.47, "box_mad": 0.23})
-    assert found == {"leaning": pytest.approx(0.423), "local": pytest.approx(0.35)}
 
 
 def test_figures_over_epochs_need_looks_and_name_conditions_without(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from nearsight.measure.facts import LayerFacts
 from nearsight.measure.profile import Profile
 from nearsight.measure.values import VALUES, write_values
 from nearsight.models.grid import Grid
-from nearsight.study.designs import eight
+from nearsight.protocol.schema import Optimizer
+from nearsight.study.designs import cutmix_off_and_on, eight
 from nearsight.study.folder import CELL, cell_folder, read_cells, write_study
 from nearsight.study.plan import cells_of
 from nearsight.study.recipe import Condition, Study
@@ -29,13 +31,30 @@ def a_study(out: Path, leave_out: int = 0, data: str = "shapes", whole: bool = F
         for factors, protocol in eight(data)
         if whole or not factors["labelsmoothing"]
     )
+    return written(out, conditions, leave_out)
+
+
+def of_rates(out: Path) -> Path:
+    """CutMix at three learning rates."""
+    conditions = tuple(
+        Condition({"rate": rate, "cutmix": cutmix}, replace(protocol, optimizer=Optimizer(lr=rate)))
+        for rate in (0.1, 0.01, 0.001)
+        for cutmix, protocol in cutmix_off_and_on("shapes")
+    )
+    return written(out, conditions)
+
+
+def written(out: Path, conditions: tuple[Condition, ...], leave_out: int = 0) -> Path:
+    """A study folder in which all cells but the last ``leave_out`` are finished."""
+    data = conditions[0].protocol.data.name
     cells = cells_of(Study(conditions), SEEDS, {data: "aa"}, "cpu")
     write_study(out, "made-up", cells, "Is it made up?")
     for cell in cells[: len(cells) - leave_out]:
         folder = cell_folder(out, cell)
         contents = (folder / CELL).read_text()
         shutil.rmtree(folder)
-        write_run(folder, cell.protocol.name, cell.seed, data)
+        settings = {"optimizer": cell.protocol.optimizer}
+        write_run(folder, cell.protocol.name, cell.seed, data, **settings)
         (folder / CELL).write_text(contents)
     return out
 

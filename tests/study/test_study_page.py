@@ -8,16 +8,17 @@ import re
 from pathlib import Path
 
 import pytest
-from study.example_folders import a_study, values_per_image
+from study.example_folders import a_study, of_rates, values_per_image
 
 from nearsight.report.grouping import read_families
+from nearsight.study.effects import study_effects
 from nearsight.study.export import export_study
 from nearsight.study.extremes import EFFECTS
 from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.page import study_front, study_report
 from nearsight.study.paper_sheets import paper_sheets
 from nearsight.study.paper_tables import PAPER_TABLE_2
-from nearsight.study.sheets import cost_sheet
+from nearsight.study.sheets import cost_sheet, effect_sheets
 from nearsight.study.summary import summary
 
 
@@ -56,6 +57,19 @@ def test_formats_also_write_the_tables_of_the_study(whole: Path, tmp_path: Path)
     assert rows["CutMix"]["end_n"] == "3"
     assert float(rows["CutMix"]["matched_steps"]) == pytest.approx(0.1)
     assert float(rows["CutMix"]["matched_loss"]) == pytest.approx(0.1)
+
+
+def test_factors_with_more_levels_split_the_study_into_factorials(tmp_path: Path):
+    """CutMix at three rates is three effects of CutMix, each at its own rate."""
+    out = of_rates(tmp_path)
+    found = [x for x in study_effects(out) if x.value == "accuracy"]
+    names = [x.at_end.name(x.at_end.effects[0]) for x in found]
+    assert names == ["CutMix, 0.1", "CutMix, 0.01", "CutMix, 0.001"]
+    assert all(x.at_end.effects[0].estimate.value == pytest.approx(0.1) for x in found)
+    (sheet, *_) = effect_sheets(study_effects(out))
+    assert [row[0] for row in sheet.rows] == names
+    page = study_report(out, tmp_path / "page.html").read_text()
+    assert "CutMix, 0.01 −" in page  # its effect on min MAD, in the answer
 
 
 def test_the_papers_numbers_stand_beside_ours(whole: Path):
