@@ -23,6 +23,8 @@ def export_study(out: Path, target: Path) -> Path:
     name = read_study(out)["study"]
     if out.resolve() == target.resolve():
         raise ValueError(f"expected another folder than the study's own, got {target}")
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"expected a folder to export to, but {target} is a file")
     if target.is_dir() and any(target.iterdir()):
         there = read_study(target)["study"] if (target / STUDY).is_file() else "something else"
         if there != name:
