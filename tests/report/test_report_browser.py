@@ -6,9 +6,11 @@ import urllib.parse
 
 import pytest
 from report.example_runs import write_pair, write_run
+from study.example_folders import a_study
 
 from nearsight.models.grid import Grid
 from nearsight.report.page import write_report
+from nearsight.study.page import study_report
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -51,9 +53,17 @@ def report(tmp_path_factory):
     return write_report(runs, root / "report.html")
 
 
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return study_report(a_study(root / "out", data="cifar100", whole=True), root / "study.html")
+
+
+@pytest.mark.parametrize("which", ["report", "study"])
 @pytest.mark.parametrize("width", [375, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_opens_alone_and_fits(browser, report, width, scheme):
+def test_the_page_opens_alone_and_fits(browser, request, which, width, scheme):
+    report = request.getfixturevalue(which)
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     requests, errors = [], []
     page.on("request", lambda request: requests.append(request.url))
