@@ -5,10 +5,10 @@ Only run.json, train.jsonl and measure.json are read. A cell that is not finishe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nearsight.report.learned import looks_of
 from nearsight.run import LOG, read_lines, read_measure, read_record
 from nearsight.study.claim_values import claim_values
 from nearsight.study.folder import cell_folder, is_finished, read_cells
@@ -19,7 +19,7 @@ from nearsight.study.recipe import Level
 from nearsight.study.settings import protocol_settings
 
 VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown
-LOOKED = {"layer1_mad": "mad", "entropy": "entropy", "self_mass": "self_mass"}  # while training
+LOOKED = VALUES[1:]  # also while training
 
 
 def outcomes(out: Path) -> list[Outcome]:
@@ -72,10 +72,11 @@ def courses(out: Path) -> list[Course]:
         if not is_finished(folder):
             continue
         lines = [line for line in read_lines(folder / LOG) if line["epoch"] > 0]
+        looks = {look.epoch: look for look in looks_of(lines)}
+        seen = [looks.get(line["epoch"]) for line in lines]
         values: dict[str, list[float | None]] = {
             "accuracy": [line["validation_accuracy"] for line in lines],
-            "min_mad": [_smallest(line) for line in lines],
-            **{name: [_mean(line, metric) for line in lines] for name, metric in LOOKED.items()},
+            **{name: [look.number(name) if look else None for look in seen] for name in LOOKED},
         }
         found.append(
             Course(
@@ -84,19 +85,3 @@ def courses(out: Path) -> list[Course]:
             )
         )  # fmt: skip
     return found
-
-
-def _smallest(line: Mapping[str, Any]) -> float | None:
-    """MAD of the most local head of all layers."""
-    seen = line.get("attention")
-    return None if seen is None else min(min(layer) for layer in seen["mad"]["mean"])
-
-
-def _mean(line: Mapping[str, Any], metric: str) -> float | None:
-    """Of layer 1 for MAD, of all heads for the others."""
-    seen = line.get("attention")
-    if seen is None:
-        return None
-    layers = seen[metric]["mean"]
-    heads = layers[0] if metric == "mad" else [head for layer in layers for head in layer]
-    return sum(heads) / len(heads)
