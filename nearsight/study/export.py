@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
-from nearsight.run import LOG, MEASURE, RECORD, read_record, write_json
+from nearsight.run import LOG, MEASURE, RECORD, SCHEMA_VERSION, read_record, write_json
 from nearsight.study.folder import CELL, STUDY, cell_folder, is_finished, read_cells, read_study
 from nearsight.study.page import study_report
+from nearsight.study.plan import Cell
 from nearsight.study.summary import SUMMARY, write_summary
 
-KEPT = (CELL, LOG, MEASURE)
+KEPT = (LOG, MEASURE)
 
 
 def export_study(out: Path, target: Path) -> Path:
@@ -36,13 +38,24 @@ def export_study(out: Path, target: Path) -> Path:
     for cell in read_cells(out):
         source, copy = cell_folder(out, cell), cell_folder(target, cell)
         copy.mkdir(parents=True, exist_ok=True)
-        for file in KEPT if is_finished(source) else (CELL,):
-            shutil.copyfile(source / file, copy / file)
+        contents = {"schema_version": SCHEMA_VERSION, **cell.contents()}
+        write_json(copy / CELL, without_folders(contents, cell))
         if is_finished(source):
-            record = read_record(source)
+            record = without_folders(read_record(source), cell)
             record["provenance"]["command"] = f"nearsight study run {name}"
             write_json(copy / RECORD, record)
+            for file in KEPT:
+                shutil.copyfile(source / file, copy / file)
     for file in (STUDY, SUMMARY):
         shutil.copyfile(out / file, target / file)
     study_report(target, target / "report.html")
     return target
+
+
+def without_folders(contents: dict[str, Any], cell: Cell) -> dict[str, Any]:
+    """cell.json or run.json with the names alone of the weights that a protocol starts from."""
+    for setting in cell.weights:
+        part, name = setting.split(".")
+        settings = contents["protocol"][part]
+        settings[name] = Path(settings[name]).name
+    return contents

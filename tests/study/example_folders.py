@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from nearsight.measure.profile import Profile
 from nearsight.measure.values import VALUES, write_values
 from nearsight.models.grid import Grid
 from nearsight.protocol.schema import Optimizer
+from nearsight.run import RECORD, read_json, write_json
 from nearsight.study.designs import cutmix_off_and_on, eight
 from nearsight.study.folder import CELL, cell_folder, read_cells, write_study
 from nearsight.study.plan import cells_of
@@ -53,8 +54,12 @@ def written(out: Path, conditions: tuple[Condition, ...], leave_out: int = 0) ->
         folder = cell_folder(out, cell)
         contents = (folder / CELL).read_text()
         shutil.rmtree(folder)
-        settings = {"optimizer": cell.protocol.optimizer}
-        write_run(folder, cell.protocol.name, cell.seed, data, **settings)
+        write_run(folder, cell.protocol.name, cell.seed, data)
+        record = read_json(folder / RECORD)
+        settings = record["protocol"]
+        settings["optimizer"] = asdict(cell.protocol.optimizer)
+        settings["model"]["weights"] = cell.protocol.model.weights
+        write_json(folder / RECORD, record)
         (folder / CELL).write_text(contents)
     return out
 

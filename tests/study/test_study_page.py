@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from study.example_folders import a_study, of_rates, values_per_image
+from study.example_folders import a_study, of_rates, values_per_image, written
 
 from nearsight.report.grouping import read_families
+from nearsight.study.designs import cutmix_off_and_on
 from nearsight.study.effects import study_effects
 from nearsight.study.export import export_study
 from nearsight.study.extremes import EFFECTS
@@ -18,6 +20,7 @@ from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.page import study_front, study_report
 from nearsight.study.paper_sheets import paper_sheets
 from nearsight.study.paper_tables import PAPER_TABLE_2
+from nearsight.study.recipe import Condition
 from nearsight.study.sheets import cost_sheet, effect_sheets
 from nearsight.study.summary import summary
 
@@ -129,6 +132,20 @@ def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
     export_study(whole, there)  # again: the same study
     with pytest.raises(ValueError, match="expected an empty folder or one with made-up"):
         export_study(whole, tmp_path)
+
+
+def test_an_exported_cell_names_its_weights_without_their_folder_and_keeps_its_key(tmp_path: Path):
+    weights = tmp_path / "weights.safetensors"
+    weights.write_bytes(b"a start")
+    conditions = [
+        Condition({"cutmix": on}, replace(x, model=replace(x.model, weights=str(weights))))
+        for on, x in cutmix_off_and_on("shapes")
+    ]
+    out = written(tmp_path / "study", tuple(conditions))
+    there = export_study(out, tmp_path / "results")
+    assert [cell.key for cell in read_cells(there)] == [cell.key for cell in read_cells(out)]
+    assert read_cells(there)[0].protocol.model.weights == "weights.safetensors"
+    assert not any(str(tmp_path) in path.read_text() for path in there.rglob("*.json"))
 
 
 def test_effects_over_images_survive_the_export(tmp_path: Path):
