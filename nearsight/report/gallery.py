@@ -58,7 +58,7 @@ def _while_training(family: Family, number: str) -> list[Drawing]:
         learning_curves(family, f"learning-curves{number}", words),
         locality_curves(family, f"locality{number}", looked),
         emergence(family, f"emergence{number}", looked),
-        onset_curves(family, f"onset{number}", words),
+        onset_curves(family, f"onset{number}", looked),
         nonlocality_training(family, f"nonlocality{number}", looked),
     ]
     gates = gate_training(family, f"gates-training{number}", looked)

@@ -9,8 +9,10 @@ above 0: at an equal loss they have fitted their images better than a condition 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from nearsight.study.outcome import Outcome
 from nearsight.study.recipe import Level
@@ -18,7 +20,10 @@ from nearsight.study.recipe import Level
 
 @dataclass(frozen=True)
 class Course:
-    """A run epoch by epoch; ``values``: numbers by name, None where they were not measured."""
+    """A run epoch by epoch; ``values``: numbers by name, None where they were not measured.
+
+    Epoch 0, before the first step, has an infinite training loss: none was taken.
+    """
 
     factors: Mapping[str, Level]
     seed: int
@@ -51,15 +56,14 @@ class Course:
 
     def epoch_of_loss(self, loss: float) -> float | None:
         """When the training loss first fell to a value, in epochs and parts of them."""
-        if not self.epochs or self.train_loss[0] < loss:
+        taken = [(e, x) for e, x in zip(self.epochs, self.train_loss) if x < math.inf]
+        if not taken or taken[0][1] < loss:
             return None
-        if self.train_loss[0] == loss:
-            return float(self.epochs[0])
-        for i in range(1, len(self.epochs)):
-            before, after = self.train_loss[i - 1], self.train_loss[i]
+        if taken[0][1] == loss:
+            return float(taken[0][0])
+        for (first, before), (last, after) in pairwise(taken):
             if after <= loss:
-                share = (before - loss) / (before - after)
-                return self.epochs[i - 1] + share * (self.epochs[i] - self.epochs[i - 1])
+                return first + (before - loss) / (before - after) * (last - first)
         return None
 
     def _between(self, name: str, when: float | None) -> float | None:

@@ -5,6 +5,7 @@ Only run.json, train.jsonl and measure.json are read. A cell that is not finishe
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +72,17 @@ def courses(out: Path) -> list[Course]:
         folder = cell_folder(out, cell)
         if not is_finished(folder):
             continue
-        lines = [line for line in read_lines(folder / LOG) if line["epoch"] > 0]
+        lines = read_lines(folder / LOG)
         looks = {look.epoch: look for look in looks_of(lines)}
         seen = [looks.get(line["epoch"]) for line in lines]
         values: dict[str, list[float | None]] = {
-            "accuracy": [line["validation_accuracy"] for line in lines],
+            "accuracy": [line.get("validation_accuracy") for line in lines],
             **{name: [look.number(name) if look else None for look in seen] for name in LOOKED},
         }
         found.append(
             Course(
                 cell.factors, cell.seed, [line["epoch"] for line in lines],
-                [line["train_loss"] for line in lines], values, settings_of(cell, folder),
+                [line.get("train_loss", math.inf) for line in lines], values, settings_of(cell, folder),
             )
         )  # fmt: skip
     return found

@@ -1,5 +1,7 @@
 """Runs compared at the same epoch and at the same training loss, with numbers solved by hand."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -102,3 +104,12 @@ def test_a_number_that_is_the_loss_itself_comes_back(losses, share):
     target = losses[-1] + share * (losses[0] - losses[-1])
     run = course(losses, losses)
     assert run.at_loss(target).values["min_mad"] == pytest.approx(target)
+
+
+def test_a_look_before_the_first_step_counts_for_numbers_but_has_no_loss():
+    """The loss falls to 3 half-way between epochs 1 and 2; a number is known at epochs 0 and 2."""
+    run = Course({}, 0, [0, 1, 2], [math.inf, 4.0, 2.0], {"x": [1.0, None, 5.0]})
+    assert run.epoch_of_loss(3.0) == 1.5
+    assert run.at_loss(3.0).values["x"] == pytest.approx(4.0)
+    assert run.at_loss(5.0).values == {}
+    assert common_loss([run]) == 2.0
