@@ -79,10 +79,7 @@ def courses(out: Path) -> list[Course]:
             "accuracy": [line.get("validation_accuracy") for line in lines],
             **{name: [look.number(name) if look else None for look in seen] for name in LOOKED},
         }
-        found.append(
-            Course(
-                cell.factors, cell.seed, [line["epoch"] for line in lines],
-                [line.get("train_loss", math.inf) for line in lines], values, settings_of(cell, folder),
-            )
-        )  # fmt: skip
+        losses = [line.get("train_loss", math.inf) for line in lines]
+        epochs, settings = [line["epoch"] for line in lines], settings_of(cell, folder)
+        found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings))
     return found
