@@ -81,12 +81,15 @@ def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "")
     for cell in cells:
         folder = cell_folder(out, cell)
         folder.mkdir(exist_ok=True)
-        if not (folder / CELL).is_file():
-            write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
+        write_cell(folder, cell)  # a recipe may have renamed its factors
     before = read_study(out)["cells"] if (out / STUDY).is_file() else []
     keys = list(dict.fromkeys([*before, *(cell.key for cell in cells)]))
     told = {"study": name, "question": question, "cells": keys}
     write_json(out / STUDY, {"schema_version": SCHEMA_VERSION, **told})
+
+
+def write_cell(folder: Path, cell: Cell) -> None:
+    write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
 
 
 def read_study(out: Path) -> dict[str, Any]:
@@ -115,7 +118,7 @@ def failure(folder: Path) -> str | None:
 
 
 def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
-    """Copy the finished cells of another study that this one wants; their keys."""
+    """Copy the finished cells of another study that this one wants, under its own factors."""
     copied = []
     for cell in cells:
         source, target = cell_folder(other, cell), cell_folder(out, cell)
@@ -123,6 +126,7 @@ def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
             temporary = target.with_name(f".{target.name}.copy")
             shutil.rmtree(temporary, ignore_errors=True)
             shutil.copytree(source, temporary)
+            write_cell(temporary, cell)
             shutil.rmtree(target, ignore_errors=True)
             temporary.rename(target)
             copied.append(cell.key)

@@ -108,7 +108,8 @@ def test_the_state_of_a_cell_is_read_from_its_folder(tmp_path: Path):
 def test_finished_cells_of_another_study_are_copied_whole_and_only_when_asked(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "other"
     write_study(one, "two", cells())
-    write_study(other, "two", cells())
+    renamed = [replace(cell, factors={"mixed": cell.factors["cutmix"]}) for cell in cells()]
+    write_study(other, "two", renamed)
     finish(cell_folder(other, cells()[2]))
     assert state_of(cell_folder(one, cells()[2])) == "waiting"
     assert reuse(one, cells(), other) == [cells()[2].key]
