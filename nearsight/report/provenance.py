@@ -78,9 +78,11 @@ def run_entry(condition: Condition, run: Evidence) -> str:
         f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
     )
     command = escape(source.get("command", "unknown"))
+    cell = run.path.parent.name == "cells"  # of a study, wherever that lies
+    place = f"cells/{run.path.name}" if cell else str(run.path)
     seed = "" if run.is_model else f", seed {run.seed}"
     return (
-        f"<h4>{escape(condition.label)}{seed} <small>{escape(str(run.path))}</small></h4>"
+        f"<h4>{escape(condition.label)}{seed} <small>{escape(place)}</small></h4>"
         f"<dl>{items}<dt>again</dt><dd><code>{command}</code></dd></dl>"
     )
 

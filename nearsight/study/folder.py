@@ -89,7 +89,9 @@ def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "")
 
 
 def write_cell(folder: Path, cell: Cell) -> None:
-    write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
+    """cell.json, unless it is there as it should be."""
+    if not (folder / CELL).is_file() or Cell.of(read_json(folder / CELL)) != cell:
+        write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
 
 
 def read_study(out: Path) -> dict[str, Any]:

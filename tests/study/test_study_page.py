@@ -124,6 +124,9 @@ def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
     }  # fmt: skip
     text = "".join(path.read_text() for path in there.rglob("*.json"))
     assert str(whole) not in text
+    page = (there / "report.html").read_text()
+    assert str(tmp_path) not in page
+    assert f"<small>cells/{read_cells(there)[0].key}</small>" in page
     assert '"command": "nearsight study run made-up"' in text
     before, after = (
         {**json.loads((x / "summary.json").read_text()), "cells": None} for x in (whole, there)
