@@ -41,7 +41,7 @@ def study_front(out: Path, families: list[Family]) -> Front:
     seen = [x for x in effects if len(x.at_end.seeds) > 1]
     _, verdicts = write_claims(out)
     scale = scale_text(families)
-    of_min_mad = [x.at_end for x in seen if x.value == "min_mad"]
+    of_min_mad = [x for x in seen if x.value == "min_mad"]
     curves = effect_courses(courses(out)) if seen else []
     seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
     return Front(
@@ -60,19 +60,27 @@ def study_front(out: Path, families: list[Family]) -> Front:
     )
 
 
-def answer(found: Sequence[Factorial], scale: str) -> str:
-    """The main effects on the most local head, in a sentence with the scale."""
-    told = [
+def answer(found: Sequence[Effects], scale: str) -> str:
+    """The main effects on the most local head, and those at matched steps; with the scale."""
+    told = _told([x.at_end for x in found])
+    matched = _told([x.at_steps[1] for x in found if x.at_steps])
+    clear = [text for text in matched if "excludes 0" in text]
+    several = "averaged over the other factors and " if len(found[0].at_end.levels) > 1 else ""
+    steps = f" At matched steps: {'; '.join(clear) or 'none excludes 0'}." if matched else ""
+    return (
+        f"What switching a factor on changes in the MAD of the most local head, {several}paired by "
+        f"seed: {'; '.join(told)}.{steps} Scale: {scale}."
+    )
+
+
+def _told(found: Sequence[Factorial]) -> list[str]:
+    """Main effects with their intervals."""
+    return [
         f"{of.name(effect)} {difference_text(effect.estimate)}"
         for of in found
         for effect in of.effects
         if _is_main(effect) and effect.estimate is not None
     ]
-    several = "averaged over the other factors and " if len(found[0].levels) > 1 else ""
-    return (
-        f"What switching a factor on changes in the MAD of the most local head, {several}paired by "
-        f"seed: {'; '.join(told)}. Scale: {scale}."
-    )
 
 
 def _is_main(effect: Effect) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ NAMES = {
 }
 
 TIMES = " × "
+LABEL_WIDTH = 20  # letters in a line
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
                     color=colour, marker=marker, markerfacecolor=face, capsize=2.5,
                 )  # fmt: skip
     axes.axvline(0, color=MUTED, linewidth=0.8)
-    axes.set_yticks(range(len(contrasts)), short_labels([x.label for x in contrasts]))
+    labels = [textwrap.fill(x, LABEL_WIDTH) for x in short_labels([x.label for x in contrasts])]
+    axes.set_yticks(range(len(contrasts)), labels)
     axes.set_ylim(len(contrasts) - 0.4, -0.6)
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=4)
     axes.set_xlabel("effect: on minus off")
 
 
