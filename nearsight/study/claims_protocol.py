@@ -40,7 +40,10 @@ DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
 ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
 DATASETS = Scale(("compact_vit",), DATA, "8x8")
 PARTS = ("autoaugment", "colorjitter", "cutmix", "labelsmoothing", "label_smoothing")
-OF_DATA = ("data", "epochs", "patience", "warmup_epochs", "batch_size", "optimizer")
+OF_DATA = (  # what sets of data may differ in; not the fraction that is taken of them
+    "data.name", "data.image_size", "epochs", "patience", "warmup_epochs", "batch_size",
+    "optimizer",
+)  # fmt: skip
 BASELINE, MODERN = flags(False, False, False), flags(True, True, True)
 ONLY = {
     "autoaugment": flags(True, False, False),
