@@ -21,7 +21,7 @@ from nearsight.study.matched import Course
 from nearsight.study.outcome import factorial_groups
 from nearsight.study.paper_sheets import PAPER_NOTE, paper_sheets
 from nearsight.study.results import courses
-from nearsight.study.sheets import cost_sheet, effect_sheets, effects_note
+from nearsight.study.sheets import cost_sheet, effect_sheets, effects_note, multiplicity
 from nearsight.study.summary import write_claims, write_summary
 
 CURVES = ("min_mad", "layer1_mad")  # whose effects are drawn over epochs
@@ -102,7 +102,7 @@ def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
     if not by_value:
         return []
     words = f"{subtitle} · on minus off, mean over the others"
-    return [effect_plot(by_value, "effects", words, found[0].at_end.notes[1:])]
+    return [effect_plot(by_value, "effects", words, multiplicity(found))]
 
 
 def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:

@@ -34,8 +34,16 @@ def effect_sheets(found: Sequence[Effects]) -> tuple[Sheet, ...]:
 
 def effects_note(found: Sequence[Effects]) -> str:
     """What holds for the tables of all numbers."""
-    high, *rest = found[0].at_end.notes
-    return " ".join([f"Paired by seed, {high.partition(', paired by seed, ')[2]}", *rest, MATCHED])
+    paired = found[0].at_end.notes[0].partition(", paired by seed, ")[2]
+    return " ".join([f"Paired by seed, {paired}", *multiplicity(found), MATCHED])
+
+
+def multiplicity(found: Sequence[Effects]) -> list[str]:
+    """How many contrasts there are on a number, and what is adjusted for that; a sentence each."""
+    each = found[0].at_end
+    levels = {tuple(x.at_end.fixed.values()) for x in found}
+    said = f"{len(levels)} factorials, one at each level of {', '.join(each.fixed)}: nothing is "
+    return [*([f"{said}adjusted for their number."] if len(levels) > 1 else []), *each.notes[1:]]
 
 
 def _effects(value: str, found: Sequence[Effects]) -> Sheet:

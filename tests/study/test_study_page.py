@@ -73,6 +73,7 @@ def test_factors_with_more_levels_split_the_study_into_factorials(tmp_path: Path
     assert [row[0] for row in sheet.rows] == names
     page = study_report(out, tmp_path / "page.html").read_text()
     assert "CutMix, 0.01 −" in page  # its effect on min MAD, in the answer
+    assert page.count("3 factorials, one at each level of rate: nothing is adjusted") == 2
 
 
 def test_the_papers_numbers_stand_beside_ours(whole: Path):
