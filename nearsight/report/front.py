@@ -38,12 +38,14 @@ class Front:
     drawings: tuple[Drawing, ...] = ()
     chapters: tuple[Chapter, ...] = ()
     claims: str = ""  # a section as HTML
+    unseen: tuple[Sheet, ...] = ()  # shown in another form, but files like the others
 
     @property
     def tables(self) -> dict[tuple[str, str], str]:
         """(name, format) -> text of its sheets."""
         each = [sheet for chapter in self.chapters for sheet in chapter.sheets]
-        return {key: text for sheet in each for key, text in sheet.files().items()}
+        every = [*each, *self.unseen]
+        return {key: text for sheet in every for key, text in sheet.files().items()}
 
     def contents(self) -> str:
         """Links to the parts of a long page; none for a report of single runs."""

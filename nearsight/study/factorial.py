@@ -62,10 +62,15 @@ class Factorial:
         raise ValueError(f"expected factors of {', '.join(self.levels)}, got {', '.join(factors)}")
 
     @property
+    def pairing(self) -> str:
+        """What is compared, over how many seeds."""
+        highs = ", ".join(f"{factor_text(x)} {_contrast(pair)}" for x, pair in self.levels.items())
+        return f"paired by seed, n = {len(self.seeds)}: {highs}"
+
+    @property
     def notes(self) -> list[str]:
         """What must be said beside the numbers, a sentence each."""
-        highs = ", ".join(f"{factor_text(x)} {_contrast(pair)}" for x, pair in self.levels.items())
-        said = [f"Effects on {self.value}, paired by seed, n = {len(self.seeds)}: {highs}."]
+        said = [f"Effects on {self.value}, {self.pairing}."]
         said += [
             f"Seed {seed} is left out: it lacks {'; '.join(cells)}."
             for seed, cells in self.dropped.items()

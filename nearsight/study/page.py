@@ -13,7 +13,7 @@ from nearsight.report.figures.effects import Contrast, effect_plot
 from nearsight.report.front import Chapter, Front
 from nearsight.report.grouping import read_families
 from nearsight.report.page import write_report
-from nearsight.study.claims_page import claims_section
+from nearsight.study.claims_page import claims_section, claims_sheet
 from nearsight.study.effects import Effects, effects_by_epoch, study_effects
 from nearsight.study.factorial import Effect, Factorial
 from nearsight.study.folder import cell_folder, is_finished, read_cells, read_study
@@ -29,15 +29,15 @@ CURVES = ("min_mad", "layer1_mad")  # whose effects are drawn over epochs
 
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
     """Write the page of what is finished in a study folder, its summary.json and claims.json."""
-    write_summary(out)
+    effects = study_effects(out)
+    write_summary(out, effects)
     folders = [cell_folder(out, cell) for cell in read_cells(out)]
     done = [folder for folder in folders if is_finished(folder)]
-    return write_report(done, page, formats, study_front(out, read_families(done)))
+    return write_report(done, page, formats, study_front(out, read_families(done), effects))
 
 
-def study_front(out: Path, families: list[Family]) -> Front:
+def study_front(out: Path, families: list[Family], effects: Sequence[Effects]) -> Front:
     """What the page shows before the figures of the runs."""
-    effects = study_effects(out)
     seen = [x for x in effects if len(x.at_end.seeds) > 1]
     _, verdicts = write_claims(out)
     scale = scale_text(families)
@@ -57,14 +57,15 @@ def study_front(out: Path, families: list[Family]) -> Front:
             Chapter("Length and cost", (cost_sheet(families),)),
         ),
         claims=claims_section(verdicts),
+        unseen=(claims_sheet([x for x in verdicts if x.findings]),),
     )
 
 
 def answer(found: Sequence[Effects], scale: str) -> str:
     """The main effects on the most local head, and those at matched steps; with the scale."""
     told = _told([x.at_end for x in found])
-    matched = _told([x.at_steps[1] for x in found if x.at_steps])
-    clear = [text for text in matched if "excludes 0" in text]
+    matched = [x.at_steps[1] for x in found if x.at_steps]
+    clear = _told(matched, clear=True)
     several = "averaged over the other factors and " if len(found[0].at_end.levels) > 1 else ""
     steps = f" At matched steps: {'; '.join(clear) or 'none excludes 0'}." if matched else ""
     return (
@@ -73,13 +74,15 @@ def answer(found: Sequence[Effects], scale: str) -> str:
     )
 
 
-def _told(found: Sequence[Factorial]) -> list[str]:
-    """Main effects with their intervals."""
+def _told(found: Sequence[Factorial], clear: bool = False) -> list[str]:
+    """Main effects with their intervals; ``clear``: only those whose interval excludes 0."""
     return [
-        f"{of.name(effect)} {difference_text(effect.estimate)}"
+        f"{of.name(effect)} {difference_text(x)}"
         for of in found
         for effect in of.effects
-        if _is_main(effect) and effect.estimate is not None
+        if _is_main(effect)
+        and (x := effect.estimate) is not None
+        and not (clear and x.low <= 0 <= x.high)
     ]
 
 

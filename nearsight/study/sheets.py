@@ -34,16 +34,18 @@ def effect_sheets(found: Sequence[Effects]) -> tuple[Sheet, ...]:
 
 def effects_note(found: Sequence[Effects]) -> str:
     """What holds for the tables of all numbers."""
-    paired = found[0].at_end.notes[0].partition(", paired by seed, ")[2]
-    return " ".join([f"Paired by seed, {paired}", *multiplicity(found), MATCHED])
+    pairing = found[0].at_end.pairing
+    return " ".join([f"{pairing[0].upper()}{pairing[1:]}.", *multiplicity(found), MATCHED])
 
 
 def multiplicity(found: Sequence[Effects]) -> list[str]:
     """How many contrasts there are on a number, and what is adjusted for that; a sentence each."""
     each = found[0].at_end
     levels = {tuple(x.at_end.fixed.values()) for x in found}
+    if len(levels) == 1:
+        return each.notes[1:]
     said = f"{len(levels)} factorials, one at each level of {', '.join(each.fixed)}: nothing is "
-    return [*([f"{said}adjusted for their number."] if len(levels) > 1 else []), *each.notes[1:]]
+    return [f"{said}adjusted for their number.", *each.notes[1:]]
 
 
 def _effects(value: str, found: Sequence[Effects]) -> Sheet:

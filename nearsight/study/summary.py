@@ -12,10 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from nearsight.report.estimate import over_seeds
+from nearsight.report.estimate import over_seeds, paired
 from nearsight.run import SCHEMA_VERSION, read_record, write_json
 from nearsight.study.claims import verdicts
-from nearsight.study.effects import study_effects
+from nearsight.study.effects import Effects, study_effects
 from nearsight.study.extremes import EFFECTS, SUMMARY
 from nearsight.study.factorial import Effect, Factorial
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
@@ -27,10 +27,10 @@ from nearsight.study.verdict import Verdict
 CLAIMS = "claims.json"
 
 
-def write_summary(out: Path) -> Path:
-    """Write summary.json of what is finished in a study folder."""
+def write_summary(out: Path, effects: Sequence[Effects] | None = None) -> Path:
+    """Write summary.json of what is finished in a study folder; ``effects`` if known already."""
     path = Path(out) / SUMMARY
-    write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out)})
+    write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out, effects)})
     return path
 
 
@@ -43,12 +43,12 @@ def write_claims(out: Path) -> tuple[Path, list[Verdict]]:
     return path, found
 
 
-def summary(out: Path) -> dict[str, Any]:
+def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, Any]:
     """The contents of summary.json."""
     found = outcomes(out)
     if not found:
         raise ValueError(f"expected at least one finished cell in {out}, found none")
-    effects = study_effects(out)
+    effects = study_effects(out) if effects is None else effects
     return {
         "study": read_study(out)["study"],
         "cells": [_cell(out, cell) for cell in read_cells(out)],
@@ -95,15 +95,15 @@ def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
         conditions = by_condition(found, value)
         first = tuple(sorted(found[0].factors.items()))
         for condition, numbers in conditions.items():
-            shared = sorted(numbers.keys() & conditions.get(first, {}).keys())
-            if condition == first or len(shared) < 2:
+            away = paired(numbers, conditions.get(first, {}))
+            if condition == first or len(away) < 2:
                 continue
-            x = over_seeds([numbers[seed] - conditions[first][seed] for seed in shared])
+            x = over_seeds(list(away.values()))
             rows.append(
                 {
                     "value": value, "condition": condition_text(condition),
                     "from": condition_text(first), "mean": x.value, "low": x.low, "high": x.high,
-                    "seeds": shared,
+                    "seeds": list(away),
                 }
             )  # fmt: skip
     return rows

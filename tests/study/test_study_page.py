@@ -52,7 +52,7 @@ def test_the_page_begins_with_question_answer_and_effects(whole: Path, tmp_path:
 def test_formats_also_write_the_tables_of_the_study(whole: Path, tmp_path: Path):
     study_report(whole, tmp_path / "page.html", ("csv", "latex"))
     files = {path.name for path in (tmp_path / "page-files").iterdir()}
-    assert {"effects-min-mad.csv", "table-1.tex", "table-2.csv", "cost.csv"} <= files
+    assert {"effects-min-mad.csv", "table-1.tex", "table-2.csv", "cost.csv", "claims.csv"} <= files
     with (tmp_path / "page-files" / "effects-accuracy.csv").open() as file:
         rows = {row["effect"]: row for row in csv.DictReader(file)}
     assert len(rows) == 7
@@ -106,7 +106,7 @@ def test_length_and_cost_are_per_condition(whole: Path):
 
 
 def test_claims_are_shown_with_numbers_and_the_scale_once(whole: Path):
-    claims = study_front(whole, families(whole)).claims
+    claims = study_front(whole, families(whole), study_effects(whole)).claims
     assert "not decided at this scale" in claims
     assert "CutMix makes the most local head more local." in claims
     assert claims.count("mu_vit instead of compact_vit") < claims.count("not decided")
@@ -164,7 +164,8 @@ def test_effects_over_images_survive_the_export(tmp_path: Path):
 
 def test_a_study_that_is_no_factorial_has_no_effects(tmp_path: Path):
     out = a_study(tmp_path, leave_out=11)
-    front = study_front(out, read_families([cell_folder(out, read_cells(out)[0])]))
+    done = read_families([cell_folder(out, read_cells(out)[0])])
+    front = study_front(out, done, study_effects(out))
     assert front.answers == ()
     assert front.drawings == ()
     assert [chapter.html() for chapter in front.chapters[:2]] == ["", ""]
