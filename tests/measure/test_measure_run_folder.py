@@ -42,9 +42,8 @@ def dataset(name="shapes", seed=0):
     )  # fmt: skip
 
 
-@pytest.fixture
-def run_folder(tmp_path, monkeypatch):
-    """A finished run of mu on 23 test images of 12x20 pixels."""
+def write_mu_run(folder, monkeypatch):
+    """A finished run of mu on 23 test images of 12x20 pixels, 3x5 patches."""
     protocol = Protocol(
         name="baseline", epochs=2, patience=None, warmup_epochs=0, batch_size=3,
         data=DataSettings(name="shapes"),
@@ -54,10 +53,16 @@ def run_folder(tmp_path, monkeypatch):
     data |= {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}
     record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 0, "data": data}
     record["model"] = {"name": "mu_vit", "num_classes": 7}
-    (tmp_path / "run.json").write_text(json.dumps(record | {"status": "finished"}))
-    save_file(sharp_model().state_dict(), tmp_path / "weights.safetensors")
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(record | {"status": "finished"}))
+    save_file(sharp_model().state_dict(), folder / "weights.safetensors")
     monkeypatch.setattr("nearsight.measure.run_folder.load_dataset", lambda *_: dataset())
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def run_folder(tmp_path, monkeypatch):
+    return write_mu_run(tmp_path, monkeypatch)
 
 
 def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from io import StringIO
 
 import numpy as np
 import pytest
 import torch
 from measure.test_measure_profile import sharp_model
-from measure.test_measure_run_folder import dataset
+from measure.test_measure_run_folder import dataset, write_mu_run
 from rich.console import Console
-from safetensors.torch import save_file
 from scipy.stats import binom
 from torch import nn
 
@@ -21,7 +19,6 @@ from nearsight.measure.intervention import Intervention, MeanAttention, averaged
 from nearsight.measure.run_folder import chosen_images
 from nearsight.models.attention import attend
 from nearsight.models.grid import Grid
-from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 from nearsight.study.accuracy_loss import accuracy_loss
 from nearsight.study.causal import answers, causal_run, unread_layers
 from nearsight.study.causal_table import causal_table
@@ -137,22 +134,7 @@ def test_a_model_none_of_whose_layers_is_read_is_refused():
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """A finished run of mu on 23 test images of 3x5 patches."""
-    protocol = Protocol(
-        name="baseline", epochs=2, patience=None, warmup_epochs=0, batch_size=3,
-        data=DataSettings(name="shapes"),
-        model=ModelSettings(name="mu_vit", patch_size=4, num_registers=1),
-    )  # fmt: skip
-    data = {"name": "shapes", "hash": f"{0:016d}", "num_classes": 7, "image_size": [12, 20]}
-    data |= {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}
-    record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 0, "data": data}
-    record["model"] = {"name": "mu_vit", "num_classes": 7}
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(record | {"status": "finished"}))
-    save_file(sharp_model().state_dict(), folder / "weights.safetensors")
-    monkeypatch.setattr("nearsight.measure.run_folder.load_dataset", lambda *_: dataset())
-    return folder
+    return write_mu_run(tmp_path / "run", monkeypatch)
 
 
 def test_a_run_is_tried_head_by_head_and_says_what_it_is_of(run):
