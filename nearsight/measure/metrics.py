@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -20,7 +21,6 @@ from nearsight.measure.distance import ratio
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.head_names import NEEDED
 from nearsight.measure.information import normalised
-from nearsight.measure.rows import Rows
 
 DEFAULT_METRICS = ("mad", "entropy", "self_mass", "radius_mass", "nonlocality")
 FEATURE_METRICS = ("locality_score", "cls_similarity")
@@ -29,9 +29,13 @@ POSITION_SHARE = "position_share"
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum over rows: [image, head, ...] of a block, or [image, ...] ``of_layer``."""
+    """A sum over rows: [image, head, ...] of a block, or [image, ...] ``of_layer``.
 
-    of: Callable[[Rows], Tensor]
+    ``in_kernel``: compiled code may give it without the rows.
+    """
+
+    of: Callable[[Any], Tensor]
+    in_kernel: bool = False
     needs_sink: bool = False
     of_layer: bool = False
 
@@ -54,9 +58,9 @@ class Chosen:
     position_share: bool = False
 
 
-DISTANCES = Sum(sums.distance_sums)
+DISTANCES = Sum(sums.distance_sums, in_kernel=True)
 KEPT_DISTANCES = Sum(sums.kept_distance_sums, needs_sink=True)
-NEAR = Sum(sums.near_sums)
+NEAR = Sum(sums.near_sums, in_kernel=True)
 OFFSETS = Sum(sums.offset_sums)
 
 
@@ -94,7 +98,7 @@ OF_ROWS = {
     metric.name: metric
     for metric in (
         Metric("mad", DISTANCES, _diagonals),
-        Metric("entropy", Sum(sums.entropy_sums), _entropy),
+        Metric("entropy", Sum(sums.entropy_sums, in_kernel=True), _entropy),
         Metric("self_mass", NEAR, lambda total, at: _mean(total[..., 0], at)),
         Metric("radius_mass", NEAR, lambda total, at: _mean(total[..., 1:], at)),
         Metric("nonlocality", DISTANCES, _mean),

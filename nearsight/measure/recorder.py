@@ -14,6 +14,7 @@ from nearsight.measure.facts import LayerFacts
 from nearsight.measure.features import Missing, block_of, feature_values
 from nearsight.measure.gates import LayerGates, gates_of
 from nearsight.measure.geometry import Geometry
+from nearsight.measure.kernel import row_sums
 from nearsight.measure.layout import layout_of
 from nearsight.measure.metrics import Chosen, Sum
 from nearsight.measure.position import MeanMap
@@ -93,15 +94,30 @@ class Recorder:
         return self._geometries[-1][1]
 
     def _measured(self, tensors: Unfolded, geometry: Geometry, name: str) -> dict[str, Tensor]:
+        totals = self._totals(tensors, geometry)
+        values = {
+            metric.name: metric.value(totals[metric.total], geometry).cpu()
+            for metric in self.metrics.of_rows
+        }
+        for value in values.values():
+            self._refuse_nan(value, f"the attention of layer {name}")
+        return values
+
+    def _totals(self, tensors: Unfolded, geometry: Geometry) -> dict[Sum, Tensor]:
+        """Over all rows of a layer."""
+        sums = list(dict.fromkeys(metric.total for metric in self.metrics.of_rows))
+        mean_map = self._mean_map()
+        if not mean_map and all(each.in_kernel for each in sums):
+            summed = row_sums(tensors, geometry)
+            if summed:
+                return {each: each.of(summed) for each in sums}
         totals: dict[Sum, Tensor] = {}
-        sums = {metric.total: None for metric in self.metrics.of_rows}
         blocks = attention_rows(
             tensors,
             geometry,
             with_sink=any(each.needs_sink for each in sums),
             whole_layers=any(each.of_layer for each in sums),
         )
-        mean_map = self._mean_map()
         for rows in blocks:
             for each in sums:
                 part = each.of(rows)
@@ -112,13 +128,7 @@ class Recorder:
                 totals[each][at] += part
             if mean_map:
                 mean_map.add(rows)
-        values = {
-            metric.name: metric.value(totals[metric.total], geometry).cpu()
-            for metric in self.metrics.of_rows
-        }
-        for value in values.values():
-            self._refuse_nan(value, f"the attention of layer {name}")
-        return values
+        return totals
 
     def position_share(self) -> tuple[np.ndarray, ...]:
         """Of every layer, over all images, [head]."""

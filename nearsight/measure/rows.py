@@ -54,6 +54,20 @@ class Rows:
         sums = wide(slots.mul_(taken).sum((1, 3)))  # [image, head, slot]
         return sums @ self.geometry.near_counts.to(sums.device)
 
+    @property
+    def entropy_sums(self) -> Float[Tensor, "image head"]:
+        """Entropies in nats, summed over queries."""
+        return wide(self.entropies.sum((1, 3)))
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """What all rows of a layer sum up to, from code that does not keep the rows."""
+
+    distance_sums: Float[Tensor, "image head"]
+    near_sums: Float[Tensor, "image head 4"]
+    entropy_sums: Float[Tensor, "image head"]
+
 
 def wide(x: Tensor) -> Tensor:
     """In float64; on the CPU where the device has none (MPS)."""

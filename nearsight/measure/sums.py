@@ -10,22 +10,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.rows import Rows, wide
+from nearsight.measure.rows import Rows, RowSums, wide
 
 
-def distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
+def distance_sums(rows: Rows | RowSums) -> Float[Tensor, "image head"]:
     """Attended distance in patches."""
     return rows.distance_sums
 
 
-def near_sums(rows: Rows) -> Float[Tensor, "image head 4"]:
+def near_sums(rows: Rows | RowSums) -> Float[Tensor, "image head 4"]:
     """Mass on the own patch, and within radius 1, 2, 3."""
     return rows.near_sums
 
 
-def entropy_sums(rows: Rows) -> Float[Tensor, "image head"]:
+def entropy_sums(rows: Rows | RowSums) -> Float[Tensor, "image head"]:
     """Entropies of the rows in nats."""
-    return wide(rows.entropies.sum((1, 3)))
+    return rows.entropy_sums
 
 
 def sink_sums(rows: Rows) -> Float[Tensor, "image head"]:
@@ -83,7 +83,7 @@ def key_sums(rows: Rows) -> Float[Tensor, "image head more"]:
     cells = rows.geometry.keys.clamp(min=0).to(received.device)  # [window, key]; missing: mass 0
     masses = received.new_zeros(images, heads, rows.geometry.num_cells)
     masses.index_add_(2, cells.flatten(), received.transpose(1, 2).flatten(2))
-    return torch.cat([entropy_sums(rows)[..., None], masses], dim=-1)
+    return torch.cat([rows.entropy_sums[..., None], masses], dim=-1)
 
 
 def pair_sums(rows: Rows) -> Float[Tensor, " image"]:

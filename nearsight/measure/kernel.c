@@ -1,0 +1,226 @@
+/* Distance, entropy and near masses of attention rows, without ever writing the attention down.
+
+   Six queries meet sixteen keys at a time, in registers; the logits of the six rows stay in the
+   first cache, where they become weights and then sums. What a row contributes is what rows.py
+   computes with torch, in the same order of magnitude of rounding: products and sums over keys in
+   float32, sums over rows in float64 (near masses of some hundred rows in float32).
+
+   Called from kernel.py through ctypes; needs no header of Python. OpenMP's symbols come from the
+   library that torch has loaded, so that both share their threads. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+const int interface = 1; /* one more for every change that kernel.py has to follow */
+
+enum { LANES = 8, QUERIES = 6, KEYS = 2 * LANES };
+
+#define LOG2_E 1.4426950408889634f
+#define LN_2 0.6931471805599453
+#define HIDDEN (-1e30f)    /* logit of what fills up the last tile */
+#define SMALLEST (-125.0f) /* powers of two below are not normal numbers */
+
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __x86_64__
+#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define CLONES
+#endif
+
+typedef float Floats __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+/* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
+typedef struct {
+    const float *start;
+    int64_t image, window, head, token;
+} Part;
+
+typedef struct {
+    int64_t images, windows, heads, queries, keys, width, slots, chunk;
+} Sizes;
+
+/* Distances [window, query, key]; the keys near a query and whether a slot is taken, both
+   [window, query, slot]. The window strides are 0 where all windows are alike. */
+typedef struct {
+    const float *distances;
+    const int64_t *near;
+    const float *taken;
+    int64_t window_distances, window_slots;
+} Tables;
+
+INLINE Floats load(const float *from) { return *(const Floats *)from; }
+
+INLINE void store(float *to, Floats x) { *(Floats *)to = x; }
+
+INLINE Floats larger(Floats x, Floats y) /* a NaN in x stays */
+{
+    Ints less = x < y;
+    return (Floats)((less & (Ints)y) | (~less & (Ints)x));
+}
+
+/* 2^x for SMALLEST <= x <= 0, to 1e-7 of it: a polynomial for the fraction, exponent bits for the
+   nearest integer. */
+INLINE Floats power_of_two(Floats x)
+{
+    const float rounder = 12582912.0f; /* 1.5 * 2^23: its last bit is worth one */
+    Floats shifted = x + rounder;
+    Floats fraction = x - (shifted - rounder);
+    Floats sum = 1.5353362e-4f * fraction + 1.3398875e-3f;
+    sum = sum * fraction + 9.6184369e-3f;
+    sum = sum * fraction + 5.5503324e-2f;
+    sum = sum * fraction + 2.4022648e-1f;
+    sum = sum * fraction + 6.9314718e-1f;
+    sum = sum * fraction + 1.0f;
+    return (Floats)((Ints)sum + ((Ints)shifted << 23));
+}
+
+/* Keys in tiles of sixteen, [tile, width, KEYS], zeros after the last. */
+INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, float *packed)
+{
+    for (int64_t first = 0; first < num; first += KEYS)
+        for (int64_t at = 0; at < width; at++)
+            for (int64_t key = first; key < first + KEYS; key++)
+                *packed++ = key < num ? keys[key * stride + at] : 0.0f;
+}
+
+/* Logits of six packed queries with all tiles of keys, six rows of ``padded``. */
+INLINE void multiply(
+    const float *queries, const float *packed, int64_t width, int64_t padded, float *logits)
+{
+    for (int64_t first = 0; first < padded; first += KEYS, packed += KEYS * width) {
+        Floats left[QUERIES] = {{0}}, right[QUERIES] = {{0}};
+        for (int64_t at = 0; at < width; at++) {
+            Floats a = load(packed + at * KEYS), b = load(packed + at * KEYS + LANES);
+#pragma GCC unroll 6
+            for (int row = 0; row < QUERIES; row++) {
+                left[row] += queries[at * QUERIES + row] * a;
+                right[row] += queries[at * QUERIES + row] * b;
+            }
+        }
+        for (int row = 0; row < QUERIES; row++) {
+            store(logits + row * padded + first, left[row]);
+            store(logits + row * padded + first + LANES, right[row]);
+        }
+    }
+}
+
+/* Turns the logits of a row, in units of log 2, into weights and adds what they come to:
+   distance, entropy in nats, and the weight in every slot. */
+INLINE void add_row(
+    float *row, const Sizes *sizes, int64_t padded, const float *distances, const int64_t *near,
+    const float *taken, double *sums, float *slots)
+{
+    for (int64_t key = sizes->keys; key < padded; key++)
+        row[key] = HIDDEN;
+    Floats top = (Floats){0} - INFINITY;
+    for (int64_t key = 0; key < padded; key += LANES)
+        top = larger(top, load(row + key));
+    float largest = top[0];
+    for (int lane = 1; lane < LANES; lane++)
+        largest = top[lane] > largest ? top[lane] : largest;
+
+    Floats masses = {0}, logits = {0};
+    for (int64_t key = 0; key < padded; key += LANES) {
+        Floats x = larger(load(row + key) - largest, (Floats){0} + SMALLEST);
+        Floats weights = power_of_two(x);
+        masses += weights;
+        logits += weights * x;
+        store(row + key, weights);
+    }
+    double mass = 0, logit = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        mass += masses[lane];
+        logit += logits[lane];
+    }
+    float distance = 0, share = (float)(1 / mass);
+#pragma omp simd reduction(+ : distance)
+    for (int64_t key = 0; key < sizes->keys; key++)
+        distance += row[key] * distances[key];
+
+    sums[0] += distance / mass;
+    sums[1] += LN_2 * (log2(mass) - logit / mass);
+    for (int64_t slot = 0; slot < sizes->slots; slot++)
+        slots[slot] += row[near[slot]] * taken[slot] * share;
+}
+
+/* The sums [2 + slots] of the queries first..last of one head in one window of one image. */
+CLONES static void add_rows(
+    const Sizes *sizes, const float *queries, int64_t query_stride, const float *keys,
+    int64_t key_stride, const float *bias, int64_t bias_stride, float scale, const Tables *tables,
+    int64_t first, int64_t last, float *room, double *sums)
+{
+    int64_t width = sizes->width, padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
+    float *packed = room, *six = packed + padded * width, *logits = six + QUERIES * width;
+    float *slots = logits + QUERIES * padded;
+    pack(keys, key_stride, sizes->keys, width, packed);
+    for (int64_t slot = 0; slot < sizes->slots; slot++)
+        slots[slot] = 0;
+    sums[0] = sums[1] = 0;
+    for (; first < last; first += QUERIES) {
+        int64_t rows = last - first < QUERIES ? last - first : QUERIES;
+        for (int64_t row = 0; row < QUERIES; row++)
+            for (int64_t at = 0; at < width; at++)
+                six[at * QUERIES + row] =
+                    row < rows ? queries[(first + row) * query_stride + at] * scale * LOG2_E : 0.0f;
+        multiply(six, packed, width, padded, logits);
+        for (int64_t row = 0, query = first; row < rows; row++, query++) {
+            for (int64_t key = 0; bias && key < sizes->keys; key++)
+                logits[row * padded + key] += bias[query * bias_stride + key] * LOG2_E;
+            add_row(
+                logits + row * padded, sizes, padded, tables->distances + query * sizes->keys,
+                tables->near + query * sizes->slots, tables->taken + query * sizes->slots, sums,
+                slots);
+        }
+    }
+    for (int64_t slot = 0; slot < sizes->slots; slot++)
+        sums[2 + slot] = slots[slot];
+}
+
+static const float *found(const Part *part, int64_t image, int64_t window, int64_t head)
+{
+    return part->start ? part->start + image * part->image + window * part->window
+                             + head * part->head
+                       : NULL;
+}
+
+/* sums: [image, window, head, chunk, 2 + slots]; 0 when all went well, 1 when memory ran out. */
+int attention_sums(
+    const Sizes *sizes, const Part *queries, const Part *keys, const Part *bias, float scale,
+    const Tables *tables, double *sums, int threads)
+{
+    int64_t padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
+    int64_t chunks = (sizes->queries + sizes->chunk - 1) / sizes->chunk;
+    int64_t jobs = sizes->images * sizes->windows * sizes->heads * chunks;
+    size_t room_size = (padded + QUERIES) * sizes->width + QUERIES * padded + sizes->slots;
+    int failed = 0;
+#pragma omp parallel num_threads(threads)
+    {
+        float *room = malloc(room_size * sizeof(float));
+        if (!room) {
+#pragma omp atomic write
+            failed = 1;
+        }
+#pragma omp for schedule(dynamic)
+        for (int64_t job = 0; job < jobs; job++) {
+            if (!room)
+                continue;
+            int64_t chunk = job % chunks, head = job / chunks % sizes->heads;
+            int64_t window = job / chunks / sizes->heads % sizes->windows;
+            int64_t image = job / chunks / sizes->heads / sizes->windows;
+            int64_t first = chunk * sizes->chunk, last = first + sizes->chunk;
+            Tables here = {
+                tables->distances + window * tables->window_distances,
+                tables->near + window * tables->window_slots,
+                tables->taken + window * tables->window_slots, 0, 0};
+            add_rows(
+                sizes, found(queries, image, window, head), queries->token,
+                found(keys, image, window, head), keys->token, found(bias, image, window, head),
+                bias->token, scale, &here, first, last < sizes->queries ? last : sizes->queries,
+                room, sums + job * (2 + sizes->slots));
+        }
+        free(room);
+    }
+    return failed;
+}

@@ -1,0 +1,183 @@
+"""The compiled sums over rows against the same sums by torch in float64."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from measure import toy_models
+
+from nearsight.measure import kernel, windows
+from nearsight.measure.capture import AttentionCall
+from nearsight.measure.geometry import Geometry
+from nearsight.measure.profile import measure_model
+from nearsight.measure.rows import attention_rows
+from nearsight.measure.tokens import Layout, row_by_row
+from nearsight.measure.unfold import Buffers, Unfolded
+from nearsight.models.grid import Grid
+from nearsight.models.registry import create_model
+
+pytestmark = pytest.mark.skipif(
+    kernel.library() is None and shutil.which("cc") is None,
+    reason="no C compiler when nearsight was installed",
+)
+
+WIDE = Grid(6, 10)
+COARSE = Layout(  # 15 patches that attend to three cells of five patches
+    Grid(3, 5),
+    torch.arange(15)[None],
+    torch.arange(3)[None],
+    torch.tensor([[0.0, 2.0], [1.0, 2.0], [2.0, 2.0]]).double(),
+)
+LAYOUTS = {
+    "no prefix": row_by_row(Grid(3, 5), 0),
+    "two prefix tokens": row_by_row(Grid(5, 7), 2),
+    "more queries than a chunk": row_by_row(Grid(19, 23), 1),
+    "windows alike": windows.within(WIDE, windows.blocks(windows.indices(WIDE), (3, 5))),
+    "windows of scattered tokens": windows.within(
+        WIDE, torch.randperm(60, generator=torch.Generator().manual_seed(1)).view(4, 15)
+    ),
+    "pooled keys": COARSE,
+}
+
+
+def made_call(layout, width=7, sharpness=2.0, bias=False, dtype=torch.float32):
+    """A call of 2 images and 2 heads with tensors cut out of a larger one, as models do."""
+    torch.manual_seed(11)
+    num_windows, num_queries = layout.queries.shape
+    num_keys = layout.keys.shape[1]
+    batch = 2 * num_windows
+    tokens = sharpness * torch.randn(batch, max(num_queries, num_keys), 3, 2, width)
+    queries, keys, values = tokens.to(dtype).permute(2, 0, 3, 1, 4)
+    queries = queries[:, :, :num_queries]
+    keys, values = keys[:, :, :num_keys], values[:, :, :num_keys]
+    mask = torch.randn(2, num_queries, num_keys, dtype=dtype) if bias else None
+    return AttentionCall((), (), values, queries, queries, keys, 0.4, mask)
+
+
+def unfolded(call, layout):
+    return Unfolded(call, layout, Buffers())
+
+
+def widened(call):
+    """The same call in float64."""
+    names = "values", "output", "queries", "keys", "mask"
+    parts = {name: getattr(call, name) for name in names if getattr(call, name) is not None}
+    return replace(call, **{name: x.double() for name, x in parts.items()})
+
+
+def by_torch(call, layout, geometry):
+    """Sums of all rows in float64, as rows.py has them."""
+    (rows,) = attention_rows(unfolded(widened(call), layout), geometry)
+    return rows.distance_sums, rows.near_sums, rows.entropy_sums
+
+
+def by_kernel(call, layout, geometry):
+    found = kernel.row_sums(unfolded(call, layout), geometry)
+    assert found is not None
+    return found.distance_sums, found.near_sums, found.entropy_sums
+
+
+def assert_same(call, layout, tolerance=1e-6):
+    geometry = Geometry(layout, torch.device("cpu"))
+    num_rows = geometry.grid.num_patches
+    pairs = zip(by_kernel(call, layout, geometry), by_torch(call, layout, geometry), strict=True)
+    for ours, theirs in pairs:
+        assert ours.shape == theirs.shape
+        assert torch.allclose(ours / num_rows, theirs / num_rows, rtol=tolerance, atol=tolerance)
+
+
+def test_the_kernel_was_compiled_where_there_is_a_compiler():
+    assert kernel.library() is not None
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("width", [1, 7, 64])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_are_those_of_torch_in_float64(layout, width, bias):
+    assert_same(made_call(LAYOUTS[layout], width, bias=bias), LAYOUTS[layout])
+
+
+def test_half_precision_is_measured_in_float32():
+    layout = LAYOUTS["two prefix tokens"]
+    assert_same(made_call(layout, dtype=torch.bfloat16, bias=True), layout)
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 30.0, 1e4])
+def test_flat_and_extreme_logits_neither_overflow_nor_vanish(sharpness):
+    layout = LAYOUTS["two prefix tokens"]
+    call = made_call(layout, sharpness=sharpness)
+    # float32 tells logits of 1e8 apart by 8 only, so a near tie may fall the other way
+    assert_same(call, layout, tolerance=1e-5 if sharpness < 1e4 else 1e-2)
+
+
+def test_keys_hidden_by_a_bias_get_nothing():
+    layout = LAYOUTS["no prefix"]
+    call = made_call(layout, bias=True)
+    call.mask[:, :, 4:] = -torch.inf
+    call.mask[1, :, 3] = torch.finfo(torch.float32).min
+    assert_same(call, layout)
+
+
+def test_queries_whose_numbers_lie_apart_are_read_right():
+    layout = LAYOUTS["no prefix"]
+    call = made_call(layout, width=7)
+    apart = call.queries.transpose(2, 3).contiguous().transpose(2, 3)
+    assert apart.stride(-1) != 1
+    other = replace(call, queries=apart)
+    geometry = Geometry(layout, torch.device("cpu"))
+    for one, two in zip(by_kernel(call, layout, geometry), by_kernel(other, layout, geometry)):
+        assert torch.equal(one, two)
+
+
+def test_the_number_of_threads_changes_no_bit():
+    layout, before = LAYOUTS["more queries than a chunk"], torch.get_num_threads()
+    call, geometry = made_call(layout), Geometry(layout, torch.device("cpu"))
+    try:
+        torch.set_num_threads(1)
+        alone = by_kernel(call, layout, geometry)
+        torch.set_num_threads(3)
+        together = by_kernel(call, layout, geometry)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for one, other in zip(alone, together))
+
+
+def test_what_the_kernel_cannot_do_is_left_to_torch():
+    layout = LAYOUTS["two prefix tokens"]
+    geometry = Geometry(layout, torch.device("cpu"))
+    call = made_call(layout)
+    assert kernel.row_sums(unfolded(widened(call), layout), geometry) is None
+    seen = torch.ones(call.sizes, dtype=torch.bool)
+    assert kernel.row_sums(unfolded(replace(call, mask=seen), layout), geometry) is None
+    made = AttentionCall((), (), call.values, call.output, weights_made=seen.float())
+    assert kernel.row_sums(unfolded(made, layout), geometry) is None
+    tokens = windows.blocks(windows.padded(windows.indices(Grid(5, 7)), (3, 3)), (3, 3))
+    padded = windows.within(Grid(5, 7), tokens)
+    geometry = Geometry(padded, torch.device("cpu"))
+    assert kernel.row_sums(unfolded(made_call(padded), padded), geometry) is None
+
+
+@pytest.mark.parametrize("make", ["plain", "pooled", "locat"])
+def test_a_profile_is_the_same_without_the_kernel(make, monkeypatch):
+    if make == "locat":
+        torch.manual_seed(5)
+        model, images = create_model("mu_locat", 7), toy_models.images(32, 32, count=3)
+    else:
+        model, images = getattr(toy_models, make)(), toy_models.images(24, 40, count=3)
+        images = toy_models.images(12, 20, count=3) if make == "plain" else images
+    compiled = measure_model(model, images)
+    monkeypatch.setattr(kernel, "library", lambda: None)
+    plain = measure_model(model, images)
+    for name, estimates in plain.metrics.items():
+        for ours, theirs in zip(compiled.metrics[name].values, estimates.values, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-6), name
+
+
+def test_a_library_of_another_interface_is_not_used(monkeypatch):
+    monkeypatch.setattr(kernel, "INTERFACE", kernel.INTERFACE + 1)
+    kernel.library.cache_clear()
+    try:
+        assert kernel.library() is None
+    finally:
+        kernel.library.cache_clear()
