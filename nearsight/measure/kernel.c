@@ -79,10 +79,10 @@ INLINE Floats power_of_two(Floats x)
 /* Keys in tiles of sixteen, [tile, width, KEYS], zeros after the last. */
 INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, float *packed)
 {
-    for (int64_t first = 0; first < num; first += KEYS)
-        for (int64_t at = 0; at < width; at++)
-            for (int64_t key = first; key < first + KEYS; key++)
-                *packed++ = key < num ? keys[key * stride + at] : 0.0f;
+    for (int64_t first = 0; first < num; first += KEYS, packed += KEYS * width)
+        for (int64_t at_key = 0, key = first; at_key < KEYS; at_key++, key++)
+            for (int64_t at = 0; at < width; at++)
+                packed[at * KEYS + at_key] = key < num ? keys[key * stride + at] : 0.0f;
 }
 
 /* Logits of six packed queries with all tiles of keys, six rows of ``padded``. */
@@ -106,6 +106,40 @@ INLINE void multiply(
     }
 }
 
+INLINE float sum_of(Floats x)
+{
+    float four[4];
+    for (int lane = 0; lane < 4; lane++)
+        four[lane] = x[lane] + x[lane + 4];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* The largest of a row. */
+INLINE float top_of(const float *row, int64_t padded)
+{
+    Floats left = load(row), right = load(row + LANES);
+    for (int64_t key = KEYS; key < padded; key += KEYS) {
+        left = larger(left, load(row + key));
+        right = larger(right, load(row + key + LANES));
+    }
+    left = larger(left, right);
+    float top = left[0];
+    for (int lane = 1; lane < LANES; lane++)
+        top = left[lane] > top ? left[lane] : top;
+    return top;
+}
+
+/* Turns eight logits into weights and adds them, and the logits they stand for. */
+INLINE Floats weigh(float *row, float top, Floats *masses, Floats *logits)
+{
+    Floats x = larger(load(row) - top, (Floats){0} + SMALLEST);
+    Floats weights = power_of_two(x);
+    store(row, weights);
+    *masses += weights;
+    *logits += weights * x;
+    return weights;
+}
+
 /* Turns the logits of a row, in units of log 2, into weights and adds what they come to:
    distance, entropy in nats, and the weight in every slot. */
 INLINE void add_row(
@@ -114,33 +148,19 @@ INLINE void add_row(
 {
     for (int64_t key = sizes->keys; key < padded; key++)
         row[key] = HIDDEN;
-    Floats top = (Floats){0} - INFINITY;
-    for (int64_t key = 0; key < padded; key += LANES)
-        top = larger(top, load(row + key));
-    float largest = top[0];
-    for (int lane = 1; lane < LANES; lane++)
-        largest = top[lane] > largest ? top[lane] : largest;
-
-    Floats masses = {0}, logits = {0};
-    for (int64_t key = 0; key < padded; key += LANES) {
-        Floats x = larger(load(row + key) - largest, (Floats){0} + SMALLEST);
-        Floats weights = power_of_two(x);
-        masses += weights;
-        logits += weights * x;
-        store(row + key, weights);
-    }
-    double mass = 0, logit = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        mass += masses[lane];
-        logit += logits[lane];
-    }
-    float distance = 0, share = (float)(1 / mass);
-#pragma omp simd reduction(+ : distance)
-    for (int64_t key = 0; key < sizes->keys; key++)
+    float top = top_of(row, padded);
+    Floats masses = {0}, logits = {0}, attended = {0};
+    int64_t whole = sizes->keys / LANES * LANES, key = 0;
+    for (; key < whole; key += LANES)
+        attended += load(distances + key) * weigh(row + key, top, &masses, &logits);
+    for (; key < padded; key += LANES)
+        weigh(row + key, top, &masses, &logits);
+    float mass = sum_of(masses), distance = sum_of(attended), share = 1 / mass;
+    for (key = whole; key < sizes->keys; key++)
         distance += row[key] * distances[key];
 
-    sums[0] += distance / mass;
-    sums[1] += LN_2 * (log2(mass) - logit / mass);
+    sums[0] += distance * share;
+    sums[1] += LN_2 * (log2f(mass) - sum_of(logits) * share);
     for (int64_t slot = 0; slot < sizes->slots; slot++)
         slots[slot] += row[near[slot]] * taken[slot] * share;
 }
