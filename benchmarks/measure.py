@@ -5,8 +5,8 @@
 ``vit_tiny_patch16_224``, batch 16, float32, CPU, 4 batches, default metrics (MAD, entropy,
 self-mass, radius masses), set-up and proof included. Beside it the same without the compiled kernel
 (as where no C compiler was at hand), and what others do: forward hooks on unfused attention,
-metrics in float64. All take turns within one run; the best time of every batch counts, added up, so
-that a long run needs no longer quiet moment than a short one. The worst
+metrics in float64. All take turns within one run; the best time of every block of the model counts,
+added up, so that a long run needs no longer quiet moment than a short one. The worst
 difference to float64 is printed with the times (random weights, images of noise).
 ``--memory`` starts a process for the plain forward and one for the measurement at each size and
 prints how much more memory the second needed at its peak. The ratios need an idle machine.
@@ -21,7 +21,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from unittest import mock
 
 import torch
@@ -59,7 +59,7 @@ def plain(model: nn.Module, batches: Iterable[Tensor]) -> None:
 
 def measured_in_torch(model: nn.Module, batches: Iterable[Tensor]) -> None:
     """As on a machine without a C compiler."""
-    with mock.patch.object(kernel, "library", lambda: None):
+    with mock.patch.object(kernel, "library", return_value=None):
         measure_model(model, batches)
 
 
@@ -101,31 +101,35 @@ def largest_error(model: nn.Module, images: Tensor, grid: Grid) -> float:
     return worst
 
 
-def segments(run: Callable[[Iterable[Tensor]], object], batches: list[Tensor]) -> list[float]:
-    """Seconds of the set-up with the first batch, of every batch after it, and of the end."""
+def segments(
+    run: Callable[[Iterable[Tensor]], object], model: nn.Module, batches: list[Tensor]
+) -> list[float]:
+    """Seconds from block to block of the model, the set-up before the first and the end too."""
     moments = [time.perf_counter()]
 
-    def watched() -> Iterator[Tensor]:
-        for number, batch in enumerate(batches):
-            if number:
-                moments.append(time.perf_counter())
-            yield batch
+    def watch(*_: object) -> None:
         moments.append(time.perf_counter())
 
-    run(watched())
-    moments.append(time.perf_counter())
+    handles = [block.register_forward_hook(watch) for block in model.blocks]
+    run(iter(batches))
+    watch()
+    for handle in handles:
+        handle.remove()
     return [after - before for before, after in itertools.pairwise(moments)]
 
 
 def best_times(
-    timed: dict[str, Callable[[Iterable[Tensor]], object]], batches: list[Tensor], turns: int
+    timed: dict[str, Callable[[Iterable[Tensor]], object]],
+    model: nn.Module,
+    batches: list[Tensor],
+    turns: int,
 ) -> dict[str, float]:
     """The best of every segment over all turns, added up; the first two are compared closely."""
     found: dict[str, list[list[float]]] = {name: [] for name in timed}
     for turn in range(turns):
         for number, (name, run) in enumerate(timed.items()):
             if number < 2 or turn < SLOW_TURNS:
-                found[name].append(segments(run, batches))
+                found[name].append(segments(run, model, batches))
     return {name: sum(map(min, zip(*turns))) for name, turns in found.items()}
 
 
@@ -139,7 +143,7 @@ def compare_times(size: int) -> None:
     if size < 1024:
         timed["in torch"] = lambda given: measured_in_torch(model, given)
         timed["hooks"] = lambda given: hooked(model, given, grid)
-    best = best_times(timed, batches, TURNS.get(size, 3))
+    best = best_times(timed, model, batches, TURNS.get(size, 3))
     error = largest_error(model, batches[0][:2], grid) if size < 1024 else float("nan")
     others = (f"{name} {best[name] / best['plain']:.2f}x" for name in list(best)[2:])
     print(
@@ -187,8 +191,8 @@ def main() -> None:
         print_peak(given.peak, given.sizes[0])
         return
     print(
-        f"{given.threads} threads, load average {os.getloadavg()[0]:.2f}, torch {torch.__version__}, "
-        f"{'compiled kernel' if kernel.library() else 'no compiled kernel'}"
+        f"{given.threads} threads, load average {os.getloadavg()[0]:.2f}, torch {torch.__version__}"
+        f", {'compiled kernel' if kernel.library() else 'no compiled kernel'}"
     )
     for size in given.sizes:
         compare_memory(size) if given.memory else compare_times(size)

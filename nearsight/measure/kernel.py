@@ -9,6 +9,7 @@ of ``rows.py`` give the same numbers to about 1e-7.
 from __future__ import annotations
 
 import ctypes
+import math
 from ctypes import c_float, c_int, c_int64, c_void_p
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -22,7 +23,7 @@ from nearsight.measure.rows import RowSums
 from nearsight.measure.unfold import Unfolded
 
 INTERFACE = 1  # that of kernel.c when the arguments here were written
-CHUNK = 384  # queries of a head that one thread takes at a time; their keys are packed once
+CHUNK = 768  # most queries of a head for one thread at a time; each packs the keys anew
 
 
 class _Part(ctypes.Structure):
@@ -95,6 +96,8 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     images, windows, heads, num_queries, width = queries.shape
     (near, taken), distances = geometry.near, geometry.distances
     num_slots, alike = near.shape[-1], len(distances) == 1
+    num_chunks = math.ceil(num_queries / CHUNK)
+    chunk = math.ceil(num_queries / num_chunks)
     tables = _Tables(
         distances.data_ptr(),
         near.data_ptr(),
@@ -102,11 +105,9 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
         0 if alike else distances.stride(0),
         0 if alike else near.stride(0),
     )
-    sums = distances.new_empty(
-        (images, windows, heads, -(-num_queries // CHUNK), 2 + num_slots), dtype=torch.float64
-    )
+    sums = torch.empty(images, windows, heads, num_chunks, 2 + num_slots, dtype=torch.float64)
     failed = compiled.attention_sums(
-        _Sizes(images, windows, heads, num_queries, geometry.num_keys, width, num_slots, CHUNK),
+        _Sizes(images, windows, heads, num_queries, geometry.num_keys, width, num_slots, chunk),
         _Part.of(queries),
         _Part.of(keys),
         _Part.of(bias),

@@ -32,13 +32,18 @@ COARSE = Layout(  # 15 patches that attend to three cells of five patches
 LAYOUTS = {
     "no prefix": row_by_row(Grid(3, 5), 0),
     "two prefix tokens": row_by_row(Grid(5, 7), 2),
-    "more queries than a chunk": row_by_row(Grid(19, 23), 1),
+    "several chunks": row_by_row(Grid(19, 23), 1),
     "windows alike": windows.within(WIDE, windows.blocks(windows.indices(WIDE), (3, 5))),
     "windows of scattered tokens": windows.within(
         WIDE, torch.randperm(60, generator=torch.Generator().manual_seed(1)).view(4, 15)
     ),
     "pooled keys": COARSE,
 }
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(kernel, "CHUNK", 101)
 
 
 def made_call(layout, width=7, sharpness=2.0, bias=False, dtype=torch.float32):
@@ -131,7 +136,7 @@ def test_queries_whose_numbers_lie_apart_are_read_right():
 
 
 def test_the_number_of_threads_changes_no_bit():
-    layout, before = LAYOUTS["more queries than a chunk"], torch.get_num_threads()
+    layout, before = LAYOUTS["several chunks"], torch.get_num_threads()
     call, geometry = made_call(layout), Geometry(layout, torch.device("cpu"))
     try:
         torch.set_num_threads(1)
