@@ -15,7 +15,7 @@ from torch import Tensor
 from nearsight.measure.tokens import Layout
 
 MAX_RADIUS = 3
-CHUNK = 2**22  # pairs of tokens whose distances are computed at a time
+CHUNK = 2**18  # pairs of tokens whose distances are computed at a time
 TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure import capture
+from nearsight.measure import capture, proof
 from nearsight.models.registry import create_model
 
 
@@ -29,12 +29,16 @@ def vit(**options):
 IMAGES = torch.randn(4, 3, 48, 80, generator=torch.Generator().manual_seed(1))
 
 
-def test_the_proof_error_of_every_layer_is_in_the_profile():
+@pytest.mark.parametrize("num_rows", [256, 5])
+def test_the_proof_error_of_every_layer_is_in_the_profile(num_rows, monkeypatch):
+    monkeypatch.setattr(proof, "NUM_ROWS", num_rows)
     profile = ns.measure_model(vit(), IMAGES)
     assert all(0 < layer.proof_error < 1e-6 for layer in profile.layers)
 
 
-def test_a_wrong_scale_is_found_by_the_proof(monkeypatch):
+@pytest.mark.parametrize("num_rows", [256, 5])  # all rows, and every third
+def test_a_wrong_scale_is_found_by_the_proof(num_rows, monkeypatch):
+    monkeypatch.setattr(proof, "NUM_ROWS", num_rows)
     right = capture._fused_arguments
 
     def wrong(*args, **kwargs):
