@@ -27,6 +27,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from nearsight.compiled import library
 from nearsight.measure import kernel
 from nearsight.measure.distance import mean_attention_distance, patch_attention
 from nearsight.measure.entropy import attention_entropy
@@ -192,7 +193,7 @@ def main() -> None:
         return
     print(
         f"{given.threads} threads, load average {os.getloadavg()[0]:.2f}, torch {torch.__version__}"
-        f", {'compiled kernel' if kernel.library() else 'no compiled kernel'}"
+        f", {'compiled kernel' if library() else 'no compiled kernel'}"
     )
     for size in given.sizes:
         compare_memory(size) if given.memory else compare_times(size)

@@ -5,14 +5,13 @@
    computes with torch, in the same order of magnitude of rounding: products and sums over keys in
    float32, sums over rows in float64 (near masses of some hundred rows in float32).
 
-   Called from kernel.py through ctypes; needs no header of Python. OpenMP's symbols come from the
-   library that torch has loaded, so that both share their threads. */
+   Called from kernel.py through ctypes (see compiled.py). */
 
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-const int interface = 1; /* one more for every change that kernel.py has to follow */
+const int interface = 2; /* one more for every change here or in product.c that callers must follow */
 
 enum { LANES = 8, QUERIES = 6, KEYS = 2 * LANES, AHEAD = 8, LINE = 16 };
 

@@ -1,9 +1,8 @@
 """Sums over attention rows by compiled code, for the default metrics on a CPU.
 
 torch can only write the attention of a block down and go over it again for every sum; ``kernel.c``
-never writes it down and takes half of that time. It is compiled when nearsight is installed with a
-C compiler at hand. Without one, on other devices, in float64 and for all other metrics, the rows
-of ``rows.py`` give the same numbers to about 1e-7.
+never writes it down and takes half of that time. Where it was not compiled, on other devices, in
+float64 and for all other metrics, the rows of ``rows.py`` give the same numbers to about 1e-7.
 """
 
 from __future__ import annotations
@@ -11,18 +10,15 @@ from __future__ import annotations
 import ctypes
 import math
 from ctypes import c_float, c_int, c_int64, c_void_p
-from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from nearsight.compiled import library
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.rows import RowSums
 from nearsight.measure.unfold import Unfolded
 
-INTERFACE = 1  # that of kernel.c when the arguments here were written
 CHUNK = 768  # most queries of a head for one thread at a time; each packs the keys anew
 
 
@@ -62,21 +58,6 @@ _TABLES = ctypes.POINTER(_Tables)
 _ARGUMENTS = ctypes.POINTER(_Sizes), _PART, _PART, _PART, c_float, _TABLES, c_void_p, c_int
 
 
-@cache
-def library() -> ctypes.CDLL | None:
-    """The compiled kernel, if there is one that fits this code and this torch."""
-    files = [Path(__file__).with_name(f"_kernel{suffix}") for suffix in EXTENSION_SUFFIXES]
-    for file in filter(Path.exists, files):
-        try:
-            compiled = ctypes.CDLL(str(file))
-        except OSError:  # another machine's, or torch brought no OpenMP
-            continue
-        if c_int.in_dll(compiled, "interface").value == INTERFACE:
-            compiled.attention_sums.argtypes = _ARGUMENTS
-            return compiled
-    return None
-
-
 def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     """The sums over all rows of a layer, or None where the kernel cannot serve.
 
@@ -106,6 +87,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
         0 if alike else near.stride(0),
     )
     sums = torch.empty(images, windows, heads, num_chunks, 2 + num_slots, dtype=torch.float64)
+    compiled.attention_sums.argtypes = _ARGUMENTS
     failed = compiled.attention_sums(
         _Sizes(images, windows, heads, num_queries, geometry.num_keys, width, num_slots, chunk),
         _Part.of(queries),

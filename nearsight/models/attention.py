@@ -18,7 +18,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
-from nearsight.models.bias import PatchBias, SeparableBias, attention_mask, write_product
+from nearsight.models.bias import (
+    PatchBias,
+    SeparableBias,
+    attention_mask,
+    clear_prefix,
+    write_product,
+)
 from nearsight.models.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused", "pieces", "flex"]
@@ -115,7 +121,8 @@ def _in_pieces(
     """Fused attention of some images at a time: the whole bias is never there at once."""
     batch, heads, tokens, _ = queries.shape
     num_images = max(1, PIECE // (heads * tokens**2))
-    buffer = queries.new_zeros(min(num_images, batch), heads, tokens, tokens)
+    buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
+    clear_prefix(buffer, tokens - bias.rows.shape[-2])
     out = torch.empty_like(queries.transpose(1, 2), memory_format=torch.contiguous_format)
     for first in range(0, batch, num_images):
         piece = slice(first, first + num_images)

@@ -5,12 +5,16 @@ Prefix tokens come first and have no bias: 0 in their rows and columns.
 
 from __future__ import annotations
 
+import math
+from ctypes import c_int, c_int64, c_void_p
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+
+from nearsight.compiled import library
 
 
 class SeparableBias(NamedTuple):
@@ -23,6 +27,7 @@ class SeparableBias(NamedTuple):
         return (self.rows[..., :, None] * self.cols[..., None, :]).flatten(-2)
 
 
+_ARGUMENTS = *(c_void_p,) * 2, *(c_int64,) * 4, c_void_p, c_int64, c_int64, c_int
 PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
 
 
@@ -56,10 +61,14 @@ def write_bias(
     cols: Float[Tensor, "... patch col"],
 ) -> None:
     """``token_bias`` of two factors into memory that is there: every number is written once."""
-    num_prefix = out.shape[-1] - rows.shape[-2]
+    clear_prefix(out, out.shape[-1] - rows.shape[-2])
+    write_product(out, rows, cols)
+
+
+def clear_prefix(out: Float[Tensor, "... token token"], num_prefix: int) -> None:
+    """0 in the rows and columns of prefix tokens."""
     out[..., :num_prefix, :] = 0
     out[..., :num_prefix] = 0
-    write_product(out, rows, cols)
 
 
 def write_product(
@@ -68,7 +77,30 @@ def write_product(
     cols: Float[Tensor, "... patch col"],
 ) -> None:
     """The same where the prefix tokens' rows and columns are 0 already."""
-    torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
+    compiled = library()
+    if compiled is None or not all(map(_plain, (out, rows, cols))):
+        torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
+        return
+    num_prefix = out.shape[-1] - rows.shape[-2]
+    patches = out[..., num_prefix:, num_prefix:]
+    compiled.write_product.argtypes = _ARGUMENTS
+    compiled.write_product(
+        rows.data_ptr(),
+        cols.data_ptr(),
+        math.prod(rows.shape[:-2]),
+        *rows.shape[-2:],
+        cols.shape[-1],
+        patches.data_ptr(),
+        out.stride(-3),
+        out.stride(-2),
+        torch.get_num_threads(),
+    )
+
+
+def _plain(x: Tensor) -> bool:
+    """Whether compiled code may read and write it: real memory on the CPU, without gaps."""
+    real = type(x) is Tensor and x.device.type == "cpu"
+    return real and x.dtype == torch.float32 and x.is_contiguous()
 
 
 def between_patches(

@@ -1,0 +1,58 @@
+"""A bias written from its factors, compiled and by torch."""
+
+import pytest
+import torch
+
+from nearsight.compiled import library
+from nearsight.models import bias
+
+ROADS = ["torch", "compiled"]
+
+
+@pytest.fixture(params=ROADS)
+def road(request, monkeypatch):
+    if request.param == "torch":
+        monkeypatch.setattr(bias, "library", lambda: None)
+    elif library() is None:
+        pytest.skip("no C compiler when nearsight was installed")
+    return request.param
+
+
+def factors(dtype=torch.float32, rows=3, cols=5):
+    torch.manual_seed(3)
+    sizes = (2, 7, rows * cols)
+    return torch.randn(*sizes, rows, dtype=dtype), torch.randn(*sizes, cols, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_prefix", [0, 2])
+def test_every_pair_of_patches_gets_its_product_and_prefix_tokens_nothing(road, num_prefix, dtype):
+    rows, cols = factors(dtype)
+    tokens = 15 + num_prefix
+    out = torch.full((2, 7, tokens, tokens), torch.nan, dtype=dtype)
+    bias.write_bias(out, rows, cols)
+    for image, head, query in torch.cartesian_prod(*map(torch.arange, (2, 7, 15))).tolist():
+        for row, col in torch.cartesian_prod(torch.arange(3), torch.arange(5)).tolist():
+            expected = rows[image, head, query, row] * cols[image, head, query, col]
+            at = image, head, num_prefix + query, num_prefix + 5 * row + col
+            assert out[at] == expected
+    assert not out[..., :num_prefix, :].any()
+    assert not out[..., :num_prefix].any()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (4, 23), (14, 14)])
+def test_both_roads_write_the_same_bits_in_some_images_of_a_buffer(road, size):
+    rows, cols = factors(rows=size[0], cols=size[1])
+    tokens = rows.shape[2] + 1
+    out = torch.zeros(5, 7, tokens, tokens)
+    bias.write_product(out[:2], rows, cols)
+    assert torch.equal(out[:2], bias.token_bias(bias.SeparableBias(rows, cols), tokens))
+    assert not out[2:].any()
+
+
+def test_factors_and_memory_with_gaps_are_left_to_torch(road):
+    rows, cols = factors()
+    apart = rows.transpose(0, 1).contiguous().transpose(0, 1)
+    out = torch.zeros(2, 7, 15, 30)[..., ::2]
+    bias.write_product(out, apart, cols)
+    assert torch.equal(out, bias.SeparableBias(rows, cols).dense())
