@@ -11,24 +11,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-const int interface = 2; /* one more for every change here or in product.c that callers must follow */
+#include "../floats.h"
 
-enum { LANES = 8, QUERIES = 6, KEYS = 2 * LANES, AHEAD = 8, LINE = 16 };
+const int interface = 3; /* one more for every change in C that callers must follow */
+
+enum { QUERIES = 6, KEYS = 2 * LANES, AHEAD = 8, LINE = 16 };
 
 #define LOG2_E 1.4426950408889634f
 #define LN_2 0.6931471805599453
 #define HIDDEN (-1e30f)    /* logit of what fills up the last tile */
-#define SMALLEST (-125.0f) /* powers of two below are not normal numbers */
-
-#define INLINE static inline __attribute__((always_inline))
-#ifdef __x86_64__
-#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
-
-typedef float Floats __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t Ints __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 /* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
 typedef struct {
@@ -54,32 +45,6 @@ INLINE void fetch(const float *token, int64_t width)
 {
     for (int64_t at = 0; at < width; at += LINE)
         __builtin_prefetch(token + at);
-}
-
-INLINE Floats load(const float *from) { return *(const Floats *)from; }
-
-INLINE void store(float *to, Floats x) { *(Floats *)to = x; }
-
-INLINE Floats larger(Floats x, Floats y) /* a NaN in x stays */
-{
-    Ints less = x < y;
-    return (Floats)((less & (Ints)y) | (~less & (Ints)x));
-}
-
-/* 2^x for SMALLEST <= x <= 0, to 1e-7 of it: a polynomial for the fraction, exponent bits for the
-   nearest integer. */
-INLINE Floats power_of_two(Floats x)
-{
-    const float rounder = 12582912.0f; /* 1.5 * 2^23: its last bit is worth one */
-    Floats shifted = x + rounder;
-    Floats fraction = x - (shifted - rounder);
-    Floats sum = 1.5353362e-4f * fraction + 1.3398875e-3f;
-    sum = sum * fraction + 9.6184369e-3f;
-    sum = sum * fraction + 5.5503324e-2f;
-    sum = sum * fraction + 2.4022648e-1f;
-    sum = sum * fraction + 6.9314718e-1f;
-    sum = sum * fraction + 1.0f;
-    return (Floats)((Ints)sum + ((Ints)shifted << 23));
 }
 
 /* Keys in tiles of sixteen, [tile, width, KEYS], zeros after the last. */

@@ -26,6 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nearsight.models.bias import PatchBias, SeparableBias
+from nearsight.models.factors import compiled_factors
 from nearsight.models.grid import Grid
 from nearsight.protocol.schema import GaussianSettings
 
@@ -53,8 +54,11 @@ def bounded_variance(x: Tensor, largest: float) -> Tensor:
     >>> bounded_variance(torch.tensor([-99.0, 0.0, 99.0]), largest=49.0)
     tensor([ 0.,  1., 49.])
     """
-    shift = math.log(largest - 1) if largest > 2 else 0.0
-    return largest * torch.sigmoid(x - shift)
+    return largest * torch.sigmoid(x - _shift(largest))
+
+
+def _shift(largest: float) -> float:
+    return math.log(largest - 1) if largest > 2 else 0.0
 
 
 def squared_offsets(
@@ -228,6 +232,14 @@ class Gaussian(nn.Module):
             raise ValueError(
                 f"expected a grid of {grid}, {grid.num_patches} patches, got {queries.shape[2]}"
             )
+        plain = self.settings.source == "query" and self.settings.kernel == "gaussian"
+        if plain and self.log_var is not None and self.log_alpha is not None:
+            maps = self.log_var, self.log_alpha
+            growth, shift = self.growth(grid), _shift(self.largest)
+            bounds = self.largest, shift, growth, self.eps
+            factors = compiled_factors(queries, *maps, self.offsets(grid), *bounds)
+            if factors:
+                return factors
         variance, strength = self.widths(queries, keys, inputs, grid)
         with _without_autocast(queries.device):
             if self.settings.kernel != "gaussian":

@@ -3,13 +3,7 @@
    out[p, (row, col)] = rows[p, row] * cols[p, col]. torch gives a row of a dozen numbers to its
    machinery for loops at a time; this is the loop alone. */
 
-#include <stdint.h>
-
-#ifdef __x86_64__
-#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
+#include "../floats.h"
 
 CLONES static void multiply(
     const float *restrict rows, const float *restrict cols, int64_t num_rows, int64_t num_cols,
