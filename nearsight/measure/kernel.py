@@ -61,8 +61,8 @@ _ARGUMENTS = ctypes.POINTER(_Sizes), _PART, _PART, _PART, c_float, _TABLES, c_vo
 def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     """The sums over all rows of a layer, or None where the kernel cannot serve.
 
-    It serves softmax attention in float32 or less on a CPU, plain or with a float bias, in windows
-    without padding.
+    It serves softmax attention in float32 or less on a CPU, plain or with a bias in float32, in
+    windows without padding.
     """
     compiled = library()
     if compiled is None or not _serves(tensors, geometry):
@@ -73,8 +73,11 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     keys = _floats(tensors.keys[..., geometry.key_tokens, :])
     bias = tensors.mask
     if bias is not None:
-        bias = _floats(bias[..., geometry.query_tokens, geometry.key_tokens])
+        bias = bias[..., geometry.query_tokens, geometry.key_tokens]
     images, windows, heads, num_queries, width = queries.shape
+    if keys.shape != (images, windows, heads, geometry.num_keys, width):
+        return None  # keys that several images or heads share
+    assert num_queries == geometry.num_queries
     (near, taken), distances = geometry.near, geometry.distances
     num_slots, alike = near.shape[-1], len(distances) == 1
     num_chunks = math.ceil(num_queries / CHUNK)
@@ -110,7 +113,7 @@ def _serves(tensors: Unfolded, geometry: Geometry) -> bool:
         tensors.is_softmax
         and tensors.device.type == "cpu"
         and tensors.dtype == torch.float32
-        and (mask is None or mask.dtype.is_floating_point)
+        and (mask is None or (mask.dtype == torch.float32 and mask.stride(-1) == 1))
         and geometry.query_missing is None
         and geometry.key_missing is None
     )
