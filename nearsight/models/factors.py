@@ -13,6 +13,7 @@ from ctypes import c_float, c_int, c_int64, c_void_p
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from nearsight.compiled import library
 from nearsight.models.bias import SeparableBias
@@ -52,8 +53,8 @@ def compiled_factors(
     eps: float,
 ) -> SeparableBias | None:
     """Rows (times strength) and columns of every patch, or None where torch has to do it."""
-    compiled = library()
-    if compiled is None or not _serves(queries, log_var.weight, log_alpha.weight):
+    compiled = library() if _serves(queries, log_var.weight, log_alpha.weight) else None
+    if compiled is None:
         return None
     images, heads, patches, _ = queries.shape
     sizes = [len(squares) for squares in offsets]
@@ -76,9 +77,10 @@ def compiled_factors(
 
 
 def _serves(queries: Tensor, *weights: Tensor) -> bool:
-    """Real numbers in float32 on the CPU that nothing is to be traced or differentiated through."""
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if traced or type(queries) is not Tensor or queries.stride(-1) != 1:
+    """Real numbers in float32 on the CPU; nobody traces, differentiates or counts what is done."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    if is_in_torch_dispatch_mode() or type(queries) is not Tensor or queries.stride(-1) != 1:
         return False
     given = (queries, *weights)
     if torch.is_grad_enabled() and any(x.requires_grad for x in given):
