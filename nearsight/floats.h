@@ -7,6 +7,7 @@
 
 enum { LANES = 8 };
 
+#define LOG2_E 1.4426950408889634f
 #define SMALLEST (-125.0f) /* powers of two below are not normal numbers */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -29,8 +30,8 @@ INLINE Floats larger(Floats x, Floats y) /* a NaN in x stays */
     return (Floats)((less & (Ints)y) | (~less & (Ints)x));
 }
 
-/* 2^x for SMALLEST <= x <= -SMALLEST, to 1e-7 of it: a polynomial for the fraction, exponent bits for the
-   nearest integer. */
+/* 2^x for SMALLEST <= x <= -SMALLEST, to 1e-7 of it: a polynomial for the fraction, exponent bits
+   for the nearest integer. */
 INLINE Floats power_of_two(Floats x)
 {
     const float rounder = 12582912.0f; /* 1.5 * 2^23: its last bit is worth one */

@@ -17,9 +17,8 @@ const int interface = 3; /* one more for every change in C that callers must fol
 
 enum { QUERIES = 6, KEYS = 2 * LANES, AHEAD = 8, LINE = 16 };
 
-#define LOG2_E 1.4426950408889634f
 #define LN_2 0.6931471805599453
-#define HIDDEN (-1e30f)    /* logit of what fills up the last tile */
+#define HIDDEN (-1e30f) /* logit of what fills up the last tile */
 
 /* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
 typedef struct {

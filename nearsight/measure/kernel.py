@@ -80,8 +80,8 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     assert num_queries == geometry.num_queries
     (near, taken), distances = geometry.near, geometry.distances
     num_slots, alike = near.shape[-1], len(distances) == 1
-    num_chunks = math.ceil(num_queries / CHUNK)
-    chunk = math.ceil(num_queries / num_chunks)
+    chunk = math.ceil(num_queries / math.ceil(num_queries / CHUNK))  # equal parts
+    num_chunks = math.ceil(num_queries / chunk)  # as kernel.c counts them
     tables = _Tables(
         distances.data_ptr(),
         near.data_ptr(),

@@ -107,6 +107,8 @@ class Recorder:
         """Over all rows of a layer."""
         sums = list(dict.fromkeys(metric.total for metric in self.metrics.of_rows))
         mean_map = self._mean_map()
+        if not mean_map and not sums:  # metrics of features only
+            return {}
         if not mean_map and all(each.in_kernel for each in sums):
             summed = row_sums(tensors, geometry)
             if summed:

@@ -7,7 +7,6 @@
 
 #include "../floats.h"
 
-#define LOG2_E 1.4426950408889634f
 #define STEEP 20.0f /* softplus is the identity from here on, as in torch */
 
 /* [image, head, patch, width]: how many floats apart neighbours are. */

@@ -98,6 +98,12 @@ def test_sums_are_those_of_torch_in_float64(layout, width, bias):
     assert_same(made_call(LAYOUTS[layout], width, bias=bias), LAYOUTS[layout])
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 7])  # 7 for 15 queries: parts of 5
+def test_any_number_of_chunks_covers_every_query_once(chunk, monkeypatch):
+    monkeypatch.setattr(kernel, "CHUNK", chunk)
+    assert_same(made_call(LAYOUTS["no prefix"]), LAYOUTS["no prefix"])
+
+
 def test_half_precision_is_measured_in_float32():
     layout = LAYOUTS["two prefix tokens"]
     assert_same(made_call(layout, dtype=torch.bfloat16), layout)
