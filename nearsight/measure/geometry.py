@@ -11,6 +11,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nearsight.measure.tokens import Layout
 
@@ -53,25 +54,20 @@ class Geometry:
     def num_keys(self) -> int:
         return self.cells.shape[1]
 
-    def _offsets(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Row and column offset (key minus query) of all pairs, some queries at a time."""
-        step = max(1, CHUNK // (len(self.cells) * self.num_keys))
-        for points in self.points.split(step, dim=1):
-            offsets = self.cells[:, None] - points[:, :, None]  # [window, query, key, axis]
-            yield offsets[..., 0], offsets[..., 1]
+    def _parts(self) -> Iterator[Tensor]:
+        """Where some queries at a time are, [window, query, 2]: few enough for all their pairs."""
+        yield from self.points.split(max(1, CHUNK // (len(self.cells) * self.num_keys)), dim=1)
 
     @cached_property
     def distances(self) -> Tensor:
         """Euclidean distance of every pair in patches, float32 [window, query, key]."""
-        table = [rows.hypot(cols).float() for rows, cols in self._offsets()]
+        table = [_far(points, self.cells).float() for points in self._parts()]
         return torch.cat(table, dim=1).to(self.device)
 
     @cached_property
     def rings(self) -> Tensor:
         """Chebyshev distance of every pair, rounded up, int64 [window, query, key]."""
-        table = [
-            _reach(rows, cols).sub_(TOLERANCE).ceil_().long() for rows, cols in self._offsets()
-        ]
+        table = [_ring(points, self.cells).long() for points in self._parts()]
         return torch.cat(table, dim=1).to(self.device)
 
     @cached_property
@@ -95,10 +91,8 @@ class Geometry:
     def uniform_distance(self) -> float:
         """Mean distance in patches of attention spread evenly over all cells of the image."""
         points = self.grid.coordinates()
-        total = 0.0
-        for some in points.split(max(1, CHUNK // self.num_cells)):
-            rows, cols = (some[:, None] - self.image_cells).unbind(-1)
-            total += float(rows.hypot(cols).sum())
+        parts = points.split(max(1, CHUNK // self.num_cells))
+        total = sum(float(_far(some, self.image_cells).sum()) for some in parts)
         return total / len(points) / self.num_cells
 
     @cached_property
@@ -107,9 +101,16 @@ class Geometry:
 
         Both [window, query, slot], int64 and float32; ``near_counts`` says what a slot counts for.
         """
-        found = [self._slots(*offsets) for offsets in self._offsets()]
-        index, taken = (torch.cat(parts, dim=1).to(self.device) for parts in zip(*found))
-        return index, taken
+        far = self.distances
+        if self.key_missing is not None:
+            far = far.masked_fill(self.key_missing[:, None], float("inf"))
+        own = far.argmin(-1, keepdim=True).cpu()
+        found = [self._slots(*part) for part in self._neighbours]
+        index, taken = (torch.cat(parts, dim=1) for parts in zip(*found))
+        return (
+            torch.cat([own, index], -1).to(self.device),
+            torch.cat([torch.ones_like(own, dtype=torch.float32), taken], -1).to(self.device),
+        )
 
     @cached_property
     def near_counts(self) -> Tensor:
@@ -128,36 +129,55 @@ class Geometry:
     @cached_property
     def _sizes(self) -> list[int]:
         """The most keys that a query has in ring 0 or 1, in ring 2, in ring 3."""
-        most = [0] * MAX_RADIUS
-        for rows, cols in self._offsets():
-            ring = self._ring(rows, cols)
-            found = [int((ring == radius).sum(-1).max()) for radius in range(1, MAX_RADIUS + 1)]
-            most = [max(pair) for pair in zip(most, found)]
-        return most
+        return [
+            max(int((rings == radius).sum(-1).max()) for _, rings in self._neighbours)
+            for radius in range(1, MAX_RADIUS + 1)
+        ]
 
-    def _ring(self, rows: Tensor, cols: Tensor) -> Tensor:
-        """1, 2, 3 for the keys within that radius and no smaller one, else 0."""
-        ring = _reach(rows, cols).sub_(TOLERANCE).ceil_().clamp_(min=1)
-        if self.key_missing is not None:
-            ring = ring.masked_fill(self.key_missing[:, None].cpu(), 0)
-        return ring.masked_fill_(ring > MAX_RADIUS, 0)
+    @cached_property
+    def _neighbours(self) -> list[tuple[Tensor, Tensor]]:
+        """Of some queries at a time: which keys may be near one, and in which ring they are.
 
-    def _slots(self, rows: Tensor, cols: Tensor) -> tuple[Tensor, Tensor]:
-        far, ring = rows.hypot(cols), self._ring(rows, cols)
-        if self.key_missing is not None:
-            far = far.masked_fill(self.key_missing[:, None].cpu(), float("inf"))
-        own = far.argmin(-1, keepdim=True)
-        indices, taken = [own], [torch.ones_like(own, dtype=torch.float32)]
+        [key] and [window, query, key]; ring 1, 2, 3 within that radius and no smaller one, else 0.
+        """
+        found = []
+        for points in self._parts():
+            low, high = points.amin((0, 1)) - MAX_RADIUS, points.amax((0, 1)) + MAX_RADIUS
+            around = (self.cells >= low - TOLERANCE) & (self.cells <= high + TOLERANCE)
+            keys = around.all(-1).any(0).nonzero().flatten()
+            rings = _ring(points, self.cells[:, keys]).clamp_(min=1)
+            if self.key_missing is not None:
+                rings.masked_fill_(self.key_missing[:, None, keys].cpu(), 0)
+            found.append((keys, rings.masked_fill_(rings > MAX_RADIUS, 0)))
+        return found
+
+    def _slots(self, keys: Tensor, rings: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``near``, for some queries, without their own keys."""
+        indices, taken = [], []
         for radius, size in enumerate(self._sizes, 1):
-            there, index = (ring == radius).float().topk(size, dim=-1)
-            indices.append(index)
-            taken.append(there)
+            there, index = (rings == radius).float().topk(min(size, len(keys)), dim=-1)
+            empty = 0, size - index.shape[-1]
+            indices.append(pad(keys[index], empty))
+            taken.append(pad(there, empty))
         return torch.cat(indices, -1), torch.cat(taken, -1)
 
 
-def _reach(rows: Tensor, cols: Tensor) -> Tensor:
-    """Chebyshev distance."""
-    return torch.maximum(rows.abs(), cols.abs())
+def _offsets(points: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and columns from every point to every cell, [..., point, cell]."""
+    rows, cols = (cells[..., None, :, axis] - points[..., :, None, axis] for axis in range(2))
+    return rows, cols
+
+
+def _far(points: Tensor, cells: Tensor) -> Tensor:
+    """Euclidean distance."""
+    rows, cols = _offsets(points, cells)
+    return rows.square_().add_(cols.square_()).sqrt_()
+
+
+def _ring(points: Tensor, cells: Tensor) -> Tensor:
+    """Chebyshev distance, rounded up."""
+    rows, cols = _offsets(points, cells)
+    return torch.maximum(rows.abs_(), cols.abs_()).sub_(TOLERANCE).ceil_()
 
 
 def _placed(tokens: Tensor) -> slice:
