@@ -1,9 +1,11 @@
 /* Distance, entropy and near masses of attention rows, without ever writing the attention down.
 
    Six queries meet sixteen keys at a time, in registers; the logits of the six rows stay in the
-   first cache, where they become weights and then sums. What a row contributes is what rows.py
-   computes with torch, in the same order of magnitude of rounding: products and sums over keys in
-   float32, sums over rows in float64 (near masses of some hundred rows in float32).
+   first cache, where they become weights and then sums. Where queries and keys are too short for
+   large logits, and in the models we know they are, their maximum is not looked for. What a row
+   contributes is what rows.py computes with torch, in the same order of magnitude of rounding:
+   products and sums over keys in float32, sums over rows in float64 (near masses of some hundred
+   rows in float32).
 
    Called from kernel.py through ctypes (see compiled.py). */
 
@@ -19,6 +21,7 @@ enum { QUERIES = 6, KEYS = 2 * LANES, AHEAD = 8, LINE = 16 };
 
 #define LN_2 0.6931471805599453
 #define HIDDEN (-1e30f) /* logit of what fills up the last tile */
+#define BOUND 64.0f     /* logits up to here become weights without a look at the largest first */
 
 /* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
 typedef struct {
@@ -86,26 +89,41 @@ INLINE float sum_of(Floats x)
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/* The largest of a row. */
-INLINE float top_of(const float *row, int64_t padded)
+/* The square of the longest token. */
+INLINE float longest(const float *tokens, int64_t stride, int64_t num, int64_t width)
 {
-    Floats left = load(row), right = load(row + LANES);
-    for (int64_t key = KEYS; key < padded; key += KEYS) {
-        left = larger(left, load(row + key));
-        right = larger(right, load(row + key + LANES));
+    float most = 0;
+    for (int64_t token = 0; token < num; token++, tokens += stride) {
+        Floats squares = {0};
+        int64_t at = 0;
+        for (; at + LANES <= width; at += LANES)
+            squares += load(tokens + at) * load(tokens + at);
+        float square = sum_of(squares);
+        for (; at < width; at++)
+            square += tokens[at] * tokens[at];
+        most = square > most ? square : most;
     }
-    left = larger(left, right);
-    float top = left[0];
+    return most;
+}
+
+/* Counts the logits of a row from the largest, so that it has a weight of one; none is below
+   SMALLEST afterwards. */
+INLINE void lower(float *row, int64_t padded)
+{
+    Floats most = load(row);
+    for (int64_t key = LANES; key < padded; key += LANES)
+        most = larger(most, load(row + key));
+    float top = most[0];
     for (int lane = 1; lane < LANES; lane++)
-        top = left[lane] > top ? left[lane] : top;
-    return top;
+        top = most[lane] > top ? most[lane] : top;
+    for (int64_t key = 0; key < padded; key += LANES)
+        store(row + key, larger(load(row + key) - top, (Floats){0} + SMALLEST));
 }
 
 /* Turns eight logits into weights and adds them, and the logits they stand for. */
-INLINE Floats weigh(float *row, float top, Floats *masses, Floats *logits)
+INLINE Floats weigh(float *row, Floats *masses, Floats *logits)
 {
-    Floats x = larger(load(row) - top, (Floats){0} + SMALLEST);
-    Floats weights = power_of_two(x);
+    Floats x = load(row), weights = power_of_two(x);
     store(row, weights);
     *masses += weights;
     *logits += weights * x;
@@ -115,18 +133,19 @@ INLINE Floats weigh(float *row, float top, Floats *masses, Floats *logits)
 /* Turns the logits of a row, in units of log 2, into weights and adds what they come to:
    distance, entropy in nats, and the weight in every slot. */
 INLINE void add_row(
-    float *row, const Sizes *sizes, int64_t padded, const float *distances, const int64_t *near,
-    const float *taken, double *sums, float *slots)
+    float *row, int bounded, const Sizes *sizes, int64_t padded, const float *distances,
+    const int64_t *near, const float *taken, double *sums, float *slots)
 {
     for (int64_t key = sizes->keys; key < padded; key++)
-        row[key] = HIDDEN;
-    float top = top_of(row, padded);
+        row[key] = bounded ? SMALLEST : HIDDEN;
+    if (!bounded)
+        lower(row, padded);
     Floats masses = {0}, logits = {0}, attended = {0};
     int64_t whole = sizes->keys / LANES * LANES, key = 0;
     for (; key < whole; key += LANES)
-        attended += load(distances + key) * weigh(row + key, top, &masses, &logits);
+        attended += load(distances + key) * weigh(row + key, &masses, &logits);
     for (; key < padded; key += LANES)
-        weigh(row + key, top, &masses, &logits);
+        weigh(row + key, &masses, &logits);
     float mass = sum_of(masses), distance = sum_of(attended), share = 1 / mass;
     for (key = whole; key < sizes->keys; key++)
         distance += row[key] * distances[key];
@@ -147,6 +166,8 @@ CLONES static void add_rows(
     float *packed = room, *six = packed + padded * width, *logits = six + QUERIES * width;
     float *slots = logits + QUERIES * padded;
     pack(keys, key_stride, sizes->keys, width, packed);
+    float unit = scale * LOG2_E;
+    float most_square = unit * unit * longest(keys, key_stride, sizes->keys, width);
     for (int64_t slot = 0; slot < sizes->slots; slot++)
         slots[slot] = 0;
     sums[0] = sums[1] = 0;
@@ -155,17 +176,19 @@ CLONES static void add_rows(
         for (int64_t row = 0; row < QUERIES; row++)
             for (int64_t at = 0; at < width; at++)
                 six[at * QUERIES + row] =
-                    row < rows ? queries[(first + row) * query_stride + at] * scale * LOG2_E : 0.0f;
+                    row < rows ? queries[(first + row) * query_stride + at] * unit : 0.0f;
         for (int64_t query = first + QUERIES; query < first + 2 * QUERIES && query < last; query++)
             fetch(queries + query * query_stride, width);
+        float square = longest(queries + first * query_stride, query_stride, rows, width);
+        int bounded = !bias && square * most_square <= BOUND * BOUND; /* Cauchy and Schwarz */
         multiply(six, packed, width, padded, logits);
         for (int64_t row = 0, query = first; row < rows; row++, query++) {
             for (int64_t key = 0; bias && key < sizes->keys; key++)
                 logits[row * padded + key] += bias[query * bias_stride + key] * LOG2_E;
             add_row(
-                logits + row * padded, sizes, padded, tables->distances + query * sizes->keys,
-                tables->near + query * sizes->slots, tables->taken + query * sizes->slots, sums,
-                slots);
+                logits + row * padded, bounded, sizes, padded,
+                tables->distances + query * sizes->keys, tables->near + query * sizes->slots,
+                tables->taken + query * sizes->slots, sums, slots);
         }
     }
     for (int64_t slot = 0; slot < sizes->slots; slot++)

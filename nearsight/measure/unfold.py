@@ -113,9 +113,13 @@ class Unfolded:
     def blocks(
         self, num_images: int, queries: slice, num_keys: int, whole_layers: bool = False
     ) -> Iterator[Block]:
-        """Blocks of the first ``num_images`` images; ``whole_layers`` keeps heads together."""
+        """Blocks of the first ``num_images`` images; ``whole_layers`` keeps heads together.
+
+        ``queries`` may have a step: blocks then have it too, and as many rows as without it.
+        """
         size = BLOCK_SIZES.get(self.device.type, LARGE_BLOCK)
-        num_queries = queries.stop - queries.start
+        every = queries.step or 1
+        num_queries = len(range(queries.start, queries.stop, every))
         per_query = self.num_windows * num_keys
         images = heads = 1
         if per_query * num_queries * self.num_heads <= size:
@@ -129,9 +133,9 @@ class Unfolded:
             heads = max(1, size // (per_query * step))
         for image in range(0, num_images, images):
             for head in range(0, self.num_heads, heads):
-                for query in range(queries.start, queries.stop, step):
+                for query in range(queries.start, queries.stop, step * every):
                     yield Block(
                         slice(image, min(image + images, num_images)),
                         slice(head, min(head + heads, self.num_heads)),
-                        slice(query, min(query + step, queries.stop)),
+                        slice(query, min(query + step * every, queries.stop), every),
                     )

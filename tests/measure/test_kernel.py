@@ -1,5 +1,6 @@
 """The compiled sums over rows against the same sums by torch in float64."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,17 @@ def test_flat_and_extreme_logits_neither_overflow_nor_vanish(sharpness):
     call = made_call(layout, sharpness=sharpness)
     # float32 tells logits of 1e8 apart by 8 only, so a near tie may fall the other way
     assert_same(call, layout, tolerance=1e-5 if sharpness < 1e4 else 1e-2)
+
+
+@pytest.mark.parametrize("largest", [63.9, 64.1, 90.0])  # in log 2; kernel.c's BOUND is 64
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_are_right_on_both_sides_of_the_bound(largest, sign):
+    layout = LAYOUTS["two prefix tokens"]
+    call = made_call(layout)
+    ends = torch.linspace(-1, 1, call.keys.shape[2])[:, None].expand_as(call.keys)
+    length = (largest * math.log(2) / call.scale / ends.shape[-1]) ** 0.5
+    keys, queries = length * ends.float(), torch.full_like(call.queries, sign * length)
+    assert_same(replace(call, keys=keys, queries=queries), layout)
 
 
 def test_keys_hidden_by_a_bias_get_nothing():
