@@ -150,8 +150,10 @@ INLINE void add_row(
     for (key = whole; key < sizes->keys; key++)
         distance += row[key] * distances[key];
 
+    int exponent;
+    double log2_mass = log2f(frexpf(mass, &exponent)) + (double)exponent;
     sums[0] += distance * share;
-    sums[1] += LN_2 * (log2f(mass) - sum_of(logits) * share);
+    sums[1] += LN_2 * (log2_mass - (double)sum_of(logits) / mass);
     for (int64_t slot = 0; slot < sizes->slots; slot++)
         slots[slot] += row[near[slot]] * taken[slot] * share;
 }
