@@ -17,10 +17,10 @@
 
 const int interface = 3; /* one more for every change in C that callers must follow */
 
-enum { QUERIES = 6, KEYS = 2 * LANES, AHEAD = 8, LINE = 16 };
+enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
 #define LN_2 0.6931471805599453
-#define HIDDEN (-1e30f) /* logit of what fills up the last tile */
+#define HIDDEN (-1e30f) /* logit of what fills up the last tile, before the largest is known */
 #define BOUND 64.0f     /* logits up to here become weights without a look at the largest first */
 
 /* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
@@ -49,15 +49,29 @@ INLINE void fetch(const float *token, int64_t width)
         __builtin_prefetch(token + at);
 }
 
-/* Keys in tiles of sixteen, [tile, width, KEYS], zeros after the last. */
+/* The numbers of ``num`` tokens side by side, [width, num], times ``unit``; the last of those that
+   are there stands for the others too. */
+INLINE void interleave(
+    const float *tokens, int64_t stride, int64_t there, int num, int64_t width, float unit,
+    float *to)
+{
+    const float *from[KEYS];
+    for (int token = 0; token < num; token++)
+        from[token] = tokens + (token < there ? token : there - 1) * stride;
+    for (int64_t at = 0; at < width; at++)
+#pragma GCC unroll 16
+        for (int token = 0; token < num; token++)
+            *to++ = from[token][at] * unit;
+}
+
+/* Keys in tiles of sixteen, [tile, width, KEYS]. */
 INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, float *packed)
 {
-    for (int64_t first = 0; first < num; first += KEYS, packed += KEYS * width)
-        for (int64_t at_key = 0, key = first; at_key < KEYS; at_key++, key++) {
-            fetch(keys + (key + AHEAD) * stride, width);
-            for (int64_t at = 0; at < width; at++)
-                packed[at * KEYS + at_key] = key < num ? keys[key * stride + at] : 0.0f;
-        }
+    for (int64_t first = 0; first < num; first += KEYS, packed += KEYS * width) {
+        for (int64_t key = first + KEYS; key < first + 2 * KEYS && key < num; key++)
+            fetch(keys + key * stride, width);
+        interleave(keys + first * stride, stride, num - first, KEYS, width, 1, packed);
+    }
 }
 
 /* Logits of six packed queries with all tiles of keys, six rows of ``padded``. */
@@ -175,10 +189,7 @@ CLONES static void add_rows(
     sums[0] = sums[1] = 0;
     for (; first < last; first += QUERIES) {
         int64_t rows = last - first < QUERIES ? last - first : QUERIES;
-        for (int64_t row = 0; row < QUERIES; row++)
-            for (int64_t at = 0; at < width; at++)
-                six[at * QUERIES + row] =
-                    row < rows ? queries[(first + row) * query_stride + at] * unit : 0.0f;
+        interleave(queries + first * query_stride, query_stride, rows, QUERIES, width, unit, six);
         for (int64_t query = first + QUERIES; query < first + 2 * QUERIES && query < last; query++)
             fetch(queries + query * query_stride, width);
         float square = longest(queries + first * query_stride, query_stride, rows, width);
