@@ -15,7 +15,7 @@
 
 #include "../floats.h"
 
-const int interface = 3; /* one more for every change in C that callers must follow */
+const int interface = 4; /* one more for every change in C that callers must follow */
 
 enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
@@ -215,14 +215,15 @@ static const float *found(const Part *part, int64_t image, int64_t window, int64
                        : NULL;
 }
 
-/* sums: [image, window, head, chunk, 2 + slots]; 0 when all went well, 1 when memory ran out. */
+/* sums: [chunk, image, window, head, 2 + slots]; 0 when all went well, 1 when memory ran out. The
+   distances of a chunk stay in the last cache until all heads of all images have used them. */
 int attention_sums(
     const Sizes *sizes, const Part *queries, const Part *keys, const Part *bias, float scale,
     const Tables *tables, double *sums, int threads)
 {
     int64_t padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
     int64_t chunks = (sizes->queries + sizes->chunk - 1) / sizes->chunk;
-    int64_t jobs = sizes->images * sizes->windows * sizes->heads * chunks;
+    int64_t jobs = chunks * sizes->images * sizes->windows * sizes->heads;
     size_t room_size = (padded + QUERIES) * sizes->width + QUERIES * padded + sizes->slots;
     int failed = 0;
 #pragma omp parallel num_threads(threads)
@@ -236,9 +237,9 @@ int attention_sums(
         for (int64_t job = 0; job < jobs; job++) {
             if (!room)
                 continue;
-            int64_t chunk = job % chunks, head = job / chunks % sizes->heads;
-            int64_t window = job / chunks / sizes->heads % sizes->windows;
-            int64_t image = job / chunks / sizes->heads / sizes->windows;
+            int64_t head = job % sizes->heads, window = job / sizes->heads % sizes->windows;
+            int64_t image = job / sizes->heads / sizes->windows % sizes->images;
+            int64_t chunk = job / sizes->heads / sizes->windows / sizes->images;
             int64_t first = chunk * sizes->chunk, last = first + sizes->chunk;
             Tables here = {
                 tables->distances + window * tables->window_distances,

@@ -89,7 +89,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
         0 if alike else distances.stride(0),
         0 if alike else near.stride(0),
     )
-    sums = torch.empty(images, windows, heads, num_chunks, 2 + num_slots, dtype=torch.float64)
+    sums = torch.empty(num_chunks, images, windows, heads, 2 + num_slots, dtype=torch.float64)
     compiled.attention_sums.argtypes = _ARGUMENTS
     failed = compiled.attention_sums(
         _Sizes(images, windows, heads, num_queries, geometry.num_keys, width, num_slots, chunk),
@@ -103,7 +103,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     )
     if failed:
         raise MemoryError("no memory for one tile of attention per thread")
-    distance, entropy, slots = sums.sum((1, 3)).split([1, 1, num_slots], dim=-1)
+    distance, entropy, slots = sums.sum((0, 2)).split([1, 1, num_slots], dim=-1)
     return RowSums(distance[..., 0], slots @ geometry.near_counts, entropy[..., 0])
 
 
