@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch  # noqa: F401  (loads OpenMP)
 
-INTERFACE = 4  # that of the C code (measure/kernel.c) when the calls of it were written
+INTERFACE = 5  # that of the C code (measure/kernel.c) when the calls of it were written
 
 
 @cache

@@ -65,6 +65,19 @@ class Geometry:
         return torch.cat(table, dim=1).to(self.device)
 
     @cached_property
+    def offset_distances(self) -> Tensor | None:
+        """Distances by rows and by columns apart (from left to right), float32 [row, column].
+
+        Only where the queries and the keys are the patches row by row.
+        """
+        patches = self.grid.coordinates()[None]
+        if not (torch.equal(self.points, patches) and torch.equal(self.cells, patches)):
+            return None
+        columns = torch.arange(1 - self.grid.cols, self.grid.cols).double()
+        rows = torch.arange(self.grid.rows).double()[:, None]
+        return rows.hypot(columns).float().to(self.device)
+
+    @cached_property
     def rings(self) -> Tensor:
         """Chebyshev distance of every pair, rounded up, int64 [window, query, key]."""
         table = [_ring(points, self.cells).long() for points in self._parts()]
@@ -101,10 +114,8 @@ class Geometry:
 
         Both [window, query, slot], int64 and float32; ``near_counts`` says what a slot counts for.
         """
-        far = self.distances
-        if self.key_missing is not None:
-            far = far.masked_fill(self.key_missing[:, None], float("inf"))
-        own = far.argmin(-1, keepdim=True).cpu()
+        nearest = zip(self._parts(), self._neighbours)
+        own = torch.cat([self._nearest(points, keys) for points, (keys, _) in nearest], dim=1)
         found = [self._slots(*part) for part in self._neighbours]
         index, taken = (torch.cat(parts, dim=1) for parts in zip(*found))
         return (
@@ -150,6 +161,21 @@ class Geometry:
                 rings.masked_fill_(self.key_missing[:, None, keys].cpu(), 0)
             found.append((keys, rings.masked_fill_(rings > MAX_RADIUS, 0)))
         return found
+
+    def _nearest(self, points: Tensor, keys: Tensor) -> Tensor:
+        """The key next to every point, [window, query, 1]; likely one of the given."""
+        far = self._to_keys(points, keys)
+        if not len(keys) or far.amin(-1).max() > MAX_RADIUS:  # another key may be nearer
+            keys = torch.arange(self.num_keys)
+            far = self._to_keys(points, keys)
+        return keys[far.argmin(-1, keepdim=True)]
+
+    def _to_keys(self, points: Tensor, keys: Tensor) -> Tensor:
+        """Distances, infinite to missing keys."""
+        far = _far(points, self.cells[:, keys])
+        if self.key_missing is None:
+            return far
+        return far.masked_fill_(self.key_missing[:, None, keys].cpu(), float("inf"))
 
     def _slots(self, keys: Tensor, rings: Tensor) -> tuple[Tensor, Tensor]:
         """As ``near``, for some queries, without their own keys."""

@@ -15,7 +15,7 @@
 
 #include "../floats.h"
 
-const int interface = 4; /* one more for every change in C that callers must follow */
+const int interface = 5; /* one more for every change in C that callers must follow */
 
 enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
@@ -33,13 +33,15 @@ typedef struct {
     int64_t images, windows, heads, queries, keys, width, slots, chunk;
 } Sizes;
 
-/* Distances [window, query, key]; the keys near a query and whether a slot is taken, both
-   [window, query, slot]. The window strides are 0 where all windows are alike. */
+/* Distances [window, query, key], or, where queries and keys are the patches of a grid row by row,
+   by how many rows and columns they are apart, [rows, 2 * columns - 1] (columns: a multiple of
+   LANES; else 0). The keys near a query and whether a slot is taken, both [window, query, slot].
+   The window strides are 0 where all windows are alike. */
 typedef struct {
     const float *distances;
     const int64_t *near;
     const float *taken;
-    int64_t window_distances, window_slots;
+    int64_t window_distances, window_slots, columns;
 } Tables;
 
 /* Ask for a token early: it lies a jump away from the one before, which no cache foresees. */
@@ -147,17 +149,25 @@ INLINE Floats weigh(float *row, Floats *masses, Floats *logits)
 /* Turns the logits of a row, in units of log 2, into weights and adds what they come to:
    distance, entropy in nats, and the weight in every slot. */
 INLINE void add_row(
-    float *row, int bounded, const Sizes *sizes, int64_t padded, const float *distances,
-    const int64_t *near, const float *taken, double *sums, float *slots)
+    float *row, int bounded, const Sizes *sizes, int64_t padded, const Tables *tables,
+    int64_t query, double *sums, float *slots)
 {
     for (int64_t key = sizes->keys; key < padded; key++)
         row[key] = bounded ? SMALLEST : HIDDEN;
     if (!bounded)
         lower(row, padded);
+    int64_t columns = tables->columns, stretch = columns ? columns : sizes->keys;
+    int64_t grid_row = columns ? query / columns : 0, step = columns ? 2 * columns - 1 : 0;
+    const float *distances =
+        tables->distances + (columns ? columns - 1 - query % columns : query * sizes->keys);
     Floats masses = {0}, logits = {0}, attended = {0};
     int64_t whole = sizes->keys / LANES * LANES, key = 0;
-    for (; key < whole; key += LANES)
-        attended += load(distances + key) * weigh(row + key, &masses, &logits);
+    for (int64_t at = -grid_row; key < whole; at++) { /* at: rows of the grid below the query */
+        const float *far = distances + (at < 0 ? -at : at) * step - key;
+        int64_t end = key + stretch < whole ? key + stretch : whole;
+        for (; key < end; key += LANES)
+            attended += load(far + key) * weigh(row + key, &masses, &logits);
+    }
     for (; key < padded; key += LANES)
         weigh(row + key, &masses, &logits);
     float mass = sum_of(masses), distance = sum_of(attended), share = 1 / mass;
@@ -168,6 +178,8 @@ INLINE void add_row(
     double log2_mass = log2f(frexpf(mass, &exponent)) + (double)exponent;
     sums[0] += distance * share;
     sums[1] += LN_2 * (log2_mass - (double)sum_of(logits) / mass);
+    const int64_t *near = tables->near + query * sizes->slots;
+    const float *taken = tables->taken + query * sizes->slots;
     for (int64_t slot = 0; slot < sizes->slots; slot++)
         slots[slot] += row[near[slot]] * taken[slot] * share;
 }
@@ -199,9 +211,7 @@ CLONES static void add_rows(
             for (int64_t key = 0; bias && key < sizes->keys; key++)
                 logits[row * padded + key] += bias[query * bias_stride + key] * LOG2_E;
             add_row(
-                logits + row * padded, bounded, sizes, padded,
-                tables->distances + query * sizes->keys, tables->near + query * sizes->slots,
-                tables->taken + query * sizes->slots, sums, slots);
+                logits + row * padded, bounded, sizes, padded, tables, query, sums, slots);
         }
     }
     for (int64_t slot = 0; slot < sizes->slots; slot++)
@@ -244,7 +254,7 @@ int attention_sums(
             Tables here = {
                 tables->distances + window * tables->window_distances,
                 tables->near + window * tables->window_slots,
-                tables->taken + window * tables->window_slots, 0, 0};
+                tables->taken + window * tables->window_slots, 0, 0, tables->columns};
             add_rows(
                 sizes, found(queries, image, window, head), queries->token,
                 found(keys, image, window, head), keys->token, found(bias, image, window, head),

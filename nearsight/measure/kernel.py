@@ -19,6 +19,7 @@ from nearsight.measure.geometry import Geometry
 from nearsight.measure.rows import RowSums
 from nearsight.measure.unfold import Unfolded
 
+LANES = 8  # floats that kernel.c takes at a time
 CHUNK = 768  # most queries of a head for one thread at a time; each packs the keys anew
 
 
@@ -50,6 +51,7 @@ class _Tables(ctypes.Structure):
         ("taken", c_void_p),
         ("window_distances", c_int64),
         ("window_slots", c_int64),
+        ("columns", c_int64),
     )
 
 
@@ -78,8 +80,12 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     if keys.shape != (images, windows, heads, geometry.num_keys, width):
         return None  # keys that several images or heads share
     assert num_queries == geometry.num_queries
-    (near, taken), distances = geometry.near, geometry.distances
-    num_slots, alike = near.shape[-1], len(distances) == 1
+    near, taken = geometry.near
+    num_slots, alike = near.shape[-1], len(near) == 1
+    distances = geometry.offset_distances if geometry.grid.cols % LANES == 0 else None
+    columns = 0 if distances is None else geometry.grid.cols
+    if distances is None:
+        distances = geometry.distances
     chunk = math.ceil(num_queries / math.ceil(num_queries / CHUNK))  # equal parts
     num_chunks = math.ceil(num_queries / chunk)  # as kernel.c counts them
     tables = _Tables(
@@ -88,6 +94,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
         taken.data_ptr(),
         0 if alike else distances.stride(0),
         0 if alike else near.stride(0),
+        columns,
     )
     sums = torch.empty(num_chunks, images, windows, heads, 2 + num_slots, dtype=torch.float64)
     compiled.attention_sums.argtypes = _ARGUMENTS
