@@ -1,7 +1,7 @@
 /* Distance, entropy and near masses of attention rows, without ever writing the attention down.
 
-   Six queries meet sixteen keys at a time, in registers; the logits of the six rows stay in the
-   first cache, where they become weights and then sums. Where queries and keys are too short for
+   Six queries meet sixteen keys at a time, in registers; the logits of their rows stay in the
+   nearest cache, where they become weights and then sums. Where queries and keys are too short for
    large logits, and in the models we know they are, their maximum is not looked for. What a row
    contributes is what rows.py computes with torch, in the same order of magnitude of rounding:
    products and sums over keys in float32, sums over rows in float64 (near masses of some hundred
@@ -19,6 +19,7 @@ const int interface = 5; /* one more for every change in C that callers must fol
 
 enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
+#define MANY 100000 /* floats, for a second cache of 512 KiB */
 #define LN_2 0.6931471805599453
 #define HIDDEN (-1e30f) /* logit of what fills up the last tile, before the largest is known */
 #define BOUND 64.0f     /* logits up to here become weights without a look at the largest first */
@@ -43,6 +44,13 @@ typedef struct {
     const float *taken;
     int64_t window_distances, window_slots, columns;
 } Tables;
+
+/* How many queries go over the keys together. Six fit into registers; where the keys do not fit
+   into the second cache, four sixes use a tile of them while it is in the first. */
+INLINE int64_t most_queries(const Sizes *sizes)
+{
+    return sizes->keys * sizes->width > MANY ? 4 * QUERIES : QUERIES;
+}
 
 /* Ask for a token early: it lies a jump away from the one before, which no cache foresees. */
 INLINE void fetch(const float *token, int64_t width)
@@ -76,23 +84,26 @@ INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, 
     }
 }
 
-/* Logits of six packed queries with all tiles of keys, six rows of ``padded``. */
+/* Logits of some sixes of packed queries with all tiles of keys, rows of ``padded``. */
 INLINE void multiply(
-    const float *queries, const float *packed, int64_t width, int64_t padded, float *logits)
+    const float *queries, int64_t sixes, const float *packed, int64_t width, int64_t padded,
+    float *logits)
 {
-    for (int64_t first = 0; first < padded; first += KEYS, packed += KEYS * width) {
+    for (int64_t tile = 0; tile < padded / KEYS * sixes; tile++) {
+        int64_t first = tile / sixes * KEYS, six = tile % sixes * QUERIES;
+        const float *here = queries + six * width, *keys = packed + first * width;
         Floats left[QUERIES] = {{0}}, right[QUERIES] = {{0}};
         for (int64_t at = 0; at < width; at++) {
-            Floats a = load(packed + at * KEYS), b = load(packed + at * KEYS + LANES);
+            Floats a = load(keys + at * KEYS), b = load(keys + at * KEYS + LANES);
 #pragma GCC unroll 6
             for (int row = 0; row < QUERIES; row++) {
-                left[row] += queries[at * QUERIES + row] * a;
-                right[row] += queries[at * QUERIES + row] * b;
+                left[row] += here[at * QUERIES + row] * a;
+                right[row] += here[at * QUERIES + row] * b;
             }
         }
         for (int row = 0; row < QUERIES; row++) {
-            store(logits + row * padded + first, left[row]);
-            store(logits + row * padded + first + LANES, right[row]);
+            store(logits + (six + row) * padded + first, left[row]);
+            store(logits + (six + row) * padded + first + LANES, right[row]);
         }
     }
 }
@@ -191,22 +202,27 @@ CLONES static void add_rows(
     int64_t first, int64_t last, float *room, double *sums)
 {
     int64_t width = sizes->width, padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
-    float *packed = room, *six = packed + padded * width, *logits = six + QUERIES * width;
-    float *slots = logits + QUERIES * padded;
+    int64_t most = most_queries(sizes);
+    float *packed = room, *some = packed + padded * width, *logits = some + most * width;
+    float *slots = logits + most * padded;
     pack(keys, key_stride, sizes->keys, width, packed);
     float unit = scale * LOG2_E;
     float most_square = unit * unit * longest(keys, key_stride, sizes->keys, width);
     for (int64_t slot = 0; slot < sizes->slots; slot++)
         slots[slot] = 0;
     sums[0] = sums[1] = 0;
-    for (; first < last; first += QUERIES) {
-        int64_t rows = last - first < QUERIES ? last - first : QUERIES;
-        interleave(queries + first * query_stride, query_stride, rows, QUERIES, width, unit, six);
-        for (int64_t query = first + QUERIES; query < first + 2 * QUERIES && query < last; query++)
+    for (; first < last; first += most) {
+        const float *start = queries + first * query_stride;
+        int64_t rows = last - first < most ? last - first : most, sixes = 0;
+        for (int64_t six = 0; six < rows; six += QUERIES, sixes++)
+            interleave(
+                start + six * query_stride, query_stride, rows - six, QUERIES, width, unit,
+                some + six * width);
+        for (int64_t query = first + most; query < first + 2 * most && query < last; query++)
             fetch(queries + query * query_stride, width);
-        float square = longest(queries + first * query_stride, query_stride, rows, width);
+        float square = longest(start, query_stride, rows, width);
         int bounded = !bias && square * most_square <= BOUND * BOUND; /* Cauchy and Schwarz */
-        multiply(six, packed, width, padded, logits);
+        multiply(some, sixes, packed, width, padded, logits);
         for (int64_t row = 0, query = first; row < rows; row++, query++) {
             for (int64_t key = 0; bias && key < sizes->keys; key++)
                 logits[row * padded + key] += bias[query * bias_stride + key] * LOG2_E;
@@ -234,7 +250,8 @@ int attention_sums(
     int64_t padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
     int64_t chunks = (sizes->queries + sizes->chunk - 1) / sizes->chunk;
     int64_t jobs = chunks * sizes->images * sizes->windows * sizes->heads;
-    size_t room_size = (padded + QUERIES) * sizes->width + QUERIES * padded + sizes->slots;
+    int64_t most = most_queries(sizes);
+    size_t room_size = (padded + most) * sizes->width + most * padded + sizes->slots;
     int failed = 0;
 #pragma omp parallel num_threads(threads)
     {

@@ -17,7 +17,7 @@ from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.unfold import Unfolded
 
 NUM_PROVED = 2  # images of the first batch whose attention is multiplied out
-NUM_ROWS = 256  # of every head and window, evenly spread; all where there are fewer than twice that
+NUM_ROWS = 128  # of every head and window, evenly spread; all where there are fewer than twice that
 TOLERANCE = 1e-4  # of the layer's largest output
 HALF_TOLERANCE = 2e-2  # bf16 and fp16
 FOREIGN = ("xformers", "flash_attn", "flash_attn_interface", "sageattention")

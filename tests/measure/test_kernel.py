@@ -107,6 +107,14 @@ def test_any_number_of_chunks_covers_every_query_once(chunk, monkeypatch):
     assert_same(made_call(LAYOUTS["no prefix"]), LAYOUTS["no prefix"])
 
 
+@pytest.mark.parametrize("sharpness", [0.2, 3.0])  # logits within the bound, and beyond it
+def test_keys_that_exceed_a_cache_are_met_by_more_queries_at_once(sharpness):
+    layout = row_by_row(Grid(9, 24), 0)
+    call = made_call(layout, width=500, sharpness=sharpness)
+    assert call.keys[0, 0].numel() > 100_000  # kernel.c's MANY
+    assert_same(call, layout)
+
+
 def test_half_precision_is_measured_in_float32():
     layout = LAYOUTS["two prefix tokens"]
     assert_same(made_call(layout, dtype=torch.bfloat16), layout)
