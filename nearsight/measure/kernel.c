@@ -2,7 +2,7 @@
 
    Six queries meet sixteen keys at a time, in registers; the logits of their rows stay in the
    nearest cache, where they become weights and then sums. Where queries and keys are too short for
-   large logits, and in the models we know they are, their maximum is not looked for. What a row
+   large logits (in a trained ViT-Ti all are), their maximum is not looked for. What a row
    contributes is what rows.py computes with torch, in the same order of magnitude of rounding:
    products and sums over keys in float32, sums over rows in float64 (near masses of some hundred
    rows in float32).
@@ -173,11 +173,11 @@ INLINE void add_row(
         tables->distances + (columns ? columns - 1 - query % columns : query * sizes->keys);
     Floats masses = {0}, logits = {0}, attended = {0};
     int64_t whole = sizes->keys / LANES * LANES, key = 0;
-    for (int64_t at = -grid_row; key < whole; at++) { /* at: rows of the grid below the query */
-        const float *far = distances + (at < 0 ? -at : at) * step - key;
+    for (int64_t below = -grid_row; key < whole; below++) { /* rows of the grid below the query */
+        const float *far = distances + (below < 0 ? -below : below) * step;
         int64_t end = key + stretch < whole ? key + stretch : whole;
-        for (; key < end; key += LANES)
-            attended += load(far + key) * weigh(row + key, &masses, &logits);
+        for (; key < end; key += LANES, far += LANES)
+            attended += load(far) * weigh(row + key, &masses, &logits);
     }
     for (; key < padded; key += LANES)
         weigh(row + key, &masses, &logits);
@@ -226,8 +226,7 @@ CLONES static void add_rows(
         for (int64_t row = 0, query = first; row < rows; row++, query++) {
             for (int64_t key = 0; bias && key < sizes->keys; key++)
                 logits[row * padded + key] += bias[query * bias_stride + key] * LOG2_E;
-            add_row(
-                logits + row * padded, bounded, sizes, padded, tables, query, sums, slots);
+            add_row(logits + row * padded, bounded, sizes, padded, tables, query, sums, slots);
         }
     }
     for (int64_t slot = 0; slot < sizes->slots; slot++)
