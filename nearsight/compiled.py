@@ -15,6 +15,7 @@ from pathlib import Path
 import torch  # noqa: F401  (loads OpenMP)
 
 INTERFACE = 5  # that of the C code (measure/kernel.c) when the calls of it were written
+LANES = 8  # floats that it takes at a time (floats.h)
 
 
 @cache

@@ -114,14 +114,10 @@ class Geometry:
 
         Both [window, query, slot], int64 and float32; ``near_counts`` says what a slot counts for.
         """
-        nearest = zip(self._parts(), self._neighbours)
-        own = torch.cat([self._nearest(points, keys) for points, (keys, _) in nearest], dim=1)
-        found = [self._slots(*part) for part in self._neighbours]
-        index, taken = (torch.cat(parts, dim=1) for parts in zip(*found))
-        return (
-            torch.cat([own, index], -1).to(self.device),
-            torch.cat([torch.ones_like(own, dtype=torch.float32), taken], -1).to(self.device),
-        )
+        parts = zip(self._parts(), self._neighbours)
+        found = [self._slots(points, *neighbours) for points, neighbours in parts]
+        index, taken = (torch.cat(each, dim=1).to(self.device) for each in zip(*found))
+        return index, taken
 
     @cached_property
     def near_counts(self) -> Tensor:
@@ -177,9 +173,10 @@ class Geometry:
             return far
         return far.masked_fill_(self.key_missing[:, None, keys].cpu(), float("inf"))
 
-    def _slots(self, keys: Tensor, rings: Tensor) -> tuple[Tensor, Tensor]:
-        """As ``near``, for some queries, without their own keys."""
-        indices, taken = [], []
+    def _slots(self, points: Tensor, keys: Tensor, rings: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``near``, for some queries."""
+        own = self._nearest(points, keys)
+        indices, taken = [own], [torch.ones_like(own, dtype=torch.float32)]
         for radius, size in enumerate(self._sizes, 1):
             there, index = (rings == radius).float().topk(min(size, len(keys)), dim=-1)
             empty = 0, size - index.shape[-1]

@@ -14,12 +14,11 @@ from ctypes import c_float, c_int, c_int64, c_void_p
 import torch
 from torch import Tensor
 
-from nearsight.compiled import library
+from nearsight.compiled import LANES, library
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.rows import RowSums
 from nearsight.measure.unfold import Unfolded
 
-LANES = 8  # floats that kernel.c takes at a time
 CHUNK = 768  # most queries of a head for one thread at a time; each packs the keys anew
 
 

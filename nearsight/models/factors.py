@@ -15,10 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from nearsight.compiled import library
+from nearsight.compiled import LANES, library
 from nearsight.models.bias import SeparableBias
-
-LANES = 8  # of floats.h
 
 
 class _Queries(ctypes.Structure):
