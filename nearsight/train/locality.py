@@ -17,25 +17,44 @@ from nearsight.measure.estimates import Estimates
 from nearsight.measure.profile import Profile, measure_model
 from nearsight.measure.summary import layer_means
 from nearsight.protocol.schema import Protocol
+from nearsight.train.distributed import World
 from nearsight.train.preparation import Prepared
+from nearsight.train.validation import model_scores
 
-METRICS = ("mad", "entropy", "self_mass")
+METRICS = ("mad", "entropy", "self_mass", "mad_without_self")
 NONLOCALITY = "nonlocality"
 BATCH = 64
-IMAGE_SEED = 0  # which validation images: the same for every epoch, protocol and seed
+IMAGE_SEED = 0  # which images are chosen: the same for every epoch, protocol and seed
+CLEAN_IMAGES = 2048  # training images for the clean loss
 
 
-def attention_seen(
-    protocol: Protocol, epoch: int, parts: Prepared, precision: torch.dtype | None = None
+def look(
+    protocol: Protocol,
+    epoch: int,
+    parts: Prepared,
+    world: World,
+    precision: torch.dtype | None = None,
 ) -> dict[str, Any]:
-    """What an epoch's line of train.jsonl says of attention: nothing if it is not looked at.
+    """Measure a model while it trains; return what the epoch's line of train.jsonl gains.
 
-    Mean and 95 % interval over images of every metric, [layer][head], and of the nonlocality of
-    every layer; of layers with GPSA also gates, centres and spans. Epoch 0 is before the first
-    step. Every process measures the same images.
+    The result is empty unless the protocol asks for a look at this epoch (0: before the first
+    step). ``attention`` holds the mean and 95 % interval over images of every metric,
+    [layer][head], the nonlocality of every layer, and gates, centres and spans of layers with
+    GPSA. ``clean_train_loss`` is the cross-entropy on a fixed set of training images, without
+    augmentation and with hard labels, so that it compares runs with different augmentation.
     """
     if protocol.measure_every is None or epoch % protocol.measure_every:
         return {}
+    return {
+        "attention": _attention(protocol, parts, precision),
+        "clean_train_loss": _clean_train_loss(parts, world, precision),
+    }
+
+
+def _attention(
+    protocol: Protocol, parts: Prepared, precision: torch.dtype | None
+) -> dict[str, Any]:
+    """Measure the same validation images in every process."""
     validation, device = parts.validation, next(parts.called.parameters()).device
     key, num = ("measured while training", IMAGE_SEED), protocol.measure_images
     chosen = validation[draws.sample(*key, length=len(validation), num=num)]
@@ -45,7 +64,17 @@ def attention_seen(
     )
     with torch.autocast(device.type, precision, enabled=precision is not None):
         profile = measure_model(parts.called, batches, metrics=(*METRICS, NONLOCALITY))
-    return {"attention": {"num_images": profile.num_images, **_numbers(profile)}}
+    return {"num_images": profile.num_images, **_numbers(profile)}
+
+
+def _clean_train_loss(parts: Prepared, world: World, precision: torch.dtype | None) -> float:
+    train = parts.train
+    num = min(CLEAN_IMAGES, len(train.indices))
+    rows = draws.sample("clean loss", IMAGE_SEED, length=len(train.indices), num=num)
+    return model_scores(
+        parts.called, train.images, train.labels, train.indices[rows],
+        parts.transform, world, precision,
+    ).loss  # fmt: skip
 
 
 def _numbers(profile: Profile) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from nearsight.train.distributed import Parallel, World, joined
 from nearsight.train.exactness import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.interruption import Interrupted, StopRequest, stop_signals
 from nearsight.train.journal import Journal
-from nearsight.train.locality import attention_seen
+from nearsight.train.locality import look
 from nearsight.train.preparation import Prepared, prepare
 from nearsight.train.progress import Reporter
 from nearsight.train.record import check_same_inputs, existing_record, headline, result
@@ -131,7 +131,7 @@ class Training:
 
     def look_at_start(self) -> None:
         """The line of epoch 0: attention before the first step, if the protocol looks at it."""
-        if seen := attention_seen(self.protocol, 0, self.parts, self.autocast):
+        if seen := look(self.protocol, 0, self.parts, self.world, self.autocast):
             line = {"schema_version": SCHEMA_VERSION, "epoch": 0, "step": 0, **seen}
             self.journal.add_start(line)
             self.at.log.append(line)
@@ -188,7 +188,7 @@ class Training:
             if best:
                 at.best_epoch, at.best_accuracy = at.epoch, accuracy
                 self.state.keep_as_best()
-            seen = attention_seen(self.protocol, at.epoch, self.parts, self.autocast)
+            seen = look(self.protocol, at.epoch, self.parts, self.world, self.autocast)
         return {
             "schema_version": SCHEMA_VERSION,
             "epoch": at.epoch,

@@ -15,7 +15,7 @@ from nearsight.data import draws
 from nearsight.data.catalog import load_dataset
 from nearsight.data.split import stratified_split
 from nearsight.models.registry import model_for
-from nearsight.protocol.schema import ModelSettings, Protocol
+from nearsight.protocol.schema import CutMix, ModelSettings, Protocol
 from nearsight.run import LOG, WEIGHTS, load_run, read_lines
 from nearsight.train.interruption import Interrupted
 from nearsight.train.loop import train_run
@@ -35,8 +35,9 @@ def test_the_start_and_every_second_epoch_tell_their_attention_and_the_run_is_th
     )
     assert [line["epoch"] for line in looked if "attention" in line] == [0, 2, 4]
     start = looked.pop(0)
-    assert set(start) == {"schema_version", "epoch", "step", "attention"}
-    without = [{key: x for key, x in line.items() if key != "attention"} for line in looked]
+    added = {"attention", "clean_train_loss"}
+    assert set(start) == {"schema_version", "epoch", "step", *added}
+    without = [{key: x for key, x in line.items() if key not in added} for line in looked]
     assert without == plain
     weights = [(tmp_path / name / WEIGHTS).read_bytes() for name in ("plain", "looked")]
     assert weights[0] == weights[1]
@@ -60,8 +61,9 @@ def test_every_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_pat
     num_classes = run.model.head.out_features
     fresh, _ = model_for(run.protocol.model, num_classes, train.images.shape[2:])
     for line, model in zip(lines, (fresh, run.model), strict=True):
-        profile = ns.measure_model(model, images)
-        for metric in ("mad", "entropy", "self_mass"):
+        metrics = ("mad", "entropy", "self_mass", "mad_without_self")
+        profile = ns.measure_model(model, images, metrics=(*metrics, "nonlocality"))
+        for metric in metrics:
             for part in ("mean", "low", "high"):
                 expected = [x.tolist() for x in getattr(profile.metrics[metric], part)]
                 for mine, yours in zip(line["attention"][metric][part], expected, strict=True):
@@ -70,6 +72,25 @@ def test_every_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_pat
         found = line["attention"]["layer_mean_nonlocality"]
         assert [x["value"] for x in found] == pytest.approx(far, abs=1e-6)
         assert "gpsa" not in line["attention"]
+
+
+def test_the_clean_loss_is_that_of_unaugmented_training_images_with_hard_labels(
+    small: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("nearsight.train.locality.CLEAN_IMAGES", 53)
+    protocol = replace(small, epochs=1, measure_every=1, label_smoothing=0.3, cutmix=CutMix())
+    _, end = _train(protocol, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    train = load_dataset(run.protocol.data, tmp_path).train
+    settings = run.protocol.data
+    rows, _ = stratified_split(train.labels, settings.validation_fraction, settings.split_seed)
+    order = draws.permutation("clean loss", 0, length=len(rows))
+    chosen = rows[order[:53].numpy()]
+    with torch.no_grad():
+        logits = run.model(run.transform(torch.from_numpy(train.images[chosen])))
+    right = torch.from_numpy(train.labels[chosen].astype("int64"))
+    expected = -logits.log_softmax(-1)[torch.arange(53), right].mean()
+    assert end["clean_train_loss"] == pytest.approx(expected.item(), abs=1e-5)
 
 
 def test_attention_is_looked_at_under_autocast(small: Protocol, tmp_path: Path):
