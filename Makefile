@@ -13,7 +13,7 @@ DEMO_RUNS := baseline cutmix locat convit
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt $(wildcard nearsight/*/*.c) nearsight/floats.h
+$(VENV)/.ready: pyproject.toml constraints.txt $(wildcard nearsight/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]'

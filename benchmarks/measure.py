@@ -29,7 +29,6 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from nearsight.compiled import library
 from nearsight.measure import kernel
 from nearsight.measure.distance import mean_attention_distance, patch_attention
 from nearsight.measure.entropy import attention_entropy
@@ -38,6 +37,7 @@ from nearsight.measure.mass import self_mass
 from nearsight.measure.profile import measure_model
 from nearsight.models.grid import Grid
 from nearsight.models.registry import create_model
+from nearsight.native import load_library
 
 NAME, BATCH, NUM_BATCHES, PATCH = "vit_tiny_patch16_224", 16, 4, 16
 TARGETS = {224: 1.20, 384: 1.25, 512: 1.35, 1024: 1.35}
@@ -62,7 +62,7 @@ def plain(model: nn.Module, batches: Iterable[Tensor]) -> None:
 
 def measured_in_torch(model: nn.Module, batches: Iterable[Tensor]) -> None:
     """As on a machine without a C compiler."""
-    with mock.patch.object(kernel, "library", return_value=None):
+    with mock.patch.object(kernel, "load_library", return_value=None):
         measure_model(model, batches)
 
 
@@ -198,7 +198,7 @@ def main() -> None:
         return
     print(
         f"{given.threads} threads, load average {os.getloadavg()[0]:.2f}, torch {torch.__version__}"
-        f", {'compiled kernel' if library() else 'no compiled kernel'}"
+        f", {'compiled kernel' if load_library() else 'no compiled kernel'}"
     )
     for size in given.sizes:
         compare_memory(size) if given.memory else compare_times(size)

@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 CLI = ("cli", "cli_data", "cli_maps", "cli_models", "cli_study")
 # A part may import parts of its own rank and below. train may import measure, never the reverse.
 RANKS: tuple[set[str], ...] = (
-    {"compiled"},
+    {"native"},
     {"disk", "models", "data", "protocol"},
     {"run", "progress"},
     {"measure", "evaluate"},

@@ -14,10 +14,10 @@ from ctypes import c_float, c_int, c_int64, c_void_p
 import torch
 from torch import Tensor
 
-from nearsight.compiled import LANES, library
 from nearsight.measure.geometry import Geometry
 from nearsight.measure.rows import RowSums
 from nearsight.measure.unfold import Unfolded
+from nearsight.native import LANES, load_library
 
 CHUNK = 768  # most queries of a head for one thread at a time; each packs the keys anew
 
@@ -65,7 +65,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     It serves softmax attention in float32 or less on a CPU, plain or with a bias in float32, in
     windows without padding.
     """
-    compiled = library()
+    compiled = load_library()
     if compiled is None or not _serves(tensors, geometry):
         return None
     assert tensors.queries is not None

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.compiled import library
+from nearsight.native import load_library
 
 
 class SeparableBias(NamedTuple):
@@ -77,7 +77,7 @@ def write_product(
     cols: Float[Tensor, "... patch col"],
 ) -> None:
     """The same where the prefix tokens' rows and columns are 0 already."""
-    compiled = library()
+    compiled = load_library()
     if compiled is None or not all(map(_plain, (out, rows, cols))):
         torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
         return

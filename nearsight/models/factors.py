@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from nearsight.compiled import LANES, library
 from nearsight.models.bias import SeparableBias
+from nearsight.native import LANES, load_library
 
 
 class _Queries(ctypes.Structure):
@@ -51,7 +51,7 @@ def compiled_factors(
     eps: float,
 ) -> SeparableBias | None:
     """Rows (times strength) and columns of every patch, or None where torch has to do it."""
-    compiled = library() if _serves(queries, log_var.weight, log_alpha.weight) else None
+    compiled = load_library() if _serves(queries, log_var.weight, log_alpha.weight) else None
     if compiled is None:
         return None
     images, heads, patches, _ = queries.shape

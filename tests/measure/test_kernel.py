@@ -7,7 +7,6 @@ import pytest
 import torch
 from measure import toy_models
 
-from nearsight.compiled import library
 from nearsight.measure import kernel, windows
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.geometry import Geometry
@@ -17,9 +16,10 @@ from nearsight.measure.tokens import Layout, row_by_row
 from nearsight.measure.unfold import Buffers, Unfolded
 from nearsight.models.grid import Grid
 from nearsight.models.registry import create_model
+from nearsight.native import load_library
 
 pytestmark = pytest.mark.skipif(
-    library() is None, reason="no C compiler when nearsight was installed"
+    load_library() is None, reason="no C compiler when nearsight was installed"
 )
 
 WIDE = Grid(6, 10)
@@ -198,7 +198,7 @@ def test_a_profile_is_the_same_without_the_kernel(make, monkeypatch):
         model, images = getattr(toy_models, make)(), toy_models.images(24, 40, count=3)
         images = toy_models.images(12, 20, count=3) if make == "plain" else images
     compiled = measure_model(model, images)
-    monkeypatch.setattr(kernel, "library", lambda: None)
+    monkeypatch.setattr(kernel, "load_library", lambda: None)
     plain = measure_model(model, images)
     for name, estimates in plain.metrics.items():
         for ours, theirs in zip(compiled.metrics[name].values, estimates.values, strict=True):

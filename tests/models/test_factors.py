@@ -5,14 +5,14 @@ import copy
 import pytest
 import torch
 
-from nearsight.compiled import library
 from nearsight.models import factors
 from nearsight.models.gaussian import Gaussian
 from nearsight.models.grid import Grid
+from nearsight.native import load_library
 from nearsight.protocol.schema import GaussianSettings
 
 pytestmark = pytest.mark.skipif(
-    library() is None, reason="no C compiler when nearsight was installed"
+    load_library() is None, reason="no C compiler when nearsight was installed"
 )
 
 

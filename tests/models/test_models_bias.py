@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nearsight.compiled import library
 from nearsight.models import bias
+from nearsight.native import load_library
 
 ROADS = ["torch", "compiled"]
 
@@ -12,8 +12,8 @@ ROADS = ["torch", "compiled"]
 @pytest.fixture(params=ROADS)
 def road(request, monkeypatch):
     if request.param == "torch":
-        monkeypatch.setattr(bias, "library", lambda: None)
-    elif library() is None:
+        monkeypatch.setattr(bias, "load_library", lambda: None)
+    elif load_library() is None:
         pytest.skip("no C compiler when nearsight was installed")
     return request.param
 

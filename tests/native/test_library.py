@@ -4,14 +4,14 @@ import shutil
 
 import pytest
 
-from nearsight import compiled
+from nearsight.native import library as compiled
 
 
 @pytest.fixture
 def fresh_library():
-    compiled.library.cache_clear()
-    yield compiled.library
-    compiled.library.cache_clear()
+    compiled.load_library.cache_clear()
+    yield compiled.load_library
+    compiled.load_library.cache_clear()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

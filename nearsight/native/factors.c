@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "../floats.h"
+#include "floats.h"
 
 #define STEEP 20.0f /* softplus is the identity from here on, as in torch */
 

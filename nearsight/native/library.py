@@ -14,12 +14,12 @@ from pathlib import Path
 
 import torch  # noqa: F401  (loads OpenMP)
 
-INTERFACE = 5  # that of the C code (measure/kernel.c) when the calls of it were written
+INTERFACE = 5  # that of the C code (kernel.c) when the calls of it were written
 LANES = 8  # floats that it takes at a time (floats.h)
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def load_library() -> ctypes.CDLL | None:
     """The compiled code, if there is some that fits this Python code and this torch."""
     files = [Path(__file__).with_name(f"_compiled{suffix}") for suffix in EXTENSION_SUFFIXES]
     for file in filter(Path.exists, files):

@@ -3,7 +3,7 @@
    out[p, (row, col)] = rows[p, row] * cols[p, col]. torch gives a row of a dozen numbers to its
    machinery for loops at a time; this is the loop alone. */
 
-#include "../floats.h"
+#include "floats.h"
 
 CLONES static void multiply(
     const float *restrict rows, const float *restrict cols, int64_t num_rows, int64_t num_cols,

@@ -7,13 +7,13 @@
    products and sums over keys in float32, sums over rows in float64 (near masses of some hundred
    rows in float32).
 
-   Called from kernel.py through ctypes (see compiled.py). */
+   Called from kernel.py through ctypes (see library.py). */
 
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "../floats.h"
+#include "floats.h"
 
 const int interface = 5; /* one more for every change in C that callers must follow */
 
