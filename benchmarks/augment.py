@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from nearsight.data.augment import augment_images, normalized
-from nearsight.data.mix import draw_mix, mix_images, mixed_targets
-from nearsight.models.torchvision_ops import declare_missing_ops
+from nearsight.data.augment.mix import draw_mix, mix_images, mixed_targets
+from nearsight.data.augment.pipeline import augment_images, normalized
+from nearsight.models.compat import declare_missing_ops
 from nearsight.protocol.presets import preset
 
 CHUNK, BATCH, SIZE, NUM_CLASSES, NUM_TURNS = 1024, 128, 32, 100, 15

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from turns import best_times
 
-from nearsight.models.allocator import keep_freed_memory
+from nearsight.core.memory import keep_freed_memory
 
 BATCH, SIZE, NUM_CLASSES = 16, 224, 1000
 

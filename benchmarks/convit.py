@@ -13,7 +13,7 @@ import torch
 from comparison import compare, largest_difference, started
 from torch import nn
 
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 
 PLAIN, OURS, THEIRS = "DeiT", "ConViT", "timm's ConViT"
 TARGETS = {"forward": 1.15, "step": 1.15}

@@ -16,9 +16,9 @@ import torch
 from comparison import compare, largest_difference, started
 from torch import Tensor, nn
 
-from nearsight.models.gaussian import Gaussian
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.locat.gaussian import Gaussian
 
 PLAIN, LOCAT = "vit_tiny_patch16_224", "locatvit_tiny"
 TARGETS = {"forward": 1.12, "step": 1.20}

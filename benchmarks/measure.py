@@ -29,14 +29,14 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from nearsight.measure import kernel
-from nearsight.measure.distance import mean_attention_distance, patch_attention
-from nearsight.measure.entropy import attention_entropy
-from nearsight.measure.maps import capture_attention
-from nearsight.measure.mass import self_mass
-from nearsight.measure.profile import measure_model
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.measure.maps.captured import capture_attention
+from nearsight.measure.metrics.distance import mean_attention_distance, patch_attention
+from nearsight.measure.metrics.entropy import attention_entropy
+from nearsight.measure.metrics.mass import self_mass
+from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows import kernel
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 from nearsight.native import load_library
 
 NAME, BATCH, NUM_BATCHES, PATCH = "vit_tiny_patch16_224", 16, 4, 16

@@ -18,7 +18,7 @@ from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
 from nearsight.train.batches import CHUNK
 from nearsight.train.loop import train_run
-from nearsight.train.progress import Reporter
+from nearsight.train.reporter import Reporter
 
 
 def resident_megabytes() -> float:

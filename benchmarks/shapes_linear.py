@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from nearsight.data.catalog import load_dataset
-from nearsight.data.dataset import ImageSet
+from nearsight.data.sets.catalog import load_dataset
+from nearsight.data.sets.dataset import ImageSet
 from nearsight.protocol.schema import DataSettings
 
 STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3)  # sklearn's C: smaller is stronger

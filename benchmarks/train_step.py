@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from turns import best_times
 
-from nearsight.models.allocator import keep_freed_memory
-from nearsight.models.attention import SelfAttention, attention_weights
-from nearsight.models.registry import create_model
+from nearsight.core.memory import keep_freed_memory
+from nearsight.models.layers.attention import SelfAttention, attention_weights
+from nearsight.models.load.registry import create_model
 
 BATCH, TOKENS, NUM_CLASSES, TARGET = 128, 65, 100, 1.5
 WIDTH, MLP_WIDTH, DEPTH = 192, 384, 8

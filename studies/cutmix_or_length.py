@@ -36,8 +36,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol.schema import Protocol
-from nearsight.study.designs import cutmix_off_and_on
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.designs import cutmix_off_and_on
+from nearsight.study.design.recipe import Condition, Study
 
 LEARNING_RATE = 1e-3  # replaced by the chosen one before the study starts
 

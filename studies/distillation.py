@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Distillation, Protocol
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.recipe import Condition, Study
 
 MODELS = {"plain": "convit-gpsa", "convit": "convit"}
 TEACHER = Distillation(teacher="resnet18", weights="runs/teacher")

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import GaussianSettings, LocatSettings
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.recipe import Condition, Study
 
 KERNELS: dict[str, GaussianSettings] = {
     "width from the input": GaussianSettings(source="input"),

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import CutMix, CutOut, Mixup, RandomErasing
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.recipe import Condition, Study
 
 CHANGES: dict[str, dict[str, object]] = {
     "none": {},

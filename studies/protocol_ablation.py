@@ -10,8 +10,8 @@ Expected: the paper, one seed: min MAD at most 0.024 in every condition with Cut
 
 from __future__ import annotations
 
-from nearsight.study.designs import eight
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.designs import eight
+from nearsight.study.design.recipe import Condition, Study
 
 
 def study() -> Study:

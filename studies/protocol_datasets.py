@@ -11,7 +11,7 @@ Expected: the paper's table 1, one seed: accuracy 78.46 and 84.84 % (CIFAR-10), 
 from __future__ import annotations
 
 from nearsight.protocol.presets import preset
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.recipe import Condition, Study
 
 DATA = ("cifar10", "cifar100", "tiny-imagenet")
 

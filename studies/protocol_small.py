@@ -11,8 +11,8 @@ Expected: from results/protocol-small: accuracy 24 to 31 %, min MAD 0.39 to 0.43
 
 from __future__ import annotations
 
-from nearsight.study.designs import eight, shrunk
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.designs import eight, shrunk
+from nearsight.study.design.recipe import Condition, Study
 
 
 def study() -> Study:

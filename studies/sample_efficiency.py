@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from nearsight.protocol.fraction import FRACTIONS, at_fraction
 from nearsight.protocol.presets import preset
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.recipe import Condition, Study
 
 MODELS = {"plain": "convit-gpsa", "convit": "convit"}
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.schema import Protocol
-from nearsight.study.designs import cutmix_off_and_on, shrunk
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.designs import cutmix_off_and_on, shrunk
+from nearsight.study.design.recipe import Condition, Study
 
 
 def on_a_tenth(protocol: Protocol) -> Protocol:

@@ -11,10 +11,10 @@ import pytest
 from jaxtyping import install_import_hook
 
 TYPED = ["nearsight.models", "nearsight.data", "nearsight.train", "nearsight.measure"]
-TYPED += ["nearsight.study.bootstrap"]
+TYPED += ["nearsight.study.analyse.bootstrap"]
 install_import_hook(TYPED, "beartype.beartype")
 
-from nearsight.models.torchvision_ops import declare_missing_ops  # noqa: E402
+from nearsight.models.compat import declare_missing_ops  # noqa: E402
 
 declare_missing_ops()
 
@@ -33,7 +33,7 @@ def nearsight(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., tuple[int, str, str]]:
     """Run a command in ``tmp_path``: exit code, stdout, stderr."""
-    from nearsight.cli import main
+    from nearsight.cli.app import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NEARSIGHT_DATA", str(tmp_path / "data"))

@@ -12,11 +12,11 @@ from types import ModuleType
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
-from nearsight.run import LOG, read_lines
-from nearsight.study.folder import write_study
-from nearsight.study.plan import Cell
-from nearsight.study.recipe import Condition, Recipe, Study
-from nearsight.study.runner import planned
+from nearsight.runs.folder import LOG, read_lines
+from nearsight.study.design.plan import Cell
+from nearsight.study.design.recipe import Condition, Recipe, Study
+from nearsight.study.run.folder import write_study
+from nearsight.study.run.runner import planned
 
 EPOCHS = 23
 
@@ -53,7 +53,7 @@ def worker_of(folder: Path) -> int | None:
             words = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"nearsight.study.cell" in words and str(folder).encode() in words:
+        if b"nearsight.study.run.cell" in words and str(folder).encode() in words:
             return int(entry.name)
     return None
 

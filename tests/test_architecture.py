@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsight.study.recipe import FOLDER, INSTALLED
+from nearsight.study.design.recipe import FOLDER, INSTALLED
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nearsight"
@@ -72,10 +72,10 @@ def test_a_module_imports_nothing_from_above(path: Path) -> None:
     ("part", "source"),
     [
         ("measure", "from nearsight.train.loop import train_run"),
-        ("evaluate", "def late():\n    import nearsight.train.distributed"),
+        ("evaluate", "def late():\n    import nearsight.core.processes"),
         ("models", "from nearsight import run"),
-        ("data", "from nearsight.measure.entropy import attention_entropy"),
-        ("train", "from nearsight.report.page import write_report"),
+        ("data", "from nearsight.measure.metrics.entropy import attention_entropy"),
+        ("train", "from nearsight.report.write.page import write_report"),
         ("report", "import torch.nn as nn"),
         ("data", "from ..train import loop"),
     ],
@@ -87,8 +87,8 @@ def test_a_wrong_import_is_found(part: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("part", "source"),
     [
-        ("train", "from nearsight.measure.profile import measure_model"),
-        ("report", "from nearsight.run import read_record"),
+        ("train", "from nearsight.measure.profile.profile import measure_model"),
+        ("report", "from nearsight.runs.folder import read_record"),
         ("train", "import nearsight"),
         ("report", "from nearsight import __version__"),
     ],
@@ -113,7 +113,7 @@ def names_without_torch() -> list[str]:
     "statement",
     [
         f"import {', '.join(names_without_torch())}",
-        "sys.argv = ['nearsight', '--help']; from nearsight.cli import main; main()",
+        "sys.argv = ['nearsight', '--help']; from nearsight.cli.app import main; main()",
     ],
     ids=["import", "help"],
 )

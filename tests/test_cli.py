@@ -12,7 +12,7 @@ import pytest
 from made_data import write_coloured_folder, write_image
 from safetensors.torch import save_file
 
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 
 Answer = tuple[int, str, str]
 

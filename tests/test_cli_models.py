@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nearsight.models.registry import check_name
+from nearsight.models.load.registry import check_name
 
 Answer = tuple[int, str, str]
 

@@ -1,5 +1,5 @@
 """Vision Transformers; ``import nearsight.models`` makes our names known to timm."""
 
-from nearsight.models.names import announce
+from nearsight.models.zoo.names import announce
 
 announce()

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.models.attention import SelfAttention
-from nearsight.models.drop_path import DropPath, rates_by_depth
-from nearsight.models.grid import Grid
+from nearsight.models.layers.attention import SelfAttention
+from nearsight.models.layers.drop_path import DropPath, rates_by_depth
+from nearsight.models.layers.grid import Grid
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from nearsight.protocol.parts import first_mistake
+from nearsight.protocol.part_settings import first_mistake
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
 from nearsight.protocol.schema import Protocol
 

@@ -12,8 +12,8 @@ import difflib
 from dataclasses import asdict, replace
 from typing import Any
 
+from nearsight.protocol.deit import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
 from nearsight.protocol.fraction import at_fraction, whole_name
-from nearsight.protocol.recipes import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,

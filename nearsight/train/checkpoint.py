@@ -21,8 +21,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from nearsight.disk import sync, write_bytes
-from nearsight.run import SCHEMA_VERSION, read_json, write_json
+from nearsight.core.files import sync, write_bytes
+from nearsight.runs.folder import SCHEMA_VERSION, read_json, write_json
 
 KEPT = 2
 TENSORS, STATE = "tensors.safetensors", "state.json"

@@ -20,14 +20,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from nearsight.data.transform import InputTransform
-from nearsight.models.hub import from_hub
-from nearsight.models.named import INITIAL_SEED, built, own_preprocessing
-from nearsight.models.own import full_name
-from nearsight.models.registry import check_name, split_name
-from nearsight.models.weights import load_weights
+from nearsight.data.input.transform import InputTransform
+from nearsight.models.load.hub import from_hub
+from nearsight.models.load.named import INITIAL_SEED, built, own_preprocessing
+from nearsight.models.load.registry import check_name, split_name
+from nearsight.models.load.weights import load_weights
+from nearsight.models.zoo.own import full_name
 from nearsight.protocol.schema import Distillation
-from nearsight.run import RECORD, load_run
+from nearsight.runs.folder import RECORD, load_run
 
 LIBRARIES = ("timm", "torchvision")
 

@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 import torch
 
+from nearsight.core.processes import Parallel, World
 from nearsight.protocol.schema import Protocol
-from nearsight.train.distributed import Parallel, World
 
 
 class Way(TypedDict):

@@ -14,8 +14,9 @@ from typing import Any
 
 import safetensors.torch
 
-from nearsight.disk import append_bytes, write_bytes
-from nearsight.run import (
+from nearsight.core.files import append_bytes, write_bytes
+from nearsight.core.processes import World
+from nearsight.runs.folder import (
     CHECKPOINT,
     LOG,
     RECORD,
@@ -25,7 +26,6 @@ from nearsight.run import (
     write_json,
 )
 from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
-from nearsight.train.distributed import World
 from nearsight.train.state import TrainingState
 from nearsight.train.trackers import Tracker, tracked_values
 

@@ -14,23 +14,23 @@ from typing import Any
 
 import torch
 
-from nearsight.models.own import full_name
+from nearsight.core.processes import Parallel, World, joined
+from nearsight.core.signals import Interrupted, StopRequest, stop_signals
+from nearsight.evaluate.accuracy import model_scores
+from nearsight.models.zoo.own import full_name
 from nearsight.protocol.overrides import fitted_warmup
 from nearsight.protocol.schema import Protocol
-from nearsight.run import SCHEMA_VERSION, locked
+from nearsight.runs.folder import SCHEMA_VERSION, locked
 from nearsight.train.batches import epoch_batches
-from nearsight.train.distributed import Parallel, World, joined
 from nearsight.train.exactness import Way, can_be_exact, conditions, inexact_note
-from nearsight.train.interruption import Interrupted, StopRequest, stop_signals
 from nearsight.train.journal import Journal
-from nearsight.train.locality import look
+from nearsight.train.looks import look
 from nearsight.train.preparation import Prepared, prepare
-from nearsight.train.progress import Reporter
 from nearsight.train.record import check_same_inputs, existing_record, headline, result
+from nearsight.train.reporter import Reporter
 from nearsight.train.state import Counters
 from nearsight.train.step import Stepper
 from nearsight.train.trackers import open_tracker
-from nearsight.train.validation import model_scores
 
 CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within an epoch
 

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.data.catalog import load_dataset
-from nearsight.data.dataset import ImageSet
-from nearsight.data.split import train_and_validation
-from nearsight.data.transform import InputTransform
-from nearsight.models.allocator import keep_freed_memory
-from nearsight.models.registry import model_for
-from nearsight.models.weights import load_weights
+from nearsight.core.memory import keep_freed_memory
+from nearsight.core.processes import Parallel, World, parallelised
+from nearsight.data.input.transform import InputTransform
+from nearsight.data.sets.catalog import load_dataset
+from nearsight.data.sets.dataset import ImageSet
+from nearsight.data.sets.split import train_and_validation
+from nearsight.models.load.registry import model_for
+from nearsight.models.load.weights import load_weights
 from nearsight.protocol.schema import Protocol
 from nearsight.train.batches import Samples
 from nearsight.train.distill import Teacher, answer_with_both_heads, teacher_of
-from nearsight.train.distributed import Parallel, World, parallelised
 from nearsight.train.optim import MovingAverage, adamw
 from nearsight.train.record import new_record
 from nearsight.train.state import TrainingState

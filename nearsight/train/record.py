@@ -10,14 +10,14 @@ from typing import Any
 from torch import nn
 
 import nearsight
-from nearsight.data.dataset import Dataset
+from nearsight.core.processes import World
+from nearsight.data.sets.dataset import Dataset
+from nearsight.evaluate.accuracy import Scores
 from nearsight.protocol.overrides import protocol_from
 from nearsight.protocol.presets import assumed_values
 from nearsight.protocol.schema import Protocol
-from nearsight.run import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
-from nearsight.train.distributed import World
+from nearsight.runs.folder import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
 from nearsight.train.state import Counters
-from nearsight.train.validation import Scores
 
 
 def new_record(

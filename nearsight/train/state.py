@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.models.weights import distinct_weights
-from nearsight.train.distributed import copy_into, whole
+from nearsight.core.processes import copy_into, whole
+from nearsight.models.load.weights import distinct_weights
 from nearsight.train.optim import MovingAverage
 
 

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nearsight.core.processes import World
 from nearsight.data.draws import seeded_torch
 from nearsight.protocol.schema import Protocol
 from nearsight.train.batches import Batch, num_steps
-from nearsight.train.distributed import World
 from nearsight.train.loss import distillation_loss, soft_cross_entropy
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared

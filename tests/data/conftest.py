@@ -14,8 +14,8 @@ import pytest
 from archive_server import Server, tar_of
 from made_data import write_cifar
 
-from nearsight.data import download
-from nearsight.data.sources import SOURCES
+from nearsight.data.sets import download
+from nearsight.data.sets.sources import SOURCES
 
 FOLDER = "cifar-100-binary"
 

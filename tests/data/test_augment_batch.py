@@ -4,8 +4,8 @@ import pytest
 import torch
 from data import reference_augment as slow
 
-from nearsight.data import augment
-from nearsight.data.augment import augment_images, normalized
+from nearsight.data.augment import pipeline as augment
+from nearsight.data.augment.pipeline import augment_images, normalized
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,

@@ -9,7 +9,7 @@ from data import reference_augment as slow
 from scipy.stats import kstest
 
 from nearsight.data import draws
-from nearsight.data.erase import cut_out, cutout_box, erasing_box, randomly_erased
+from nearsight.data.augment.erase import cut_out, cutout_box, erasing_box, randomly_erased
 from nearsight.protocol.schema import CutOut, RandomErasing
 
 NUM = 1000

@@ -5,10 +5,10 @@ import torch
 from data import reference_augment as slow
 
 from nearsight.data import draws
-from nearsight.data.geometry import cropped
-from nearsight.data.operations import NAMES, NOTHING, apply_operations, code, operated
-from nearsight.data.policy import autoaugment_argument, randaugment_arguments
-from nearsight.models.torchvision_ops import declare_missing_ops
+from nearsight.data.augment.operations import NAMES, NOTHING, apply_operations, code, operated
+from nearsight.data.augment.policy import autoaugment_argument, randaugment_arguments
+from nearsight.data.augment.warp import cropped
+from nearsight.models.compat import declare_missing_ops
 
 NUM = 1000
 PILLOW_NAMES = [name for name in NAMES if name != "hue"]

@@ -8,10 +8,10 @@ import torch
 from data import reference_augment as slow
 from scipy.stats import kstest, norm
 
-from nearsight.data import policy
-from nearsight.data.augment import augment_images, draw_crops
-from nearsight.data.operations import NAMES, NOTHING, code
-from nearsight.models.torchvision_ops import declare_missing_ops
+from nearsight.data.augment import policy
+from nearsight.data.augment.operations import NAMES, NOTHING, code
+from nearsight.data.augment.pipeline import augment_images, draw_crops
+from nearsight.models.compat import declare_missing_ops
 from nearsight.protocol.schema import AutoAugment, ColorJitter, RandAugment
 
 NUM = 50_000

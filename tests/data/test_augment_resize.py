@@ -10,9 +10,9 @@ from PIL import Image
 from scipy.stats import kstest
 
 from nearsight.data import draws
-from nearsight.data.augment import augment_images, draw_crops, draw_resized_crops
-from nearsight.data.box import middle_box, resized_crop_box
-from nearsight.data.resize import resized_crops
+from nearsight.data.augment.box import middle_box, resized_crop_box
+from nearsight.data.augment.pipeline import augment_images, draw_crops, draw_resized_crops
+from nearsight.data.augment.resize import resized_crops
 from nearsight.protocol.schema import ResizedCrop
 
 HEIGHT, WIDTH, NUM = 31, 37, 211

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from made_data import write_cifar
 
-from nearsight.data import cache
-from nearsight.data.catalog import load_dataset
-from nearsight.data.dataset import Dataset, histogram, statistics
+from nearsight.data.sets import cache
+from nearsight.data.sets.catalog import load_dataset
+from nearsight.data.sets.dataset import Dataset, histogram, statistics
 from nearsight.protocol.schema import DataSettings
 
 SETTINGS = DataSettings(name="cifar100")
@@ -93,7 +93,7 @@ def test_a_damaged_cache_is_noticed_and_built_again(
         path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
     elif damage == "cut":
         path.write_bytes(content[: len(content) // 2])
-    with caplog.at_level(logging.INFO, logger="nearsight.data.cache"):
+    with caplog.at_level(logging.INFO, logger="nearsight.data.sets.cache"):
         assert same(load_dataset(SETTINGS, root), before)
     assert "decoding cifar100 once" in caplog.text
 
@@ -151,7 +151,7 @@ def test_a_root_that_cannot_be_written_is_cached_at_home(
 def test_two_processes_that_decode_at_once_both_succeed(root: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from nearsight.data.cifar import cifar; from nearsight.data.cache import decoded\n"
+        "from nearsight.data.sets.cifar import cifar; from nearsight.data.sets.cache import decoded\n"
         "root = Path(sys.argv[1])\n"
         "print(decoded(cifar('cifar100', root / 'cifar-100-binary'), root).hash)\n"
     )

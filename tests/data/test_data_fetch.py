@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from archive_server import Server, tar_of
 
-from nearsight.data import download
-from nearsight.data.archive import fetch_dataset
-from nearsight.data.catalog import check_dataset
-from nearsight.data.sources import SOURCES
+from nearsight.data.sets import download
+from nearsight.data.sets.archive import fetch_dataset
+from nearsight.data.sets.catalog import check_dataset
+from nearsight.data.sets.sources import SOURCES
 
 FOLDER = "cifar-100-binary"
 

@@ -11,10 +11,10 @@ import pytest
 from archive_server import Server
 from made_data import write_cifar, write_tiny_imagenet
 
-from nearsight.data import archive
-from nearsight.data.archive import fetch_dataset, import_folder
-from nearsight.data.catalog import check_dataset
-from nearsight.data.sources import SOURCES
+from nearsight.data.sets import archive
+from nearsight.data.sets.archive import fetch_dataset, import_folder
+from nearsight.data.sets.catalog import check_dataset
+from nearsight.data.sets.sources import SOURCES
 
 FOLDER = "cifar-100-binary"
 

@@ -9,14 +9,14 @@ import pytest
 from made_data import write_cifar, write_tiny_imagenet
 from PIL import Image
 
-from nearsight.data.catalog import (
+from nearsight.data.sets.catalog import (
     check_dataset,
     data_root,
     dataset_name,
     list_datasets,
     load_dataset,
 )
-from nearsight.data.files import write_origin
+from nearsight.data.sets.file_state import write_origin
 from nearsight.protocol.schema import DataSettings
 
 

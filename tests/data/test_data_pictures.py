@@ -11,14 +11,14 @@ import torch
 from made_data import write_image
 from PIL import Image
 
-from nearsight.data.pictures import (
+from nearsight.data.input.pictures import (
     PictureBatches,
     chosen_pictures,
     equal_size,
     find_pictures,
     pictures_hash,
 )
-from nearsight.data.preprocessing import Preprocessing
+from nearsight.data.input.preprocessing import Preprocessing
 
 AS_THEY_ARE = Preprocessing("", None, None, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 

@@ -9,8 +9,8 @@ from PIL import Image
 from timm.data import create_transform
 from torchvision.transforms._presets import ImageClassification
 
-from nearsight.data.preprocessing import Preprocessing
-from nearsight.models.huggingface import of_processor
+from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.models.load.huggingface import of_processor
 
 SIZES = [(61, 47), (47, 61), (29, 97), (53, 53)]  # width, height
 

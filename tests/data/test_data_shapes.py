@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from nearsight.data.catalog import load_dataset
-from nearsight.data.dataset import Dataset
-from nearsight.data.outlines import OUTLINES, SINE, TEXTURES
-from nearsight.data.shapes import CLASSES, Draws, shapes_images
+from nearsight.data.sets.catalog import load_dataset
+from nearsight.data.sets.dataset import Dataset
+from nearsight.data.sets.outlines import OUTLINES, SINE, TEXTURES
+from nearsight.data.sets.shapes import CLASSES, Draws, shapes_images
 from nearsight.protocol.schema import DataSettings
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearsight.data.draws import permutation
-from nearsight.data.split import (
+from nearsight.data.sets.split import (
     class_fraction,
     rounded_share,
     stratified_split,

@@ -8,7 +8,7 @@ from data import reference_augment as slow
 from scipy.stats import beta, kstest
 
 from nearsight.data import draws
-from nearsight.data.mix import (
+from nearsight.data.augment.mix import (
     Mix,
     beta_ratio,
     cutmix_box,

@@ -9,8 +9,8 @@ from measure.families_global import TOY as OF_3_HEADS
 from measure.family_case import Case, layers
 from measure.own_weights import rows_by_offsets
 
-from nearsight.models.convit import add_gpsa
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.gpsa.convit import add_gpsa
 
 TOY = OF_3_HEADS | {"num_heads": 4}  # a kernel of 2x2
 JOINS = "from the first layer without GPSA on"

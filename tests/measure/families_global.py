@@ -7,7 +7,7 @@ from measure import reference_places as slow
 from measure.family_case import Case, layers
 from measure.own_weights import dropout_inputs
 
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 
 TOY = {"depth": 2, "embed_dim": 24, "num_heads": 3, "num_classes": 5}
 ROWS = "patches row by row"
@@ -30,7 +30,7 @@ def timm_case(family, name, sits, num_prefix=0, size=(48, 80), notes="", **optio
 
 
 def create_timm(name, **options):
-    from nearsight.models.torchvision_ops import declare_missing_ops
+    from nearsight.models.compat import declare_missing_ops
 
     declare_missing_ops()
     import timm

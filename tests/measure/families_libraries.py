@@ -9,7 +9,7 @@ from measure.families_hierarchical import SHIFTED
 from measure.family_case import Case, layers
 from torch import nn
 
-from nearsight.models.torchvision_ops import declare_missing_ops
+from nearsight.models.compat import declare_missing_ops
 
 SWIN = {
     "patch_size": [4, 4],

@@ -9,8 +9,8 @@ from measure.families_hierarchical import SHIFTED, SWIN, SWIN_PADDED, swin
 from measure.family_case import Case, layers
 from measure.own_weights import softmax_rows
 
-from nearsight.models.locat import add_locat
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.locat.locat import add_locat
 
 REFINED = "PRR is skipped and listed"
 

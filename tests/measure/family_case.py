@@ -7,8 +7,8 @@ import torch
 from measure.own_weights import softmax_rows
 from torch import nn
 
-from nearsight.models.names import ARCHITECTURES
-from nearsight.models.own import model_names
+from nearsight.models.zoo.names import ARCHITECTURES
+from nearsight.models.zoo.own import model_names
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nearsight.measure.convention import convention_of
-from nearsight.measure.estimates import Estimates
-from nearsight.measure.facts import LayerFacts
-from nearsight.measure.profile import Profile
-from nearsight.models.grid import Grid
+from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.metrics.convention import convention_of
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.profile import Profile
+from nearsight.models.layers.grid import Grid
 
 NUM_IMAGES = 13
 GRID = Grid(5, 7)

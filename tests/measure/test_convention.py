@@ -9,10 +9,10 @@ import torch
 from measure import reference_metrics as slow
 from measure import toy_models
 
-from nearsight.measure.convention import CONVENTIONS, convention_of
-from nearsight.measure.maps import capture_attention
-from nearsight.measure.profile import measure_model
-from nearsight.models.grid import Grid
+from nearsight.measure.maps.captured import capture_attention
+from nearsight.measure.metrics.convention import CONVENTIONS, convention_of
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.layers.grid import Grid
 
 ALIKE = ("paper", "convit", "pixels", "cl-vs-mim")
 

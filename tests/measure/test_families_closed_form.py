@@ -15,8 +15,8 @@ from measure.families_hierarchical import MAXVIT
 from measure.families_table import CASES
 from torch import nn
 
-from nearsight.measure.profile import measure_model
-from nearsight.models.torchvision_ops import declare_missing_ops
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.compat import declare_missing_ops
 
 OFFSET = (1, -2)  # of the favoured key from the query, rows down and columns to the right
 PEAK = 3.0

@@ -12,7 +12,7 @@ import torch
 from measure.families_convit import CASES, TOY
 from measure.test_families_closed_form import layer_means
 
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 
 WEIGHTS = [(0.7, -1.3, 0.0), (0.2, 0.1, -0.5), (-2.0, 0.0, -1.0), (0.0, 0.3, 0.2)]  # x, y, square
 GATES = [-1.3, 0.4, 1.0, 2.1]

@@ -12,8 +12,8 @@ import torch
 from measure.families_locat import TOY
 from measure.test_families_closed_form import SHIFT, WINDOW, layer_means, quiet, tiles
 
-from nearsight.models.locat import add_locat
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.locat.locat import add_locat
 
 RAW = (0.7, -1.3), 1.9  # biases: of the variance by row and by column, and of the strength
 EPS = 0.1

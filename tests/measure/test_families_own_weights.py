@@ -6,8 +6,8 @@ import torch
 from measure import reference_places as slow
 from measure.families_table import CASES
 
-from nearsight.measure.maps import capture_attention
-from nearsight.measure.profile import measure_model
+from nearsight.measure.maps.captured import capture_attention
+from nearsight.measure.profile.profile import measure_model
 
 
 @pytest.fixture(params=CASES, ids=str)

@@ -5,10 +5,10 @@ import torch
 from measure.families_global import create_timm
 from measure.families_refused import REFUSED
 
-from nearsight.measure.capture import AttentionCapture
-from nearsight.measure.layout import layout_of
-from nearsight.measure.profile import measure_model
-from nearsight.models.grid import Grid
+from nearsight.measure.capture.interception import AttentionCapture
+from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.layers.grid import Grid
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)

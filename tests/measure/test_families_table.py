@@ -6,8 +6,8 @@ import pytest
 from measure.families_refused import REFUSED
 from measure.families_table import CASES, PAGE, page
 
-from nearsight.measure.families import FAMILIES
-from nearsight.models.registry import split_name
+from nearsight.measure.layout.families import FAMILIES
+from nearsight.models.load.registry import split_name
 
 
 def test_the_page_is_what_the_cases_give():

@@ -10,9 +10,9 @@ from timm.models.convit import ConVit
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.gates import LayerGates, gpsa_gates, layer_gates
-from nearsight.measure.profile import measure_model
-from nearsight.measure.summary import measurement
+from nearsight.measure.folders.summary import measurement
+from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.readouts.gates import LayerGates, gpsa_gates, layer_gates
 
 
 def convit(layers=1, **changes):

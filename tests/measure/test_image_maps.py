@@ -8,15 +8,15 @@ from measure.toy_models import images, plain, pooled, windows
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.features import num_class_tokens
-from nearsight.measure.image_maps import (
+from nearsight.measure.layout.tokens import row_by_row
+from nearsight.measure.maps.image_maps import (
     LayerAttention,
     attention_maps,
     chosen_maps,
     layer_attention,
 )
-from nearsight.measure.tokens import row_by_row
-from nearsight.models.grid import Grid
+from nearsight.measure.metrics.features import num_class_tokens
+from nearsight.models.layers.grid import Grid
 
 
 def test_uniform_attention_is_one_everywhere_and_prefix_tokens_take_their_share():

@@ -6,20 +6,20 @@ from measure.test_measure_capture import our_model, timm_model
 from measure.toy_models import images, plain, pooled, sharpened, windows
 from torch import nn
 
-from nearsight.measure.capture import AttentionCapture
-from nearsight.measure.intervention import (
+from nearsight.evaluate.intervention import (
     Intervention,
     MeanAttention,
     averaged,
     looking,
     restricted,
 )
-from nearsight.measure.layout import layout_of
-from nearsight.measure.maps import on_the_image
-from nearsight.measure.proof import prove
-from nearsight.measure.unfold import Buffers, Unfolded
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.measure.capture.interception import AttentionCapture
+from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.maps.captured import on_the_image
+from nearsight.measure.rows.proof import prove
+from nearsight.measure.rows.unfold import Buffers, Unfolded
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 
 
 def locat():

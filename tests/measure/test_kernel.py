@@ -7,15 +7,16 @@ import pytest
 import torch
 from measure import toy_models
 
-from nearsight.measure import kernel, windows
-from nearsight.measure.capture import AttentionCall
-from nearsight.measure.geometry import Geometry
-from nearsight.measure.profile import measure_model
-from nearsight.measure.rows import attention_rows
-from nearsight.measure.tokens import Layout, row_by_row
-from nearsight.measure.unfold import Buffers, Unfolded
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.measure.capture.interception import AttentionCall
+from nearsight.measure.layout import windows
+from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout.tokens import Layout, row_by_row
+from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows import kernel
+from nearsight.measure.rows.blocks import attention_rows
+from nearsight.measure.rows.unfold import Buffers, Unfolded
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 from nearsight.native import load_library
 
 pytestmark = pytest.mark.skipif(

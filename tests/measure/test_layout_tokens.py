@@ -5,10 +5,10 @@ import torch
 from measure.families_table import CASES
 from torch import nn
 
-from nearsight.measure.capture import AttentionCall, AttentionCapture, Place
-from nearsight.measure.layout import family_of, layout_of
-from nearsight.measure.tokens import Layout, Skipped
-from nearsight.models.grid import Grid
+from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
+from nearsight.measure.layout.placement import family_of, layout_of
+from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.models.layers.grid import Grid
 
 
 class Unknown(nn.Module):

@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.capture import AttentionCapture
-from nearsight.measure.tokens import Layout
-from nearsight.measure.unfold import Block, Buffers, Unfolded
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.measure.capture.interception import AttentionCapture
+from nearsight.measure.layout.tokens import Layout
+from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 
 EVERYTHING = Block(slice(None), slice(None), slice(None))
 

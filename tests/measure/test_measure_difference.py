@@ -11,12 +11,12 @@ import pytest
 import scipy.stats
 from measure.made_profiles import NUM_IMAGES, made_profile
 
-from nearsight.measure.comparison import folder_difference
-from nearsight.measure.difference import profile_difference
-from nearsight.measure.estimates import Estimates
-from nearsight.measure.interval import resample_counts
-from nearsight.measure.values import read_values, write_values
-from nearsight.models.grid import Grid
+from nearsight.measure.folders.comparison import folder_difference
+from nearsight.measure.folders.difference import profile_difference
+from nearsight.measure.folders.values import read_values, write_values
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.interval import resample_counts
+from nearsight.models.layers.grid import Grid
 
 
 def names(number: int = NUM_IMAGES) -> list[str]:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from measure import reference_attention as slow
 
-from nearsight.measure.distance import mean_attention_distance, patch_attention
-from nearsight.measure.entropy import attention_entropy
-from nearsight.measure.mass import self_mass
-from nearsight.models.grid import Grid
+from nearsight.measure.metrics.distance import mean_attention_distance, patch_attention
+from nearsight.measure.metrics.entropy import attention_entropy
+from nearsight.measure.metrics.mass import self_mass
+from nearsight.models.layers.grid import Grid
 
 
 def random_attention(batch, heads, tokens, sharpness=3.0):

@@ -13,13 +13,13 @@ from made_data import write_image
 from PIL import Image
 from safetensors.torch import save_file
 
-from nearsight.data.preprocessing import IMAGENET_MEAN, IMAGENET_STD
-from nearsight.measure.model_folder import default_folder, measure_named
-from nearsight.measure.profile import measure_model
-from nearsight.measure.target import measure_target
-from nearsight.measure.values import read_values
-from nearsight.models.registry import create_model
-from nearsight.run import file_hash, load_run, read_measure, read_record
+from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD
+from nearsight.measure.folders.model_folder import default_folder, measure_named
+from nearsight.measure.folders.target import measure_target
+from nearsight.measure.folders.values import read_values
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.load.registry import create_model
+from nearsight.runs.folder import file_hash, load_run, read_measure, read_record
 
 NUM_PICTURES = 13
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nearsight.measure.nulls import shuffled_patches
-from nearsight.models.grid import Grid
+from nearsight.measure.profile.nulls import shuffled_patches
+from nearsight.models.layers.grid import Grid
 
 
 def numbered(count=3, rows=3, cols=5, height=2, width=4):

@@ -8,13 +8,13 @@ import torch
 from measure import reference_attention as slow
 
 import nearsight as ns
-from nearsight.measure.estimates import Estimates
-from nearsight.measure.nulls import null_lines
-from nearsight.measure.profile import measure_model
-from nearsight.measure.summary import measurement
-from nearsight.measure.unfold import BLOCK_SIZES
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.measure.folders.summary import measurement
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.nulls import null_lines
+from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows.unfold import BLOCK_SIZES
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 
 GRID, NUM_IMAGES = Grid(3, 5), 23
 

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure import capture, proof
-from nearsight.models.registry import create_model
+from nearsight.measure.capture import interception as capture
+from nearsight.measure.rows import proof
+from nearsight.models.load.registry import create_model
 
 
 def vit(**options):

@@ -9,11 +9,11 @@ import torch
 from measure.test_measure_profile import sharp_model
 from safetensors.torch import save_file
 
-from nearsight.data.dataset import Dataset, ImageSet
-from nearsight.measure.profile import measure_model
-from nearsight.measure.run_folder import chosen_images, measure_run
-from nearsight.measure.values import read_values
-from nearsight.models.registry import create_model
+from nearsight.data.sets.dataset import Dataset, ImageSet
+from nearsight.measure.folders.run_folder import chosen_images, measure_run
+from nearsight.measure.folders.values import read_values
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 
 NUM_IMAGES = 23
@@ -56,7 +56,7 @@ def write_mu_run(folder, monkeypatch):
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text(json.dumps(record | {"status": "finished"}))
     save_file(sharp_model().state_dict(), folder / "weights.safetensors")
-    monkeypatch.setattr("nearsight.measure.run_folder.load_dataset", lambda *_: dataset())
+    monkeypatch.setattr("nearsight.measure.folders.run_folder.load_dataset", lambda *_: dataset())
     return folder
 
 
@@ -92,7 +92,9 @@ def test_more_images_than_the_test_set_has_are_refused(run_folder):
 
 
 def test_other_data_than_the_runs_are_refused(run_folder, monkeypatch):
-    monkeypatch.setattr("nearsight.measure.run_folder.load_dataset", lambda *_: dataset(seed=1))
+    monkeypatch.setattr(
+        "nearsight.measure.folders.run_folder.load_dataset", lambda *_: dataset(seed=1)
+    )
     with pytest.raises(ValueError, match="expected the data this run was trained on"):
         measure_run(run_folder)
 

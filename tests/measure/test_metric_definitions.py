@@ -6,18 +6,18 @@ import pytest
 import torch
 from measure import reference_metrics as slow
 
-from nearsight.measure.distance import (
+from nearsight.measure.metrics.distance import (
     distance_score,
     mad_without_self,
     mean_attention_distance,
     nonlocality,
     patch_attention,
 )
-from nearsight.measure.diversity import head_diversity
-from nearsight.measure.information import mutual_information
-from nearsight.measure.mass import radius_mass, ring_mass, self_mass, sink_mass
-from nearsight.measure.offset import mean_offset, offset_spread
-from nearsight.models.grid import Grid
+from nearsight.measure.metrics.diversity import head_diversity
+from nearsight.measure.metrics.information import mutual_information
+from nearsight.measure.metrics.mass import radius_mass, ring_mass, self_mass, sink_mass
+from nearsight.measure.metrics.offset import mean_offset, offset_spread
+from nearsight.models.layers.grid import Grid
 
 
 def random_attention(batch, heads, tokens, sharpness=3.0):

@@ -7,8 +7,8 @@ from measure import reference_metrics as slow
 from measure import toy_models
 from torch import nn
 
-from nearsight.measure.features import cls_similarity, locality_score
-from nearsight.measure.profile import measure_model
+from nearsight.measure.metrics.features import cls_similarity, locality_score
+from nearsight.measure.profile.profile import measure_model
 
 FEATURES = ("locality_score", "cls_similarity")
 

@@ -5,9 +5,9 @@ import torch
 from measure import toy_models
 from torch import nn
 
-from nearsight.measure.profile import measure_model
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 
 GRID, NUM_PREFIX, NUM_IMAGES = Grid(7, 11), 2, 13
 

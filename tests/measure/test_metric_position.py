@@ -5,10 +5,10 @@ import torch
 from measure import reference_metrics as slow
 from measure import toy_models
 
-from nearsight.measure import position
-from nearsight.measure.maps import capture_attention
-from nearsight.measure.position import position_share
-from nearsight.measure.profile import measure_model
+from nearsight.measure.maps.captured import capture_attention
+from nearsight.measure.metrics import position
+from nearsight.measure.metrics.position import position_share
+from nearsight.measure.profile.profile import measure_model
 
 
 def random_maps(images, heads, patches, sharpness=3.0):

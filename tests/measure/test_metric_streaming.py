@@ -7,24 +7,24 @@ import torch
 from measure import reference_metrics as slow
 from measure import toy_models
 
-from nearsight.measure import unfold
-from nearsight.measure.distance import (
+from nearsight.measure.maps.captured import capture_attention
+from nearsight.measure.metrics.distance import (
     distance_score,
     mad_without_self,
     mean_attention_distance,
     nonlocality,
     patch_attention,
 )
-from nearsight.measure.diversity import head_diversity
-from nearsight.measure.entropy import attention_entropy
-from nearsight.measure.information import mutual_information
-from nearsight.measure.maps import capture_attention
-from nearsight.measure.mass import radius_mass, ring_mass, self_mass, sink_mass
-from nearsight.measure.metrics import METRICS, OF_ROWS
-from nearsight.measure.offset import mean_offset, offset_spread
-from nearsight.measure.position import position_share
-from nearsight.measure.profile import measure_model
-from nearsight.models.grid import Grid
+from nearsight.measure.metrics.diversity import head_diversity
+from nearsight.measure.metrics.entropy import attention_entropy
+from nearsight.measure.metrics.information import mutual_information
+from nearsight.measure.metrics.mass import radius_mass, ring_mass, self_mass, sink_mass
+from nearsight.measure.metrics.offset import mean_offset, offset_spread
+from nearsight.measure.metrics.position import position_share
+from nearsight.measure.metrics.table import METRICS, OF_ROWS
+from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows import unfold
+from nearsight.models.layers.grid import Grid
 
 CASES = {  # model, image size, grid, prefix tokens, keys that a query sees
     "plain": (toy_models.plain, (12, 20), Grid(3, 5), 2, 15),

@@ -11,10 +11,10 @@ from made_data import write_image
 from PIL import Image
 from safetensors.torch import save_file
 
-from nearsight.data.pictures import chosen_pictures, find_pictures
-from nearsight.measure.image_maps import attention_maps
-from nearsight.measure.target_maps import target_maps
-from nearsight.models.registry import create_model
+from nearsight.data.input.pictures import chosen_pictures, find_pictures
+from nearsight.measure.maps.image_maps import attention_maps
+from nearsight.measure.maps.target_maps import target_maps
+from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 
 

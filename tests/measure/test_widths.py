@@ -10,15 +10,15 @@ from measure.toy_models import images, plain, windows
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.distribution import PERCENTILES, Distribution
-from nearsight.measure.processes import joined_widths
-from nearsight.measure.profile import measure_model
-from nearsight.measure.summary import measurement
-from nearsight.measure.widths import gaussian_widths
-from nearsight.models.gaussian import Gaussian
-from nearsight.models.grid import Grid
-from nearsight.models.locat import add_locat
-from nearsight.models.registry import create_model
+from nearsight.measure.folders.sharing import joined_widths
+from nearsight.measure.folders.summary import measurement
+from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.readouts.histogram import PERCENTILES, Distribution
+from nearsight.measure.readouts.widths import gaussian_widths
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.models.parts.locat.locat import add_locat
 from nearsight.protocol.schema import GaussianSettings
 
 

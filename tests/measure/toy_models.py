@@ -5,7 +5,7 @@ from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from timm.models.swin_transformer import SwinTransformer
 from torch import nn
 
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 
 
 def sharpened(model, std=0.5):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from models.locat_families import GRID, VIT
 from torch import nn
 
-from nearsight.models.convit import add_gpsa
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.gpsa.convit import add_gpsa
 
 FIRST = {"layers": 1}
 OTHER = VIT | {"image_size": (32, 48)}  # 4x6 patches: GPSA must follow the images to 3x5

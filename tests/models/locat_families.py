@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from torch import nn
 
-from nearsight.models.locat import add_locat
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.locat.locat import add_locat
 
 GRID, WIDE = (24, 40), (56, 84)  # 3x5 patches of 8 pixels; Swin: 2x3 windows of 7x7 patches of 4
 SMALL = {"depth": 2, "embed_dim": 26, "num_heads": 2, "num_classes": 11}

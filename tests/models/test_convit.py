@@ -10,9 +10,9 @@ import torch
 from timm.layers.attention import Attention
 from torch import Tensor, nn
 
-from nearsight.models.convit import add_gpsa
-from nearsight.models.gpsa import GPSA
-from nearsight.models.registry import create_model, model_for
+from nearsight.models.load.registry import create_model, model_for
+from nearsight.models.parts.gpsa.convit import add_gpsa
+from nearsight.models.parts.gpsa.gpsa import GPSA
 from nearsight.protocol.schema import GpsaSettings, ModelSettings
 
 SMALL: dict[str, Any] = {"depth": 3, "embed_dim": 28, "num_heads": 4, "patch_size": 8}

@@ -11,9 +11,9 @@ from models.parity import filled, images_of, published
 from models.test_convit import SMALL, small, some_images
 from safetensors.torch import save_file
 
-from nearsight.models.convit_models import ConViT
-from nearsight.models.named import named_model
-from nearsight.models.registry import create_model, split_name
+from nearsight.models.load.named import named_model
+from nearsight.models.load.registry import create_model, split_name
+from nearsight.models.zoo.convit_models import ConViT
 
 
 def test_logits_are_the_published_ones():

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nearsight.models.cost import Cost, model_cost
-from nearsight.models.listing import NamedCost, named_cost
-from nearsight.models.registry import create_model
+from nearsight.models.cost.flops import Cost, model_cost
+from nearsight.models.cost.model_tables import NamedCost, named_cost
+from nearsight.models.load.registry import create_model
 
 # LocAt's table 1 (arXiv 2603.04892): G without and with LocAt, at 224 pixels. The other three rows
 # of Base models are in docs/models.md: they take long and differ from these in size only.
@@ -207,7 +207,7 @@ def test_a_model_that_reads_its_numbers_is_counted_with_real_ones(monkeypatch: p
         def forward(self, x: Tensor) -> Tensor:
             return self.linear(x) if x.sum().item() == 0 else x
 
-    monkeypatch.setattr("nearsight.models.listing.built", lambda *_, **__: Reads())
+    monkeypatch.setattr("nearsight.models.cost.model_tables.built", lambda *_, **__: Reads())
     assert named_cost("mu", image_size=(7, 11)).cost.macs == 3 * 7 * 11 * 5
 
 

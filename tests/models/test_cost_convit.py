@@ -7,11 +7,17 @@ import torch
 from models.test_cost import vit_cost
 from rich.console import Console
 
-from nearsight.models.cost import model_cost
-from nearsight.models.listing import cost_table, named_cost, names_text, tokens_text, units_text
-from nearsight.models.names import ARCHITECTURES
-from nearsight.models.own import ENDS
-from nearsight.models.registry import create_model
+from nearsight.models.cost.flops import model_cost
+from nearsight.models.cost.model_tables import (
+    cost_table,
+    named_cost,
+    names_text,
+    tokens_text,
+    units_text,
+)
+from nearsight.models.load.registry import create_model
+from nearsight.models.zoo.names import ARCHITECTURES
+from nearsight.models.zoo.own import ENDS
 
 # ConViT's table 1 (arXiv 2103.10697): million parameters and G, at 224 pixels.
 TABLE_1 = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nearsight.models.drop_path import DropPath, kept_branches, rates_by_depth
+from nearsight.models.layers.drop_path import DropPath, kept_branches, rates_by_depth
 from nearsight.models.vit import SIZES, VisionTransformer
 
 BATCH, TOKENS, WIDTH = 1009, 3, 5

@@ -15,8 +15,8 @@ from models import convit_families, locat_families
 from models.small_models import FAMILIES, MODELS, built, images_for
 from torch import Tensor, nn
 
-from nearsight.models import gpsa
-from nearsight.models.gaussian import Gaussian
+from nearsight.models.parts.gpsa import gpsa
+from nearsight.models.parts.locat.gaussian import Gaussian
 
 NEAR = 1e-4  # of logits of the order of 1
 TESTS = Path(__file__).resolve().parents[1]

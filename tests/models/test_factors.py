@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 
-from nearsight.models import factors
-from nearsight.models.gaussian import Gaussian
-from nearsight.models.grid import Grid
+from nearsight.models.layers.grid import Grid
+from nearsight.models.parts.locat import gaussian_factors as factors
+from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.native import load_library
 from nearsight.protocol.schema import GaussianSettings
 
@@ -50,7 +50,7 @@ def served(monkeypatch):
         answers.append(right(*given))
         return answers[-1]
 
-    monkeypatch.setattr("nearsight.models.gaussian.compiled_factors", watched)
+    monkeypatch.setattr("nearsight.models.parts.locat.gaussian.compiled_factors", watched)
     return answers
 
 

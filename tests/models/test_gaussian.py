@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearsight.models import attention
-from nearsight.models.attention import attend, attention_kernel, attention_weights
-from nearsight.models.bias import SeparableBias, token_bias, write_bias
-from nearsight.models.explicit import explicit_attention
-from nearsight.models.gaussian import Gaussian, bounded_variance, gaussian_eps
-from nearsight.models.grid import Grid
+from nearsight.models.layers import attention
+from nearsight.models.layers.attention import attend, attention_kernel, attention_weights
+from nearsight.models.layers.bias import SeparableBias, token_bias, write_bias
+from nearsight.models.layers.explicit import explicit_attention
+from nearsight.models.layers.grid import Grid
+from nearsight.models.parts.locat.gaussian import Gaussian, bounded_variance, gaussian_eps
 from nearsight.protocol.schema import GaussianSettings
 
 GRID = Grid(3, 5)
@@ -268,7 +268,7 @@ def test_the_hand_written_gradient_reaches_the_factors():
 def test_the_forward_of_flex_attention_gives_the_same_values(monkeypatch: pytest.MonkeyPatch):
     from torch.nn.attention.flex_attention import flex_attention
 
-    from nearsight.models import flex
+    from nearsight.models.layers import flex
 
     monkeypatch.setattr(flex, "_compiled", lambda: flex_attention)  # to compile takes a minute
     (q, k, v), bias = biased_tokens(num_prefix=1)

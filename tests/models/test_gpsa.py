@@ -10,15 +10,15 @@ import torch.nn.functional as F
 from timm.layers.attention import Attention
 from torch import Tensor, nn
 
-from nearsight.models.attention import SelfAttention
-from nearsight.models.gpsa import (
+from nearsight.models.layers.attention import SelfAttention
+from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.parts.gpsa.gpsa import (
     GPSA,
     Positional,
     gated_attention,
     look_around,
     positional_attention,
 )
-from nearsight.models.grid import Grid, TokenGrid
 
 GRID = Grid(3, 5)
 

@@ -13,10 +13,10 @@ from models.reference_jumbo import COLS, HEADS, PATCH, ROWS, TOKENS, slow_logits
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from nearsight.models.jumbo import JumboViT, LocAtJumbo
-from nearsight.models.locat import add_locat
-from nearsight.models.registry import create_model
-from nearsight.models.weights import load_weights
+from nearsight.models.load.registry import create_model
+from nearsight.models.load.weights import load_weights
+from nearsight.models.parts.locat.locat import add_locat
+from nearsight.models.zoo.jumbo import JumboViT, LocAtJumbo
 from nearsight.train.state import TrainingState
 
 PARITY = Path(__file__).parents[3] / "shared" / "parity"

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nearsight.models.gaussian import Gaussian
-from nearsight.models.locat import add_locat
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
+from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.models.parts.locat.locat import add_locat
 from nearsight.models.vit import SIZES, VisionTransformer
 
 VIT: dict[str, Any] = {"img_size": (48, 80), "depth": 2, "num_classes": 7}
@@ -116,7 +116,7 @@ def test_models_without_a_class_token_are_refined_and_averaged():
     images = images_for("vit_tiny_patch16_224")
     tokens = model.forward_features(images)
     add_locat(model, gaussian=False)
-    from nearsight.models.refine import refine
+    from nearsight.models.parts.locat.refine import refine
 
     expected = model.head(refine(tokens, 3).mean(1))
     torch.testing.assert_close(model(images), expected)

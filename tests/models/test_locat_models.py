@@ -16,12 +16,12 @@ import torch
 from models.parity import filled, images_of, published
 from safetensors.torch import save_file
 
-from nearsight.models.grid import Grid
-from nearsight.models.locat_models import LocAtSwin, LocAtViT
-from nearsight.models.named import named_model
-from nearsight.models.names import ARCHITECTURES
-from nearsight.models.registry import create_model, model_for
-from nearsight.models.weights import load_weights
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.named import named_model
+from nearsight.models.load.registry import create_model, model_for
+from nearsight.models.load.weights import load_weights
+from nearsight.models.zoo.locat_models import LocAtSwin, LocAtViT
+from nearsight.models.zoo.names import ARCHITECTURES
 from nearsight.protocol.schema import GaussianSettings, LocatSettings, ModelSettings
 
 SMALL: dict[str, Any] = {  # a ViT of two layers on a 3x5 grid

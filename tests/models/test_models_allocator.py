@@ -9,7 +9,7 @@ import pytest
 
 STEPS = """
 import resource, sys, torch
-from nearsight.models.allocator import keep_freed_memory
+from nearsight.core.memory import keep_freed_memory
 
 def step():
     return [torch.zeros(1024, 1021) for _ in range(53)]  # 53 activations of 4 MB, freed on return

@@ -11,9 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from nearsight.models import attention, explicit
-from nearsight.models.attention import SelfAttention, attend, attention_kernel, attention_weights
-from nearsight.models.explicit import explicit_attention, split_heads
+from nearsight.models.layers import attention, explicit
+from nearsight.models.layers.attention import (
+    SelfAttention,
+    attend,
+    attention_kernel,
+    attention_weights,
+)
+from nearsight.models.layers.explicit import explicit_attention, split_heads
 
 CPU = torch.device("cpu")
 

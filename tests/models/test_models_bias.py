@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nearsight.models import bias
+from nearsight.models.layers import bias
 from nearsight.native import load_library
 
 ROADS = ["torch", "compiled"]

@@ -11,10 +11,10 @@ from timm.models.deit import VisionTransformerDistilled
 from torch import Tensor, nn
 
 import nearsight as ns
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model, model_for
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model, model_for
+from nearsight.models.load.weights import load_weights
 from nearsight.models.vit import SIZES
-from nearsight.models.weights import load_weights
 from nearsight.protocol.schema import ModelSettings
 
 

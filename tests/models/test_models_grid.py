@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from nearsight.models.grid import Grid
+from nearsight.models.layers.grid import Grid
 
 
 def loop_distances(rows: int, cols: int) -> list[list[float]]:

@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from nearsight.models.named import named_model
-from nearsight.models.registry import create_model
+from nearsight.models.load.named import named_model
+from nearsight.models.load.registry import create_model
 
 transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
@@ -132,7 +132,7 @@ def test_code_of_a_repository_is_never_run(tmp_path: Path):
 
 
 def test_without_the_extra_the_command_to_install_it_is_given(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("nearsight.models.huggingface.find_spec", lambda name: None)
+    monkeypatch.setattr("nearsight.models.load.huggingface.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=r"not installed; run pip install nearsight\[hf\]"):
         named_model("hf/facebook/dinov2-small")

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from nearsight.models.named import named_model
-from nearsight.models.registry import check_name, create_model, split_name
+from nearsight.models.load.named import named_model
+from nearsight.models.load.registry import check_name, create_model, split_name
 
 VIT = "vit_tiny_patch16_224"
 
@@ -24,7 +24,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr("nearsight.models.hub.getproxies", dict)
+    monkeypatch.setattr("nearsight.models.load.hub.getproxies", dict)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
 
@@ -132,7 +132,7 @@ def test_an_unknown_tag_of_timm_is_said():
 
 
 def test_training_takes_ours_and_timms_only():
-    from nearsight.models.registry import model_for
+    from nearsight.models.load.registry import model_for
     from nearsight.protocol.schema import ModelSettings
 
     with pytest.raises(ValueError, match="got 'torchvision/vit_b_16', which can only be measured"):

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from nearsight.models.grid import Grid
-from nearsight.models.own import full_name, model_names
-from nearsight.models.registry import create_model
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
+from nearsight.models.zoo.own import full_name, model_names
 
 
 def test_short_and_full_names_make_the_same_model():
@@ -78,7 +78,7 @@ def test_unknown_options_and_sizes_are_refused():
 
 def test_timm_and_torchvision_import_in_a_fresh_process():
     script = (
-        "from nearsight.models.torchvision_ops import declare_missing_ops as declare\n"
+        "from nearsight.models.compat import declare_missing_ops as declare\n"
         "declare(); import torchvision, timm; declare()\n"
         "from torchvision.transforms import v2; print(timm.is_model('vit_tiny_patch16_224'))"
     )

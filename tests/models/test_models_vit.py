@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 from torch import Tensor, nn
 
-from nearsight.models import attention
-from nearsight.models.grid import Grid
-from nearsight.models.registry import create_model
+from nearsight.models.layers import attention
+from nearsight.models.layers.grid import Grid
+from nearsight.models.load.registry import create_model
 from nearsight.models.vit import SIZES, VisionTransformer
 
 
@@ -154,7 +154,7 @@ def test_export_traces_the_fused_kernel():
 
 TRACED = """
 import torch, torch.nn.functional as F, warnings
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)

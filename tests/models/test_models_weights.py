@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from timm.layers import resample_abs_pos_embed
 from torch import nn
 
-from nearsight.models.registry import create_model
-from nearsight.models.weights import load_weights
+from nearsight.models.load.registry import create_model
+from nearsight.models.load.weights import load_weights
 
 
 def saved(model: nn.Module, path: Path, **changes: torch.Tensor | None) -> Path:

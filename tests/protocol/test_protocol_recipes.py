@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from nearsight.protocol.deit import LAYERS, RECIPES
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import assumed_values, preset
-from nearsight.protocol.recipes import LAYERS, RECIPES
 from nearsight.protocol.schema import GpsaSettings, ResizedCrop
 
 FOLDER = "folder:/photos"

@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 
 import torch
 
-from nearsight.measure.estimates import Estimates
-from nearsight.measure.facts import LayerFacts
-from nearsight.measure.profile import Profile
-from nearsight.measure.summary import measurement
-from nearsight.models.grid import Grid
+from nearsight.measure.folders.summary import measurement
+from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.profile import Profile
+from nearsight.models.layers.grid import Grid
 from nearsight.protocol.presets import assumed_values, preset
 
 NUM_IMAGES, NUM_EPOCHS, GRID = 11, 5, Grid(3, 5)

@@ -8,9 +8,9 @@ import pytest
 from report.example_runs import write_pair, write_run
 from study.example_folders import a_study
 
-from nearsight.models.grid import Grid
-from nearsight.report.page import write_report
-from nearsight.study.page import study_report
+from nearsight.models.layers.grid import Grid
+from nearsight.report.write.page import write_report
+from nearsight.study.show.study_page import study_report
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 

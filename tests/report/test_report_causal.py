@@ -5,10 +5,10 @@ import json
 import pytest
 from report.example_runs import write_model, write_run
 
-from nearsight.report.figures.causal import causal_drawings, causal_figure, drawn_file
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.grouping import read_families
-from nearsight.report.page import family_drawings
+from nearsight.report.figures.study.causal_losses import causal_drawings, causal_figure, drawn_file
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.page import family_drawings
 
 REMARK = "Layer 2 is left out: what its patches see does not reach the answer."
 

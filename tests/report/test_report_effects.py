@@ -1,8 +1,8 @@
 """Effects over epochs: since when they show, and their figure."""
 
-from nearsight.report.estimate import Estimate
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.effect_curves import EffectCurve, effect_curves
+from nearsight.report.figures.study.effect_curves import EffectCurve, effect_curves
+from nearsight.stats.estimate import Estimate
 
 
 def over(value: float, half: float) -> Estimate:

@@ -8,10 +8,15 @@ from report.example_runs import write_run
 
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import preset
-from nearsight.report.efficiency import HEADER, efficiency_rows, efficiency_tables, sample_series
-from nearsight.report.figures.efficiency import sample_efficiency
-from nearsight.report.grouping import read_families
-from nearsight.report.page import write_report
+from nearsight.report.figures.training.sample_efficiency import sample_efficiency
+from nearsight.report.read.efficiency import (
+    HEADER,
+    efficiency_rows,
+    efficiency_tables,
+    sample_series,
+)
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.page import write_report
 
 ACCURACY = {  # by model and fraction, of seeds 0 and 1
     ("mu_convit", 0.1): (0.30, 0.36),

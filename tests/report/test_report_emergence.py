@@ -2,8 +2,8 @@
 
 import pytest
 
-from nearsight.report.emergence import head_epochs, settled_epoch, thresholds
-from nearsight.report.learned import looks_of
+from nearsight.report.read.emergence import head_epochs, settled_epoch, thresholds
+from nearsight.report.read.learned import looks_of
 
 
 @pytest.mark.parametrize(

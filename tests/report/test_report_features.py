@@ -6,11 +6,11 @@ import math
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
-from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.features import feature_depth, feature_lines
-from nearsight.report.grouping import read_families
-from nearsight.report.page import write_report
+from nearsight.report.figures.heads.feature_locality import feature_depth, feature_lines
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.page import write_report
+from nearsight.stats.estimate import over_seeds
 
 DEPTH = 5
 

@@ -7,18 +7,18 @@ from statistics import fmean
 import pytest
 from report.example_runs import NUM_EPOCHS, write_model, write_run
 
-from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.gates import gate_curves, gate_depth, gate_training, mean_gate
-from nearsight.report.figures.nonlocality import (
+from nearsight.report.figures.parts.gates import gate_curves, gate_depth, gate_training, mean_gate
+from nearsight.report.figures.training.nonlocality import (
     nonlocality_curves,
     nonlocality_training,
     patch_nulls,
 )
-from nearsight.report.grouping import read_families
-from nearsight.report.page import write_report
-from nearsight.report.tables import gate_rows
-from nearsight.report.terminal import print_measurements
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.page import write_report
+from nearsight.report.write.tables import gate_rows
+from nearsight.report.write.terminal_table import print_measurements
+from nearsight.stats.estimate import over_seeds
 
 DEPTH, HEADS, GATED = 5, 3, 2  # layers 1 and 2 have GPSA
 EPOCHS = (0, 2, 4)

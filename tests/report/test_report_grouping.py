@@ -9,13 +9,13 @@ from report.example_runs import write_run
 from report.test_report_nulls import with_nulls
 
 from nearsight.protocol.schema import GaussianSettings, LocatSettings
-from nearsight.report.answer import answer, question
-from nearsight.report.figures.depth import depth_profiles
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.nulls import named_randoms
-from nearsight.report.grouping import read_families
-from nearsight.report.page import write_report
-from nearsight.report.terminal import print_measurements
+from nearsight.report.figures.heads.depth import depth_profiles
+from nearsight.report.figures.null_lines import named_randoms
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.answer import answer, question
+from nearsight.report.write.page import write_report
+from nearsight.report.write.terminal_table import print_measurements
 
 
 def demo_runs(root, seeds=(0,)):

@@ -8,11 +8,11 @@ import re
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
-from nearsight.models.grid import Grid
-from nearsight.report.changes import print_difference
-from nearsight.report.grouping import read_families
-from nearsight.report.page import write_report
-from nearsight.report.terminal import print_measurements
+from nearsight.models.layers.grid import Grid
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.changes import print_difference
+from nearsight.report.write.page import write_report
+from nearsight.report.write.terminal_table import print_measurements
 
 RANDOM = {"from": "random initialisation", "seed": 0}
 

@@ -13,10 +13,10 @@ from itertools import pairwise
 import pytest
 from report.example_runs import write_pair, write_run
 
-from nearsight.models.grid import Grid
+from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.drawing import spread
-from nearsight.report.page import write_report
-from nearsight.report.terminal import print_measurements
+from nearsight.report.write.page import write_report
+from nearsight.report.write.terminal_table import print_measurements
 
 ALL_FORMATS = ("svg", "png", "pdf", "csv", "json", "latex")
 
@@ -236,8 +236,8 @@ def test_the_report_needs_no_torch(tmp_path):
     run = write_run(tmp_path / "a")
     code = (
         "import sys; from pathlib import Path\n"
-        "from nearsight.report.page import write_report\n"
-        "from nearsight.report.terminal import print_measurements\n"
+        "from nearsight.report.write.page import write_report\n"
+        "from nearsight.report.write.terminal_table import print_measurements\n"
         "assert 'matplotlib' not in sys.modules\n"
         f"write_report([Path({str(run)!r})], Path({str(tmp_path / 'r.html')!r}))\n"
         f"print_measurements([Path({str(run)!r})])\n"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nearsight.report.estimate import Estimate
-from nearsight.report.sheet import Heading, Sheet
+from nearsight.report.write.sheet import Heading, Sheet
+from nearsight.stats.estimate import Estimate
 
 SHEET = Sheet(
     key="made-up",

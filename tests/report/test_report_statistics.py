@@ -6,12 +6,12 @@ from report.example_runs import write_pair, write_run
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from nearsight.models.grid import Grid
-from nearsight.report.answer import answer, question
-from nearsight.report.conditions import paired_difference
-from nearsight.report.estimate import over_seeds, wilson_interval
-from nearsight.report.grouping import read_families
-from nearsight.report.tables import COLUMNS, head_rows, stands_out, summary_rows
+from nearsight.models.layers.grid import Grid
+from nearsight.report.read.conditions import paired_difference
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.answer import answer, question
+from nearsight.report.write.tables import COLUMNS, head_rows, stands_out, summary_rows
+from nearsight.stats.estimate import over_seeds, wilson_interval
 
 ACCURACY, MIN_MAD = COLUMNS[0], COLUMNS[1]
 

@@ -8,14 +8,14 @@ import pytest
 from matplotlib.figure import Figure
 from report.example_runs import write_model, write_run
 
-from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs, whole_figure
-from nearsight.report.figures.emergence import TALL, apart, emergence
-from nearsight.report.figures.key_plane import key_conditions, key_plane
-from nearsight.report.figures.locality import locality_course, locality_curves
-from nearsight.report.figures.ranking import least_distances
-from nearsight.report.grouping import read_families
-from nearsight.report.learned import looks_of
+from nearsight.report.figures.heads.key_plane import key_conditions, key_plane
+from nearsight.report.figures.heads.ranking import least_distances
+from nearsight.report.figures.training.emergence_dots import TALL, apart, emergence
+from nearsight.report.figures.training.locality import locality_course, locality_curves
+from nearsight.report.read.grouping import read_families
+from nearsight.report.read.learned import looks_of
+from nearsight.stats.estimate import over_seeds
 
 KEYS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
 DEPTH, HEADS = 2, 3

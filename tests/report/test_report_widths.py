@@ -5,12 +5,12 @@ import json
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
-from nearsight.report.estimate import over_seeds
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.widths import distributions, gaussian_depth
-from nearsight.report.grouping import read_families
-from nearsight.report.page import write_report
-from nearsight.report.terminal import print_measurements
+from nearsight.report.figures.parts.widths import distributions, gaussian_depth
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.page import write_report
+from nearsight.report.write.terminal_table import print_measurements
+from nearsight.stats.estimate import over_seeds
 
 DEPTH = 5
 

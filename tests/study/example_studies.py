@@ -6,9 +6,9 @@ from dataclasses import replace
 from nearsight.protocol.fraction import FRACTIONS, at_fraction
 from nearsight.protocol.presets import EIGHT, preset
 from nearsight.protocol.schema import Distillation, GaussianSettings, GpsaSettings, LocatSettings
-from nearsight.study.outcome import Outcome
-from nearsight.study.paper_tables import PAPER_TABLE_2
-from nearsight.study.settings import protocol_settings
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.claims.paper_tables import PAPER_TABLE_2
+from nearsight.study.design.settings import protocol_settings
 
 SEEDS = range(3)
 DATA = ("cifar10", "cifar100", "tiny-imagenet")

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearsight.measure.interval import resample_counts
-from nearsight.report.estimate import over_seeds
-from nearsight.study.bootstrap import (
+from nearsight.measure.profile.interval import resample_counts
+from nearsight.stats.estimate import over_seeds
+from nearsight.study.analyse.bootstrap import (
     extreme_contrast,
     extreme_difference,
     extreme_effects,
     mixture_interval,
 )
-from nearsight.study.factorial import factorial, signs
-from nearsight.study.outcome import Outcome
+from nearsight.study.analyse.factorial import factorial, signs
+from nearsight.study.analyse.outcome import Outcome
 
 IMAGES, HEADS = 17, 5
 

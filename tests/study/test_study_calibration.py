@@ -3,12 +3,12 @@
 import pytest
 
 from nearsight.protocol.presets import preset
-from nearsight.study import calibration
-from nearsight.study.calibration import assumptions, study_seconds
-from nearsight.study.listing import print_plan
-from nearsight.study.plan import cells_of
-from nearsight.study.recipe import Condition, Study
-from nearsight.study.runner import Plan, expected_seconds
+from nearsight.study.design.plan import cells_of
+from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.run import calibration
+from nearsight.study.run.calibration import assumptions, study_seconds
+from nearsight.study.run.runner import Plan, expected_seconds
+from nearsight.study.show.study_tables import print_plan
 
 
 @pytest.mark.parametrize(

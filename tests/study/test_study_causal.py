@@ -14,15 +14,15 @@ from rich.console import Console
 from scipy.stats import binom
 from torch import nn
 
-from nearsight.measure.capture import AttentionCapture
-from nearsight.measure.intervention import Intervention, MeanAttention, averaged, looking
-from nearsight.measure.run_folder import chosen_images
-from nearsight.models.attention import attend
-from nearsight.models.grid import Grid
-from nearsight.study.accuracy_loss import accuracy_loss
-from nearsight.study.causal import answers, causal_run, unread_layers
-from nearsight.study.causal_table import causal_table
-from nearsight.study.head_groups import head_groups
+from nearsight.evaluate.causal import answers, causal_run, unread_layers
+from nearsight.evaluate.head_groups import head_groups
+from nearsight.evaluate.intervention import Intervention, MeanAttention, averaged, looking
+from nearsight.measure.capture.interception import AttentionCapture
+from nearsight.measure.folders.run_folder import chosen_images
+from nearsight.models.layers.attention import attend
+from nearsight.models.layers.grid import Grid
+from nearsight.stats.paired import accuracy_loss
+from nearsight.study.show.causal_table import causal_table
 
 
 def turned(num_spoilt: int, num_mended: int, num_right: int, num_wrong: int):

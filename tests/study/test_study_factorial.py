@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from pandas import DataFrame
 
-from nearsight.report.estimate import over_seeds
-from nearsight.study.factorial import factorial, signs
-from nearsight.study.outcome import Outcome
+from nearsight.stats.estimate import over_seeds
+from nearsight.study.analyse.factorial import factorial, signs
+from nearsight.study.analyse.outcome import Outcome
 
 NAMES = ("autoaugment", "cutmix", "labelsmoothing")
 # Table 2 of the protocol paper: minimum MAD, one seed

@@ -10,14 +10,14 @@ from made_data import write_coloured_folder
 from made_study import written_cells
 from rich.console import Console
 
-from nearsight.disk import held
-from nearsight.run import MEASURE, RECORD, write_json
-from nearsight.study.engines import Ending, Engine, ending_of
-from nearsight.study.folder import WORKER_LOCK, cell_folder, failure, state_of
-from nearsight.study.listing import print_status
-from nearsight.study.loop import MOST_LOSSES, run_cells
-from nearsight.study.plan import Cell
-from nearsight.study.progress import Watcher
+from nearsight.core.files import held
+from nearsight.runs.folder import MEASURE, RECORD, write_json
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.engines.engines import Ending, Engine, ending_of
+from nearsight.study.run.folder import WORKER_LOCK, cell_folder, failure, state_of
+from nearsight.study.run.loop import MOST_LOSSES, run_cells
+from nearsight.study.run.watcher import Watcher
+from nearsight.study.show.study_tables import print_status
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ class QueuedJob(ScriptedJob):
 def test_a_cell_is_queued_until_its_worker_holds_it(
     root: Path, tmp_path: Path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("nearsight.study.progress.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("nearsight.study.loop.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("nearsight.study.run.watcher.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("nearsight.study.run.loop.POLL_SECONDS", 0.0)
     out, seen = tmp_path / "out", []
     first, second = written_cells(root, out, num_seeds=2)
     engine: Engine = Queue(seen)

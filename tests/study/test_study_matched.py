@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from nearsight.study.factorial import factorial
-from nearsight.study.matched import (
+from nearsight.study.analyse.factorial import factorial
+from nearsight.study.analyse.matched import (
     Course,
     at_matched_epoch,
     at_matched_loss,

@@ -9,13 +9,13 @@ import pytest
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Distillation
-from nearsight.study.cell import train_cell
-from nearsight.study.claims import verdicts
-from nearsight.study.named_files import absolute, named_files, named_hashes
-from nearsight.study.outcome import Outcome
-from nearsight.study.plan import Cell, cells_of
-from nearsight.study.recipe import Condition, Study, recipe
-from nearsight.study.settings import protocol_settings
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.claims.all_claims import verdicts
+from nearsight.study.design.named_files import absolute, named_files, named_hashes
+from nearsight.study.design.plan import Cell, cells_of
+from nearsight.study.design.recipe import Condition, Study, recipe
+from nearsight.study.design.settings import protocol_settings
+from nearsight.study.run.cell import train_cell
 
 PLAIN = preset("baseline", "shapes")
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from study.example_folders import a_study, of_rates, values_per_image, written
 
-from nearsight.report.grouping import read_families
-from nearsight.study.designs import cutmix_off_and_on
-from nearsight.study.effects import study_effects
-from nearsight.study.export import export_study
-from nearsight.study.extremes import EFFECTS
-from nearsight.study.folder import cell_folder, read_cells
-from nearsight.study.page import study_front, study_report
-from nearsight.study.paper_sheets import paper_sheets
-from nearsight.study.paper_tables import PAPER_TABLE_2
-from nearsight.study.recipe import Condition
-from nearsight.study.sheets import cost_sheet, effect_sheets
-from nearsight.study.summary import summary
+from nearsight.report.read.grouping import read_families
+from nearsight.study.analyse.effects import study_effects
+from nearsight.study.analyse.extremes import EFFECTS
+from nearsight.study.analyse.summary import summary
+from nearsight.study.claims.paper_tables import PAPER_TABLE_2
+from nearsight.study.design.designs import cutmix_off_and_on
+from nearsight.study.design.recipe import Condition
+from nearsight.study.run.folder import cell_folder, read_cells
+from nearsight.study.show.paper_sheets import paper_sheets
+from nearsight.study.show.publish import export_study
+from nearsight.study.show.sheets import cost_sheet, effect_sheets
+from nearsight.study.show.study_page import study_front, study_report
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 
 from nearsight.protocol.presets import EIGHT, preset
 from nearsight.study.claims import claim
-from nearsight.study.paper_tables import (
+from nearsight.study.claims.paper_tables import (
     PAPER_TABLE_1,
     PAPER_TABLE_2,
     PaperRow,

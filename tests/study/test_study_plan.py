@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nearsight.disk import held
+from nearsight.core.files import held
 from nearsight.protocol.presets import preset
-from nearsight.study.folder import (
+from nearsight.study.design.plan import Cell, cells_of
+from nearsight.study.design.recipe import Condition, Study, read_recipe, recipe, recipes
+from nearsight.study.run.folder import (
     CELL,
     FAILED,
     cell_folder,
@@ -22,8 +24,6 @@ from nearsight.study.folder import (
     state_of,
     write_study,
 )
-from nearsight.study.plan import Cell, cells_of
-from nearsight.study.recipe import Condition, Study, read_recipe, recipe, recipes
 
 BASELINE, CUTMIX = preset("baseline", "shapes"), preset("baseline+cutmix", "shapes")
 TWO = Study((Condition({"cutmix": False}, BASELINE), Condition({"cutmix": True}, CUTMIX)))

@@ -9,11 +9,11 @@ import pytest
 from study.example_folders import a_study, values_per_image
 from typer.testing import CliRunner
 
-from nearsight.cli import app
+from nearsight.cli.app import app
 from nearsight.protocol.presets import preset
-from nearsight.study.folder import cell_folder, read_cells
-from nearsight.study.results import courses, outcomes
-from nearsight.study.summary import summary
+from nearsight.study.analyse.results import courses, outcomes
+from nearsight.study.analyse.summary import summary
+from nearsight.study.run.folder import cell_folder, read_cells
 
 
 def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):

@@ -13,11 +13,11 @@ import pytest
 from made_data import write_coloured_folder
 from typer.testing import CliRunner
 
-from nearsight.cli import app
-from nearsight.run import LOG, WEIGHTS, read_measure
-from nearsight.study.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
-from nearsight.study.recipe import read_recipe
-from nearsight.study.runner import planned, run_study
+from nearsight.cli.app import app
+from nearsight.runs.folder import LOG, WEIGHTS, read_measure
+from nearsight.study.design.recipe import read_recipe
+from nearsight.study.run.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
+from nearsight.study.run.runner import planned, run_study
 from nearsight.train.loop import train_run
 
 RECIPE = '''"""Do three rates differ on coloured squares?
@@ -32,7 +32,7 @@ from dataclasses import replace
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
-from nearsight.study.recipe import Condition, Study
+from nearsight.study.design.recipe import Condition, Study
 
 
 def study():

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import stats
 
-from nearsight.report.estimate import Estimate
-from nearsight.study.claim import ABOVE, BELOW, Claim, Region, Scale, within
-from nearsight.study.comparisons import difference, level, parts
-from nearsight.study.outcome import Outcome
-from nearsight.study.verdict import judge
+from nearsight.stats.estimate import Estimate
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.claims.claim import ABOVE, BELOW, Claim, Region, Scale, within
+from nearsight.study.claims.comparisons import difference, level, parts
+from nearsight.study.claims.verdict import judge
 
 SCALE = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
 OWN = {"model.name": "compact_vit", "data.name": "cifar100", "epochs": 600, "grid": "8x8"}

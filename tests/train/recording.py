@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from nearsight.train.progress import Reporter
+from nearsight.train.reporter import Reporter
 
 
 class Recorder(Reporter):
@@ -49,7 +49,7 @@ def terminate() -> None:
 
 
 def main() -> None:
-    from nearsight.measure.run_folder import measure_run
+    from nearsight.measure.folders.run_folder import measure_run
     from nearsight.protocol.overrides import protocol_from
     from nearsight.train.loop import train_run
 

@@ -14,16 +14,16 @@ from recording import PowerCut, Recorder, cut_power, terminate
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from nearsight.data.catalog import load_dataset
-from nearsight.data.split import stratified_split
-from nearsight.data.transform import InputTransform
-from nearsight.models.registry import create_model
+from nearsight.core.processes import World
+from nearsight.core.signals import Interrupted
+from nearsight.data.input.transform import InputTransform
+from nearsight.data.sets.catalog import load_dataset
+from nearsight.data.sets.split import stratified_split
+from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import Distillation, Mixup, ModelSettings, Protocol
-from nearsight.run import LOG, WEIGHTS, load_run, read_record
+from nearsight.runs.folder import LOG, WEIGHTS, load_run, read_record
 from nearsight.train.batches import Samples, epoch_batches
 from nearsight.train.distill import Teacher, teacher_of, weights_hash
-from nearsight.train.distributed import World
-from nearsight.train.interruption import Interrupted
 from nearsight.train.loop import train_run
 from nearsight.train.loss import distillation_loss, soft_cross_entropy
 

@@ -11,13 +11,13 @@ import torch
 from recording import PowerCut, Recorder, cut_power, terminate
 
 import nearsight as ns
+from nearsight.core.signals import Interrupted
 from nearsight.data import draws
-from nearsight.data.catalog import load_dataset
-from nearsight.data.split import stratified_split
-from nearsight.models.registry import model_for
+from nearsight.data.sets.catalog import load_dataset
+from nearsight.data.sets.split import stratified_split
+from nearsight.models.load.registry import model_for
 from nearsight.protocol.schema import CutMix, ModelSettings, Protocol
-from nearsight.run import LOG, WEIGHTS, load_run, read_lines
-from nearsight.train.interruption import Interrupted
+from nearsight.runs.folder import LOG, WEIGHTS, load_run, read_lines
 from nearsight.train.loop import train_run
 
 
@@ -77,7 +77,7 @@ def test_every_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_pat
 def test_the_clean_loss_is_that_of_unaugmented_training_images_with_hard_labels(
     small: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("nearsight.train.locality.CLEAN_IMAGES", 53)
+    monkeypatch.setattr("nearsight.train.looks.CLEAN_IMAGES", 53)
     protocol = replace(small, epochs=1, measure_every=1, label_smoothing=0.3, cutmix=CutMix())
     _, end = _train(protocol, tmp_path / "run")
     run = load_run(tmp_path / "run")

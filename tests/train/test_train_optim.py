@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nearsight.models.registry import create_model
+from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import Optimizer
 from nearsight.train.optim import MovingAverage, adamw, learning_rate, parameter_groups
 from nearsight.train.state import TrainingState

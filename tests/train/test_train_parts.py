@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from nearsight.data.mix import mixed_targets
+from nearsight.core.processes import World, find_device
+from nearsight.data.augment.mix import mixed_targets
 from nearsight.train.batches import epoch_order
-from nearsight.train.distributed import World, find_device
 from nearsight.train.loss import soft_cross_entropy
 from nearsight.train.optim import MovingAverage, learning_rate
 

@@ -17,8 +17,8 @@ import torch
 from recording import Recorder
 from safetensors.torch import load_file
 
-from nearsight.measure.run_folder import measure_run
-from nearsight.measure.values import VALUES, read_values
+from nearsight.measure.folders.run_folder import measure_run
+from nearsight.measure.folders.values import VALUES, read_values
 from nearsight.protocol.schema import (
     Distillation,
     GpsaSettings,
@@ -26,7 +26,7 @@ from nearsight.protocol.schema import (
     Optimizer,
     Protocol,
 )
-from nearsight.run import LOG, WEIGHTS, read_lines
+from nearsight.runs.folder import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
 TEACHER = Distillation(teacher="test_resnet", weights="random", image_size=32)

@@ -11,11 +11,11 @@ import torch
 from recording import PowerCut, Recorder, cut_power, terminate
 from safetensors.torch import load_file
 
-from nearsight.models.registry import model_for
+from nearsight.core.signals import Interrupted
+from nearsight.models.load.registry import model_for
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import ModelSettings, Protocol
-from nearsight.run import LOG, WEIGHTS, read_lines
-from nearsight.train.interruption import Interrupted
+from nearsight.runs.folder import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from recording import PowerCut, Recorder, cut_power, terminate
 
+from nearsight.core.signals import Interrupted
 from nearsight.protocol.schema import Protocol
-from nearsight.run import LOG, WEIGHTS
-from nearsight.train.interruption import Interrupted
+from nearsight.runs.folder import LOG, WEIGHTS
 from nearsight.train.loop import train_run
 
 STEPS = 12  # 3 epochs of 4

@@ -12,9 +12,9 @@ import torch
 from recording import PowerCut, Recorder, cut_power
 from torch import nn
 
-from nearsight.data.catalog import load_dataset
+from nearsight.data.sets.catalog import load_dataset
 from nearsight.protocol.schema import Mixup, Optimizer, Protocol
-from nearsight.run import LOG, RECORD, WEIGHTS, load_run, locked, read_lines, read_record
+from nearsight.runs.folder import LOG, RECORD, WEIGHTS, load_run, locked, read_lines, read_record
 from nearsight.train.loop import train_run
 
 

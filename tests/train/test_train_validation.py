@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from nearsight.data.transform import InputTransform
-from nearsight.train.distributed import World
-from nearsight.train.validation import model_scores
+from nearsight.core.processes import World
+from nearsight.data.input.transform import InputTransform
+from nearsight.evaluate.accuracy import model_scores
 
 
 class Looked(nn.Module):

@@ -1,0 +1,272 @@
+"""The command line: one subcommand per stage; parse, call one function, print what was written.
+
+Every error a user can make ends as one sentence on stderr and a non-zero exit code.
+NEARSIGHT_TRACEBACK=1 shows where it came from.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nearsight.cli.data import DataRoot, data_app
+from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
+from nearsight.cli.maps import show_maps
+from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
+from nearsight.cli.models import show_models
+from nearsight.cli.study import study_app
+from nearsight.core.terminal import counting
+
+app = typer.Typer(
+    help="How local is a Vision Transformer's attention, what makes it local, is local better?",
+    epilog="The road: train -> measure -> report. Every command has --help with an example.",
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data_app, name="data")
+app.add_typer(study_app, name="study")
+
+INTERRUPTED = 130  # exit code after Ctrl-C
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
+
+
+@app.callback(invoke_without_command=True)
+def _nearsight(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from nearsight import __version__
+
+        print(__version__)
+    elif context.invoked_subcommand is None:
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(2)
+
+
+@app.command("protocols", epilog="Example: nearsight protocols modern --data cifar100")
+def show_protocols(
+    name: Annotated[str | None, typer.Argument(help="A preset to print whole, as YAML.")] = None,
+    data: Annotated[str, typer.Option(help="The data set whose values to take.")] = "cifar100",
+) -> None:
+    """The presets and what each changes; with a name, all its settings as YAML."""
+    from nearsight.protocol.overrides import protocol_yaml
+    from nearsight.protocol.preset_tables import preset_tables
+    from nearsight.protocol.presets import preset
+
+    if name is None:
+        from rich.console import Console
+
+        Console(highlight=False).print(*preset_tables(data), sep="\n")
+    else:
+        print(protocol_yaml(preset(name, data)), end="")
+
+
+@app.command(
+    "train",
+    epilog="Example: nearsight train modern --data cifar100 --model compact --out runs/modern-0",
+)
+def train(
+    protocol: Annotated[str, typer.Argument(help="A preset, or a YAML file of settings.")],
+    out: Annotated[Path, typer.Option(help="The run folder; started again, the run continues.")],
+    data: Annotated[
+        str | None, typer.Option(help="cifar10, cifar100, tiny-imagenet, shapes or a folder.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="compact, compact_locat, nano_convit, deit_tiny, any name of timm."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    fraction: Annotated[
+        float | None,
+        typer.Option(help="Of every class, e.g. 0.1; more epochs make up for it."),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Start from this file of weights (fine-tuning).")
+    ] = None,
+    device: Device = "auto",
+    precision: Annotated[str | None, typer.Option(help="float32, bf16, fp16 or float64.")] = None,
+    compile_: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,
+    parallel: Annotated[
+        Literal["ddp", "fsdp"], typer.Option(help="Under torchrun; fsdp shards the weights.")
+    ] = "ddp",
+    track: Annotated[
+        list[str] | None, typer.Option(help="tensorboard, wandb or mlflow; may be repeated.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Train a Vision Transformer by a protocol into a run folder."""
+    from nearsight.data.sets.catalog import dataset_name
+    from nearsight.protocol.fraction import at_fraction
+    from nearsight.protocol.overrides import override, read_protocol
+
+    named: dict[str, str | None] = {
+        "data.name": dataset_name(data) if data else None,
+        "model.name": model,
+        "model.weights": str(weights.resolve()) if weights else None,
+        "precision": precision,
+    }
+    changes = [f"{key}={value}" for key, value in named.items() if value is not None]
+    choice = read_protocol(protocol, named["data.name"] or "cifar100")
+    choice = override(choice, [*changes, *(set_ or [])])
+    if fraction is not None:
+        choice = at_fraction(choice, fraction)
+    import torch
+
+    from nearsight.train.loop import train_run
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder = train_run(
+        choice, out, seed=seed, device=device, data_root=data_root, compiled=compile_,
+        parallel=parallel, trackers=tuple(track or ()),
+    )  # fmt: skip
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(folder)
+
+
+@app.command(
+    "measure",
+    epilog="Example: nearsight measure runs/modern-0    or    "
+    "nearsight measure vit_tiny_patch16_224 --weights vit_tiny.safetensors --images DIR",
+)
+def measure(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A finished run folder, or a model: a name of ours or timm, timm/NAME, "
+            "torchvision/NAME, hf/OWNER/NAME, hf/FOLDER."
+        ),
+    ],
+    images: Annotated[Path | None, typer.Option(help="Folder of images, for a model.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="The model's weights.")] = None,
+    pretrained: Annotated[bool, typer.Option("--pretrained", help="Weights of the hub.")] = False,
+    random_init: Annotated[
+        bool, typer.Option("--random-init", help="No weights: before any training.")
+    ] = False,
+    num_images: Annotated[
+        int | None, typer.Option(min=2, help="By default up to 1,000; of a run's test set 5,000.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write for a model; else runs/NAME.")
+    ] = None,
+    no_resize: Annotated[
+        bool, typer.Option("--no-resize", help="Take prepared images as they are.")
+    ] = False,
+    image_size: Annotated[
+        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
+    ] = None,
+    convention: Annotated[
+        str, typer.Option(help="paper, convit, pixels, keras or cl-vs-mim.")
+    ] = "paper",
+    metrics: Annotated[
+        str, typer.Option(help="default, all, or names with commas between them.")
+    ] = "default",
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
+    device: Device = "auto",
+    data_root: DataRoot = None,
+) -> None:
+    """How local every attention head is, into measure.json."""
+    from nearsight.core.processes import joined
+    from nearsight.measure.folders.target import measure_target
+    from nearsight.report.write.terminal_table import print_measurements
+
+    with joined(device) as world, counting(f"measuring {target}") as count:
+        path = measure_target(
+            target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
+            num_images=num_images, resize=not no_resize, image_size=image_size,
+            convention=convention, metrics=metrics, batch_size=batch_size,
+            device=str(world.device), data_root=data_root, progress=count,
+        )  # fmt: skip
+    if world.rank == 0:
+        print_measurements([path.parent])
+        print(path)
+
+
+@app.command("diff", epilog="Example: nearsight diff runs/vit-ti runs/deit-ti --out diff.json")
+def diff(
+    a: Annotated[Path, typer.Argument(help="A measured folder.")],
+    b: Annotated[Path, typer.Argument(help="Another, measured on the same images.")],
+    out: Annotated[Path | None, typer.Option(help="Write every head to this JSON file.")] = None,
+) -> None:
+    """How b differs from a, head by head, with paired 95 % intervals over the images."""
+    from nearsight.measure.folders.comparison import folder_difference
+    from nearsight.report.write.changes import print_difference
+    from nearsight.runs.folder import write_json
+
+    contents = folder_difference(a, b)
+    print_difference(contents)
+    if out is not None:
+        write_json(out, contents)
+        print(out)
+
+
+app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
+app.command("models", epilog=MODELS_EXAMPLE)(show_models)
+
+
+@app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Measured run folders.")],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    format_: Annotated[
+        list[str] | None,
+        typer.Option("--format", help="Also write files: svg, png, pdf, csv, json, latex."),
+    ] = None,
+) -> None:
+    """Tables and figures of one or more runs as one self-contained HTML page."""
+    from nearsight.report.write.page import write_report
+    from nearsight.report.write.terminal_table import print_measurements
+
+    path = write_report(runs, out, tuple(format_ or ()))
+    print_measurements(runs)
+    print(path)
+
+
+def main() -> None:
+    """Run the command line; exit codes: 0 done, 1 refused, 2 wrong usage, 128 + signal stopped."""
+    try:
+        code = app(standalone_mode=False, prog_name="nearsight")
+        if code == INTERRUPTED:
+            _say("stopped", code)
+    except Exception as error:
+        if os.environ.get("NEARSIGHT_TRACEBACK"):
+            raise
+        code = _exit_code(error)
+    sys.exit(code or 0)
+
+
+def _exit_code(error: Exception) -> int:
+    """Say what went wrong in one sentence; anything unforeseen keeps its traceback."""
+    if hasattr(error, "show"):  # wrong usage, found by typer
+        error.show()
+        return int(getattr(error, "exit_code", 2))
+    if isinstance(error, typer.Abort):  # Ctrl-C, in versions of typer that raise it
+        return _say("stopped", INTERRUPTED)
+    if hasattr(error, "exit_code"):  # a run that stopped on a signal
+        return _say(str(error), error.exit_code)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}; what was written before is kept", 1)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+        return _say("not enough memory; a smaller batch may fit (train: --set batch_size=N)", 1)
+    if isinstance(error, ValueError):
+        return _say(str(error), 1)
+    raise error
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"nearsight: {sentence}", file=sys.stderr)
+    return code

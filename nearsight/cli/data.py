@@ -1,0 +1,67 @@
+"""The subcommands of ``nearsight data``: parse, call one function, print what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearsight.core.terminal import counting
+
+data_app = typer.Typer(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
+
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(help="Folder of data sets; else $NEARSIGHT_DATA or ~/.cache/nearsight/data."),
+]
+
+
+@data_app.command("list", epilog="Example: nearsight data list")
+def list_data(data_root: DataRoot = None) -> None:
+    """The data sets nearsight knows, and which of them are here."""
+    from nearsight.data.sets.catalog import list_datasets
+
+    for row in list_datasets(data_root):
+        print(f"{row.name:15}{row.state:10}{row.place}")
+
+
+@data_app.command("fetch", epilog="Example: nearsight data fetch cifar100")
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="cifar10, cifar100 or tiny-imagenet.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Download, check and unpack a data set; started again, the download continues."""
+    from nearsight.data.sets.archive import fetch_dataset
+
+    with counting(f"fetching {name}", megabytes=True) as count:
+        folder = fetch_dataset(name, data_root, progress=count)
+    print(folder)
+
+
+@data_app.command("check", epilog="Example: nearsight data check cifar100")
+def check_data(
+    name: Annotated[str, typer.Argument(help="A data set, or the path of an image folder.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Read a data set whole and say whether it is the official one."""
+    from nearsight.data.sets.catalog import check_dataset, dataset_name
+
+    found = check_dataset(dataset_name(name), data_root)
+    print(
+        f"{found.name}: {found.verdict}, {found.num_train} training and {found.num_test} test "
+        f"images of {found.num_classes} classes, hash {found.hash}"
+    )
+    for note in found.notes:
+        print(note)
+
+
+@data_app.command("import", epilog="Example: nearsight data import ~/cifar-100-binary.tar.gz")
+def import_data(
+    given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Copy a data set you already have to where nearsight looks for it."""
+    from nearsight.data.sets.archive import import_folder
+
+    print(import_folder(given, data_root))

@@ -1,0 +1,54 @@
+"""The subcommand ``nearsight models``: parse, call one function, print what it costs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: nearsight models locatvit_base --image-size 224 --set reg_tokens=4"
+NOT_SET = {
+    "name": "the name of the model as an argument",
+    "image_size": "the image size as --image-size",
+    "pretrained": "no weights, as they do not change what a model costs",
+    "weights": "no weights, as they do not change what a model costs",
+}
+
+
+def show_models(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A model to count: a name of ours or timm, timm/NAME, torchvision/NAME, "
+            "hf/OWNER/NAME, hf/FOLDER."
+        ),
+    ] = None,
+    image_size: Annotated[
+        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="An option of create_model; may be repeated."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Our names; with a name, its parameters, tokens and FLOPs per image."""
+    from nearsight.protocol.overrides import option_values
+
+    options = option_values(set_ or [])
+    if name is None and (options or image_size):
+        raise ValueError("expected the name of a model to go with --set or --image-size, got none")
+    for key, expected in NOT_SET.items():
+        if key in options:
+            raise ValueError(f"expected {expected}, got --set {key}")
+    from nearsight.measure.folders.target import sides
+    from nearsight.models.cost.model_tables import named_cost, own_names, print_cost, print_names
+
+    if name is None:
+        print(json.dumps(own_names(), indent=2)) if as_json else print_names()
+        return
+    found = named_cost(name, sides(image_size) if image_size else None, **options)
+    print(json.dumps(found.contents(), indent=2)) if as_json else print_cost(found)

@@ -1,0 +1,130 @@
+"""Mixing two images of a mini-batch: CutMix (Yun et al. 2019) and Mixup (Zhang et al. 2018).
+
+What is drawn (whether, the ratio, the box, who is whose partner) is a function of
+(seed, epoch, step) over the global batch: one ratio and one box per mini-batch. Every process draws
+the same and looks up only the partners of its own samples.
+
+The ratio comes from Beta(alpha, alpha) through its inverse distribution function, from one uniform
+number. The box of CutMix has sides sqrt(1 - ratio) of the image's, its centre is uniform over the
+pixels, and it is cut at the border; the label weight counts the pixels that are really replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from scipy.special import betaincinv
+from torch import Tensor
+
+from nearsight.data import draws
+from nearsight.data.augment.box import Box
+from nearsight.protocol.schema import CutMix, Mixup, Protocol
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What was drawn for one global batch."""
+
+    kind: Literal["cutmix", "mixup"]
+    partners: Int64[Tensor, " global"]  # position of every sample's partner in the global batch
+    weight: float  # share of the sample itself in its image; for cutmix 1 - pasted area
+    box: Box | None
+    mix_labels: bool
+
+
+def beta_ratio(alpha: float, number: float) -> float:
+    """The ratio at a uniform number of 0..1; ``alpha = 1`` is the number itself.
+
+    >>> beta_ratio(1.0, 0.3), beta_ratio(0.8, 0.5)
+    (0.3, 0.5)
+    """
+    if alpha == 1:
+        return number
+    return float(betaincinv(alpha, alpha, number))
+
+
+def cutmix_box(ratio: float, centre_y: int, centre_x: int, height: int, width: int) -> Box:
+    """The rectangle to paste: 1 - ratio of the image's area before it is cut at the border.
+
+    >>> cutmix_box(0.75, 10, 31, 32, 32)
+    (2, 23, 18, 32)
+    """
+    half = 0.5 * math.sqrt(1 - ratio)
+    half_height, half_width = int(half * height), int(half * width)
+    return (
+        max(0, centre_y - half_height),
+        max(0, centre_x - half_width),
+        min(height, centre_y + half_height),
+        min(width, centre_x + half_width),
+    )
+
+
+def draw_mix(
+    protocol: Protocol,
+    *,
+    seed: int,
+    epoch: int,
+    step: int,
+    batch_size: int,
+    height: int,
+    width: int,
+) -> Mix | None:
+    """What happens to a global batch of ``batch_size`` images; None: nothing.
+
+    With both CutMix and Mixup in the protocol a fair coin decides which, then its own probability
+    whether.
+    """
+    numbers = draws.uniform("mix", seed, epoch, step, num=5).tolist()
+    which, whether, number, vertical, horizontal = numbers
+    settings: CutMix | Mixup | None = protocol.cutmix or protocol.mixup
+    if protocol.cutmix and protocol.mixup:
+        settings = protocol.cutmix if which < 0.5 else protocol.mixup
+    if settings is None or whether >= settings.probability:
+        return None
+    partners = draws.permutation("partners", seed, epoch, step, length=batch_size)
+    ratio = beta_ratio(settings.alpha, number)
+    if isinstance(settings, Mixup):
+        return Mix("mixup", partners, ratio, None, True)
+    box = cutmix_box(ratio, int(vertical * height), int(horizontal * width), height, width)
+    top, left, bottom, right = box
+    weight = 1 - (bottom - top) * (right - left) / (height * width)
+    return Mix("cutmix", partners, weight, box, settings.mix_labels)
+
+
+def mix_images(
+    images: Float[Tensor, "n 3 h w"], partner_images: Float[Tensor, "n 3 h w"], mix: Mix
+) -> Float[Tensor, "n 3 h w"]:
+    """Images with their partners pasted or blended in; new images."""
+    if mix.box is None:
+        return images * mix.weight + partner_images * (1 - mix.weight)
+    top, left, bottom, right = mix.box
+    mixed = images.clone()
+    mixed[..., top:bottom, left:right] = partner_images[..., top:bottom, left:right]
+    return mixed
+
+
+def mixed_targets(
+    labels: Int64[Tensor, " n"],
+    partner_labels: Int64[Tensor, " n"],
+    mix: Mix | None,
+    num_classes: int,
+    smoothing: float,
+) -> Float[Tensor, "n num_classes"]:
+    """Class probabilities to learn, float32; rows sum to 1.
+
+    Labels are one-hot, mixed by the weight (unless ``mix`` leaves labels alone), then smoothed:
+    a share ``smoothing`` is spread evenly over all classes.
+
+    >>> import torch
+    >>> mixed_targets(torch.tensor([1]), torch.tensor([0]), None, 4, 0.2)
+    tensor([[0.0500, 0.8500, 0.0500, 0.0500]])
+    """
+    targets = F.one_hot(labels, num_classes).float()
+    if mix is not None and mix.mix_labels:
+        partner_targets = F.one_hot(partner_labels, num_classes).float()
+        targets = targets * mix.weight + partner_targets * (1 - mix.weight)
+    return targets * (1 - smoothing) + smoothing / num_classes

@@ -1,0 +1,76 @@
+"""The operations a policy can draw, by name, and how a batch goes through them.
+
+Every image of a batch has its own operation and argument. The images that drew the same operation
+go through it together; an image's result does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from nearsight.data.augment import colour
+from nearsight.data.augment import warp as geometry
+from nearsight.data.augment.colour import Amounts, Images
+
+_MAPS = {
+    "shear_x": geometry.shear_x_map,
+    "shear_y": geometry.shear_y_map,
+    "translate_x": geometry.translate_x_map,
+    "translate_y": geometry.translate_y_map,
+    "rotate": geometry.rotate_map,
+}
+_COLOURS: dict[str, Callable[[Images, Amounts], Images]] = {
+    "brightness": colour.brightness,
+    "contrast": colour.contrast,
+    "saturation": colour.saturation,
+    "sharpness": colour.sharpness,
+    "hue": colour.hue,
+    "posterize": colour.posterize,
+    "solarize": colour.solarize,
+    "solarize_add": colour.solarize_add,
+    "autocontrast": colour.autocontrast,
+    "equalize": colour.equalize,
+    "invert": colour.invert,
+}
+NAMES = (*_MAPS, *_COLOURS)
+NOTHING = -1  # the code of an image that drew no operation
+
+
+def code(name: str) -> int:
+    """The number that stands for an operation in a tensor of codes."""
+    return NAMES.index(name)
+
+
+def operated(name: str, images: Images, arguments: Amounts) -> Images:
+    """One operation on all images, each with its own argument."""
+    if name in _COLOURS:
+        return _COLOURS[name](images, arguments.to(images.device))
+    height, width = images.shape[-2:]
+    rows = [_MAPS[name](argument, height, width) for argument in arguments.tolist()]
+    coefficients = torch.tensor(rows, dtype=torch.int32)
+    return geometry.sampled(images, coefficients.to(images.device))
+
+
+def apply_operations(images: Images, codes: Int64[Tensor, " n"], arguments: Amounts) -> Images:
+    """Every image through its own operation; new images.
+
+    Args:
+        images: on any device.
+        codes: on the CPU; NOTHING leaves an image as it is.
+        arguments: on the CPU, in the operation's own unit.
+    """
+    order = codes.argsort(stable=True)  # images of the same operation side by side
+    grouped = images.index_select(0, order.to(images.device))
+    drawn, counts = codes.unique(return_counts=True)
+    start = 0
+    for operation, count in zip(drawn.tolist(), counts.tolist()):
+        group = slice(start, start + count)
+        start += count
+        if operation != NOTHING:
+            name = NAMES[operation]
+            grouped[group] = operated(name, grouped[group], arguments[order[group]])
+    return grouped.index_select(0, order.argsort().to(images.device))

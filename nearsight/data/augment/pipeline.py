@@ -1,0 +1,130 @@
+"""Augmentation of a batch on its device, every sample in its own way.
+
+The order is crop (after padding, or resized), flip, AutoAugment, RandAugment, ColorJitter, random
+erasing, CutOut; the protocol says which of them take place. Every draw is a function of (seed,
+epoch, sample, repeat), and every result of these and the image: batch size, neighbours and number
+of threads change no bit.
+
+Draws are made on the CPU whatever the device of the images (they are few), so all devices agree.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from nearsight.data import draws
+from nearsight.data.augment.box import NUM_TRIES, resized_crop_box
+from nearsight.data.augment.colour import Images
+from nearsight.data.augment.erase import cut_out, randomly_erased
+from nearsight.data.augment.operations import apply_operations
+from nearsight.data.augment.policy import (
+    SampleKey,
+    draw_autoaugment,
+    draw_colorjitter,
+    draw_randaugment,
+)
+from nearsight.data.augment.resize import resized_crops
+from nearsight.data.augment.warp import cropped
+from nearsight.protocol.schema import Protocol, ResizedCrop
+
+_PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large images bounded
+
+
+def draw_crops(
+    padding: int, flip: bool, key: SampleKey
+) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"], Bool[Tensor, " n"]]:
+    """How far the window moves down and right (-padding..padding), and whether it is mirrored."""
+    numbers = draws.uniform("crop", *key, num=3)
+    down, right = ((numbers[:, :2] * (2 * padding + 1)).long() - padding).unbind(1)
+    return down, right, (numbers[:, 2] < 0.5) & flip
+
+
+def draw_resized_crops(
+    settings: ResizedCrop, key: SampleKey, height: int, width: int
+) -> Int64[Tensor, "n 4"]:
+    """The box (top, left, bottom, right) of every sample."""
+    numbers = draws.uniform("resized crop", *key, num=4 * NUM_TRIES).tolist()
+    boxes = [resized_crop_box(row, settings, height, width) for row in numbers]
+    return torch.tensor(boxes, dtype=torch.int64).view(-1, 4)
+
+
+def augment_images(
+    images: Tensor,
+    samples: Int64[Tensor, " n"],
+    repeats: Int64[Tensor, " n"],
+    *,
+    protocol: Protocol,
+    seed: int,
+    epoch: int,
+    mean_colour: tuple[float, float, float],
+) -> Images:
+    """The images as the protocol wants to see them in training.
+
+    Args:
+        images: uint8 [n, 3, h, w]; left as they are.
+        samples: the number of every image within the training set.
+        repeats: which repetition of the sample within the epoch this is.
+        mean_colour: mean of the data set per channel, 0..1; CutOut fills with it.
+
+    Returns:
+        uint8 [n, 3, h, w], a new tensor.
+    """
+    if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
+        raise ValueError(
+            f"expected uint8 images [n, 3, h, w], got {images.dtype} {list(images.shape)}"
+        )
+    block = max(1, _PIXELS_AT_ONCE // (images.shape[2] * images.shape[3]))
+    augmented = torch.empty(images.shape, dtype=torch.uint8, device=images.device)
+    for start in range(0, len(images), block):
+        part = slice(start, start + block)
+        key = (seed, epoch, samples[part].cpu(), repeats[part].cpu())
+        augmented[part] = _augmented_block(images[part], protocol, key, mean_colour)
+    return augmented
+
+
+def _augmented_block(
+    images: Images, protocol: Protocol, key: SampleKey, mean_colour: tuple[float, float, float]
+) -> Images:
+    height, width = images.shape[-2:]
+    down, right, flip = draw_crops(protocol.crop_padding, protocol.flip, key)
+    if protocol.resized_crop:
+        boxes = draw_resized_crops(protocol.resized_crop, key, height, width)
+        images = resized_crops(images, boxes, flip)
+    else:
+        images = cropped(images, down, right, flip)
+    drawn = []
+    if protocol.autoaugment:
+        drawn.append(draw_autoaugment(key, height, width))
+    if protocol.randaugment:
+        drawn.append(draw_randaugment(protocol.randaugment, key, height, width))
+    if protocol.colorjitter:
+        drawn.append(draw_colorjitter(protocol.colorjitter, key))
+    for codes, arguments in drawn:
+        for step in range(len(codes)):
+            images = apply_operations(images, codes[step], arguments[step])
+    if protocol.random_erasing:
+        randomly_erased(images, protocol.random_erasing, key)
+    if protocol.cutout:
+        cut_out(images, protocol.cutout, key, mean_colour)
+    return images
+
+
+def normalized(
+    images: Images,
+    mean: tuple[float, float, float],
+    std: tuple[float, float, float],
+    dtype: torch.dtype = torch.float32,
+) -> Float[Tensor, "n 3 h w"]:
+    """Bytes to floats ``(value / 255 - mean) / std`` per channel.
+
+    >>> pixels = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
+    >>> normalized(pixels, (0.5, 0.1, 0.0), (0.5, 1.0, 0.25)).flatten()
+    tensor([-1.0000,  0.1000,  4.0000])
+    """
+    scale = [1 / (255 * channel) for channel in std]
+    shift = [-channel / deviation for channel, deviation in zip(mean, std)]
+    exact = torch.float64 if dtype == torch.float64 else torch.float32
+    gain, offset = torch.tensor([scale, shift], dtype=exact, device=images.device)[..., None, None]
+    return images.to(exact).mul_(gain).add_(offset).to(dtype)

@@ -1,0 +1,109 @@
+"""Image files to pixels; the ones that cannot be read are named and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+from nearsight.data.sets.dataset import ImageSet
+
+SUFFIXES = frozenset(
+    (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+IMAGES_PER_PIECE = 1024
+
+Labelled = tuple[Path, int]
+
+
+@dataclass
+class Reader:
+    """Reads the image files of one data set.
+
+    With ``size`` the middle square is kept and resized to it; without, all images must have the
+    size of the first.
+    """
+
+    folder: Path  # names in messages are relative to it
+    size: int | None
+    skip_corrupt: bool
+    num_files: int = 0
+    corrupt: list[str] = field(default_factory=list)
+    _shape: tuple[int, ...] | None = None
+
+    def pieces(self, files: Sequence[Labelled]) -> Iterator[ImageSet]:
+        """Images and labels of ``files``, in order, without the corrupt ones."""
+        with ThreadPoolExecutor() as pool:
+            for start in range(0, len(files), IMAGES_PER_PIECE):
+                part = files[start : start + IMAGES_PER_PIECE]
+                images, labels = [], []
+                read = pool.map(self._read, (path for path, _ in part))
+                for (path, label), pixels in zip(part, read):
+                    self.num_files += 1
+                    if isinstance(pixels, str):
+                        self.corrupt.append(f"{path.relative_to(self.folder)} ({pixels})")
+                        continue
+                    self._check_shape(path, pixels)
+                    images.append(pixels)
+                    labels.append(label)
+                if images:
+                    yield ImageSet(np.stack(images), np.array(labels, np.int64))
+
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said about corrupt images; ValueError unless they are to be skipped."""
+        if not self.corrupt:
+            return ()
+        number = f"{len(self.corrupt)} of {self.num_files} images"
+        names = f"{'; '.join(self.corrupt[:3])}{'; ...' if len(self.corrupt) > 3 else ''}"
+        if self.skip_corrupt:
+            return (f"skipped {number} that cannot be read: {names}",)
+        raise ValueError(
+            f"{number} in {self.folder} cannot be read: {names}; "
+            "repair or remove them, or skip them with --set data.skip_corrupt=true"
+        )
+
+    def _read(self, path: Path) -> UInt8[np.ndarray, "3 h w"] | str:
+        try:
+            return read_pixels(path, self.size)
+        except Exception as problem:  # decoders raise all kinds
+            return str(problem).replace(str(path), "the file") or type(problem).__name__
+
+    def _check_shape(self, path: Path, pixels: np.ndarray) -> None:
+        self._shape = self._shape or pixels.shape
+        if pixels.shape != self._shape:
+            raise ValueError(
+                f"{path} is {pixels.shape[2]} x {pixels.shape[1]} pixels, images before it are "
+                f"{self._shape[2]} x {self._shape[1]}; give all the same size, "
+                "for an image folder with --set data.image_size=N"
+            )
+
+
+def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w"]:
+    """The RGB pixels of an image file; grey becomes RGB, transparency is dropped."""
+    with Image.open(path) as opened:
+        image = as_rgb(opened)
+    if size is not None and image.size != (size, size):
+        image = _middle(image, size)
+    return np.asarray(image).transpose(2, 0, 1)
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    """Grey becomes RGB, 16 bits become 8, transparency is dropped."""
+    if image.mode.startswith("I"):  # 16 bits
+        image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+    elif "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+def _middle(image: Image.Image, size: int) -> Image.Image:
+    width, height = image.size
+    short = min(width, height)
+    left, top = (width - short) // 2, (height - short) // 2
+    box = (left, top, left + short, top + short)
+    return image.crop(box).resize((size, size), Image.Resampling.BICUBIC)

@@ -1,0 +1,124 @@
+"""From an image of any size to a model's input: resize, centre crop, normalise.
+
+The steps and their rounding are those of torchvision and timm, so that a model sees what it saw
+when it was evaluated; every step is a field, written into the result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from PIL import Image
+from torch import Tensor
+
+from nearsight.data.augment.pipeline import normalized
+from nearsight.data.input.transform import Colour
+
+IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
+IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
+INTERPOLATIONS = tuple(method.name.lower() for method in Image.Resampling)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """``resize`` and ``crop`` are (height, width); None where images are taken as they are."""
+
+    source: str  # whose preprocessing this is
+    resize: tuple[int, int] | None
+    crop: tuple[int, int] | None
+    keep_ratio: bool = (
+        True  # scaled to cover ``resize`` (a square: its shorter side), else squashed
+    )
+    interpolation: str = "bicubic"
+    mean: Colour = IMAGENET_MEAN
+    std: Colour = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        if self.interpolation not in INTERPOLATIONS:
+            raise ValueError(
+                f"expected an interpolation of {', '.join(INTERPOLATIONS)}, "
+                f"got {self.interpolation!r}"
+            )
+
+    @classmethod
+    def cropped(
+        cls, source: str, size: tuple[int, int], crop_pct: float, **fields: Any
+    ) -> Preprocessing:
+        """A crop of ``size`` that keeps the share ``crop_pct`` of the resized image's side.
+
+        >>> Preprocessing.cropped("ours", (224, 320), 0.9).resize
+        (248, 355)
+        """
+        height, width = (math.floor(side / crop_pct) for side in size)
+        return cls(source, (height, width), size, **fields)
+
+    def of_size(self, size: tuple[int, int]) -> Preprocessing:
+        """The same with a crop of another size, which keeps its share of the resized image.
+
+        >>> Preprocessing("timm's", (256, 256), (224, 224)).of_size((112, 168)).resize
+        (128, 192)
+        """
+        if self.crop is None or self.resize is None:
+            return replace(self, resize=size, crop=size)
+        sides = [round(new * old / crop) for new, old, crop in zip(size, self.resize, self.crop)]
+        return replace(self, resize=(sides[0], sides[1]), crop=size)
+
+    def untouched(self) -> Preprocessing:
+        """The same mean and deviation, without resize and crop: for prepared images."""
+        return replace(self, resize=None, crop=None)
+
+    def pixels(self, image: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
+        """An RGB image resized and cropped."""
+        if self.resize is not None:
+            size = self._covering(image.size) if self.keep_ratio else self.resize
+            image = image.resize(size[::-1], Image.Resampling[self.interpolation.upper()])
+        if self.crop is not None:
+            height, width = self.crop
+            top = round((image.height - height) / 2.0)
+            left = round((image.width - width) / 2.0)
+            image = image.crop((left, top, left + width, top + height))
+        return np.asarray(image).transpose(2, 0, 1)
+
+    def _covering(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Height and width after scaling until ``resize`` is covered; the long side truncated."""
+        assert self.resize is not None
+        (width, height), (rows, cols) = size, self.resize
+        if rows * width <= cols * height:  # the width decides
+            return int(cols * height / width), cols
+        return rows, int(rows * width / height)
+
+    def normalised(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
+        return normalized(images, self.mean, self.std)
+
+    def facts(self) -> dict[str, Any]:
+        """What the result records."""
+        return {
+            "source": self.source,
+            "resize": list(self.resize) if self.resize else None,
+            "crop": list(self.crop) if self.crop else None,
+            "keep_ratio": self.keep_ratio,
+            "interpolation": self.interpolation if self.resize else None,
+            "mean": list(self.mean),
+            "std": list(self.std),
+            "text": self.text(),
+        }
+
+    def text(self) -> str:
+        """In words.
+
+        >>> Preprocessing.cropped("timm's", (224, 224), 0.9).text()
+        "timm's: short side to 248 (bicubic), middle 224x224"
+        """
+        if self.resize is None:
+            return f"none (--no-resize); mean and deviation: {self.source}"
+        rows, cols = self.resize
+        if not self.keep_ratio:
+            way = f"squashed to {rows}x{cols}"
+        else:
+            way = f"short side to {rows}" if rows == cols else f"scaled to cover {rows}x{cols}"
+        middle = f", middle {self.crop[0]}x{self.crop[1]}" if self.crop else ""
+        return f"{self.source}: {way} ({self.interpolation}){middle}"

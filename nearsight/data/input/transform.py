@@ -1,0 +1,32 @@
+"""From stored pixels to a model's input: normalise, then resize where the two sizes differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from nearsight.data.augment.pipeline import normalized
+
+Colour = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class InputTransform:
+    """uint8 images to the normalised float images that the model takes."""
+
+    mean: Colour
+    std: Colour
+    image_size: tuple[int, int]
+    dtype: torch.dtype = torch.float32
+
+    def __call__(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
+        return self.resized(normalized(images, self.mean, self.std, self.dtype))
+
+    def resized(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
+        if tuple(images.shape[-2:]) == self.image_size:
+            return images
+        return F.interpolate(images, self.image_size, mode="bicubic", antialias=True)

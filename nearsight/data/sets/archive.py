@@ -1,0 +1,145 @@
+"""Data sets into the data root: fetched, or imported from a folder or an official archive.
+
+A data set appears in the root by one rename of a finished folder, so a killed process leaves none
+in part. Archives are unpacked only after their checksum was right, and only plain files below the
+expected folder are taken from them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from nearsight.core.files import sync
+from nearsight.data.sets.catalog import data_root, dataset_name, described
+from nearsight.data.sets.download import Progress, download, file_md5
+from nearsight.data.sets.file_state import write_origin
+from nearsight.data.sets.sources import SOURCES
+
+
+def fetch_dataset(
+    name: str,
+    root: Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Download, check and unpack a data set; the path of its folder."""
+    if dataset_name(name) not in SOURCES:
+        raise ValueError(f"{name} needs no download; those that do are {', '.join(SOURCES)}")
+    source = SOURCES[name]
+    root = data_root(root)
+    folder = root / source.folder
+    if folder.is_dir():
+        return folder
+    root.mkdir(parents=True, exist_ok=True)
+    archive = root / source.archive
+    if not archive.is_file() or file_md5(archive) != source.md5:
+        download(source.url, source.md5, archive, progress)
+    _unpack(archive, name, folder)
+    archive.unlink()
+    return folder
+
+
+def import_folder(given: Path, root: Path | None = None) -> Path:
+    """Copy an unpacked data set, or unpack an official archive, into the root; its folder there."""
+    root = data_root(root)
+    if given.is_file():
+        name = _archive_name(given)
+    elif given.is_dir():
+        name, given = _folder_name(given)
+    else:
+        raise ValueError(f"there is no file or folder {given}")
+    folder = root / SOURCES[name].folder
+    if folder.exists():
+        raise ValueError(f"{name} is already in {folder}; remove that folder to import it anew")
+    root.mkdir(parents=True, exist_ok=True)
+    if given.is_file():
+        _unpack(given, name, folder)
+    else:
+        with _appearing(folder) as partial:
+            shutil.copytree(given, partial, dirs_exist_ok=True)
+    return folder
+
+
+def _archive_name(path: Path) -> str:
+    found = file_md5(path)
+    for name, source in SOURCES.items():
+        if source.md5 == found:
+            return name
+    archives = ", ".join(source.archive for source in SOURCES.values())
+    raise ValueError(
+        f"{path} (md5 {found}) is none of the official archives {archives}: it is cut off or "
+        "another file; unpack it yourself and import the folder"
+    )
+
+
+def _folder_name(path: Path) -> tuple[str, Path]:
+    """Which data set a folder is, or holds, by its structure; ValueError if it is damaged."""
+    for name, source in SOURCES.items():
+        for folder in (path, path / source.folder):
+            if (folder / source.marker).is_file():
+                described(name, folder)
+                return name, folder
+    folders = ", ".join(source.folder for source in SOURCES.values())
+    raise ValueError(
+        f"{path} has the files of none of {folders}; an image folder needs no import, "
+        f"use it with --data {path}"
+    )
+
+
+def _unpack(archive: Path, name: str, folder: Path) -> None:
+    with _appearing(folder) as partial:
+        try:
+            for member, content in _members(archive):
+                target = partial / _inner_path(member, folder.name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("wb") as handle:
+                    shutil.copyfileobj(content, handle, 1 << 20)
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
+            raise ValueError(f"{archive} cannot be unpacked: {problem}") from None
+        described(name, partial)
+        write_origin(partial, name)
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Names and contents of the plain files; links and devices are left out."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for info in packed.infolist():
+                if not info.is_dir():
+                    with packed.open(info) as content:
+                        yield info.filename, content
+        return
+    with tarfile.open(archive) as packed_tar:
+        for member in packed_tar:
+            if member.isfile() and (stream := packed_tar.extractfile(member)) is not None:
+                with stream:
+                    yield member.name, stream
+
+
+def _inner_path(member: str, folder: str) -> PurePosixPath:
+    """The path of a member below the expected folder; ValueError if it leads elsewhere."""
+    path = PurePosixPath(member.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or len(path.parts) < 2 or path.parts[0] != folder:
+        raise ValueError(f"the archive holds {member!r}, expected only files below {folder}/")
+    return PurePosixPath(*path.parts[1:])
+
+
+@contextmanager
+def _appearing(folder: Path) -> Iterator[Path]:
+    """A folder to fill that takes its place when the block ends well, and is removed otherwise."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        os.sync()
+        partial.rename(folder)
+        sync(folder.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,193 @@
+"""Decode once: a data set as flat files of bytes that are memory-mapped from then on.
+
+A decoded set is a folder ``<slot>-<key>`` with ``train.images``, ``train.labels``, ..., and
+``manifest.json``, which holds the sha256 of every file. The key names the source (paths, sizes,
+times of change), so a changed source is decoded anew; a damaged file is noticed by its hash and
+decoded anew as well. The folder appears by one rename, when all of it is on the disk; a lock lets
+one process decode while others wait for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsight.core.files import sync
+from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
+
+SCHEMA_VERSION = 1
+ARRAYS = {"images": np.uint8, "labels": np.int64, "masks": np.uint8}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How to decode one data set, and what its bytes depend on."""
+
+    name: str
+    source: str  # which data this is, whatever its content
+    key: str  # the state of the source; another key, another content
+    classes: tuple[str, ...]
+    splits: Mapping[str, Callable[[], Iterable[ImageSet]]]  # "train" and "test", in pieces
+    origin: Callable[[], str]
+    notes: Callable[[], tuple[str, ...]] = tuple  # asked after the last piece
+
+    @property
+    def slot(self) -> str:
+        return f"{self.name.partition(':')[0]}-{_digest(self.source)}"
+
+    @property
+    def folder(self) -> str:
+        return f"{self.slot}-{_digest(self.key)}"
+
+
+def cache_folders(root: Path) -> list[Path]:
+    """Where decoded sets are looked for; the first that can be written takes new ones."""
+    return [root / ".nearsight-cache", Path.home() / ".cache" / "nearsight" / "decoded"]
+
+
+def decoded(decoding: Decoding, root: Path) -> Dataset:
+    """The data set from the cache, decoded first if it is not there, stale or damaged."""
+    beside, home = cache_folders(root)
+    for cache in (beside, home):
+        if (found := _opened(cache / decoding.folder, decoding.name)) is not None:
+            return found
+    cache = beside if os.access(beside if beside.exists() else root, os.W_OK) else home
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / f"{decoding.slot}.lock"):
+        found = _opened(cache / decoding.folder, decoding.name)
+        if found is None:
+            log.info("decoding %s once into %s", decoding.name, cache)
+            _build(decoding, cache)
+            found = _opened(cache / decoding.folder, decoding.name)
+    if found is None:
+        raise OSError(f"{cache / decoding.folder} does not read back as it was written: bad disk?")
+    return found
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """An OS lock: freed when its holder ends, however it ends."""
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _opened(folder: Path, name: str) -> Dataset | None:
+    """The decoded set in ``folder``; None if it is missing or not what was written."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        if manifest["schema_version"] != SCHEMA_VERSION:
+            return None
+        if manifest.pop("digest") != _digest(json.dumps(manifest)):
+            raise ValueError("manifest.json has changed")
+        splits = {split: _mapped(folder, manifest, split) for split in ("train", "test")}
+        return Dataset(
+            name=name,
+            classes=tuple(manifest["classes"]),
+            mean=tuple(manifest["mean"]),
+            std=tuple(manifest["std"]),
+            hash=manifest["hash"],
+            origin=manifest["origin"],
+            notes=tuple(manifest["notes"]),
+            **splits,
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as problem:
+        log.warning("%s is damaged (%s) and will be decoded again", folder, problem)
+        return None
+
+
+def _mapped(folder: Path, manifest: dict[str, Any], split: str) -> ImageSet:
+    arrays: dict[str, np.ndarray] = {}
+    for kind, dtype in ARRAYS.items():
+        file = manifest["files"].get(f"{split}.{kind}")
+        if file is None:
+            continue
+        array = np.memmap(folder / f"{split}.{kind}", dtype, "r", shape=tuple(file["shape"]))
+        size = (folder / f"{split}.{kind}").stat().st_size
+        if size != array.nbytes or hashlib.sha256(array.data).hexdigest() != file["sha256"]:
+            raise ValueError(f"{split}.{kind} has changed")
+        arrays[kind] = array
+    return ImageSet(**arrays)
+
+
+def _build(decoding: Decoding, cache: Path) -> None:
+    """Write the decoded set beside its place, then move it there; the caller holds the lock."""
+    for left in cache.glob(f"{decoding.slot}-*"):  # of a killed process, or stale, or damaged
+        shutil.rmtree(left)
+    partial = cache / f"{decoding.folder}.partial"
+    partial.mkdir()
+    try:
+        manifest = _written(decoding, partial)
+        with (partial / "manifest.json").open("w") as handle:
+            json.dump({**manifest, "digest": _digest(json.dumps(manifest))}, handle, indent=1)
+        for path in partial.iterdir():
+            sync(path)
+        sync(partial)
+        partial.rename(cache / decoding.folder)
+        sync(cache)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _written(decoding: Decoding, folder: Path) -> dict[str, Any]:
+    """Write every array, piece by piece; returns the manifest."""
+    files: dict[str, dict[str, Any]] = {}
+    counts = {}
+    for split, pieces in decoding.splits.items():
+        counts[split] = np.zeros((3, 256), np.int64)
+        for piece in pieces():
+            counts[split] += histogram(piece.images)
+            for kind in ARRAYS:
+                if (array := getattr(piece, kind)) is not None:
+                    _append(folder, files, f"{split}.{kind}", np.ascontiguousarray(array))
+    notes = decoding.notes()
+    for split in decoding.splits:
+        if f"{split}.labels" not in files:
+            raise ValueError(f"{decoding.name} has no {split} images that can be read")
+    for file in files.values():
+        file["sha256"] = file["sha256"].hexdigest()
+    content = "".join(
+        f"{name} {file['shape']} {file['sha256']}\n"
+        for name, file in sorted(files.items())
+        if not name.endswith("masks")
+    )
+    mean, std = statistics(counts["train"])
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": decoding.name,
+        "classes": decoding.classes,
+        "mean": mean,
+        "std": std,
+        "hash": _digest(content),
+        "origin": decoding.origin(),
+        "notes": notes,
+        "files": files,
+    }
+
+
+def _append(folder: Path, files: dict[str, dict[str, Any]], name: str, array: np.ndarray) -> None:
+    file = files.setdefault(name, {"shape": [0, *array.shape[1:]], "sha256": hashlib.sha256()})
+    file["shape"][0] += len(array)
+    file["sha256"].update(array)
+    with (folder / name).open("ab") as handle:
+        handle.write(array.data)

@@ -1,0 +1,97 @@
+"""CIFAR-10 and CIFAR-100 from the official binary files (www.cs.toronto.edu/~kriz/cifar.html).
+
+A file is a row of records: one label byte (CIFAR-100: coarse, then fine; we use the fine one) and
+3,072 bytes of pixels, channel by channel. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nearsight.data.sets.cache import Decoding
+from nearsight.data.sets.dataset import ImageSet
+from nearsight.data.sets.file_state import files_key, origin_of
+
+NUM_PIXELS = 3 * 32 * 32
+RECORDS_PER_PIECE = 4096
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which files a CIFAR has."""
+
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    names: str  # one class name per line
+    num_label_bytes: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.train, *self.test, self.names)
+
+
+LAYOUTS = {
+    "cifar10": Layout(
+        train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+        test=("test_batch.bin",),
+        names="batches.meta.txt",
+        num_label_bytes=1,
+    ),
+    "cifar100": Layout(
+        train=("train.bin",),
+        test=("test.bin",),
+        names="fine_label_names.txt",
+        num_label_bytes=2,
+    ),
+}
+
+
+def cifar(name: str, folder: Path) -> Decoding:
+    """How to decode the CIFAR in ``folder``; ValueError if a file is missing or cut off."""
+    layout = LAYOUTS[name]
+    if missing := [file for file in layout.files if not (folder / file).is_file()]:
+        raise ValueError(f"{folder} lacks {', '.join(missing)}, so it is no unpacked {name}")
+    record = layout.num_label_bytes + NUM_PIXELS
+    for file in (*layout.train, *layout.test):
+        size = (folder / file).stat().st_size
+        if size == 0 or size % record:
+            raise ValueError(
+                f"{folder / file} has {size} bytes, expected a multiple of {record}: it is cut off "
+                f"or no CIFAR file; remove {folder} and fetch it again"
+            )
+    classes = tuple((folder / layout.names).read_text().split())
+    if not classes:
+        raise ValueError(f"{folder / layout.names} names no class")
+
+    def pieces(files: tuple[str, ...]) -> Callable[[], Iterator[ImageSet]]:
+        return lambda: (
+            piece
+            for file in files
+            for piece in _records(folder / file, layout.num_label_bytes, len(classes))
+        )
+
+    return Decoding(
+        name=name,
+        source=str(folder.resolve()),
+        key=files_key(folder, [folder / file for file in layout.files]),
+        classes=classes,
+        splits={"train": pieces(layout.train), "test": pieces(layout.test)},
+        origin=lambda: origin_of(folder, name),
+    )
+
+
+def _records(path: Path, num_label_bytes: int, num_classes: int) -> Iterator[ImageSet]:
+    rows = np.memmap(path, np.uint8, "r").reshape(-1, num_label_bytes + NUM_PIXELS)
+    for start in range(0, len(rows), RECORDS_PER_PIECE):
+        piece = rows[start : start + RECORDS_PER_PIECE]
+        labels = piece[:, num_label_bytes - 1].astype(np.int64)
+        if (wrong := np.flatnonzero(labels >= num_classes)).size:
+            raise ValueError(
+                f"{path}: record {start + int(wrong[0])} has label {labels[wrong[0]]}, "
+                f"expected 0 to {num_classes - 1}"
+            )
+        yield ImageSet(piece[:, num_label_bytes:].reshape(-1, 3, 32, 32), labels)

@@ -1,0 +1,66 @@
+"""Tiny-ImageNet in its official layout.
+
+Training images are ``train/<wnid>/images/*.JPEG``. The official validation set, our test set, has
+all images in one folder ``val/images`` and their classes in ``val/val_annotations.txt``: read as
+an image folder it would be one class. Labels are indices into the sorted wnids of the training
+set.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearsight.data.input.pixels import Labelled, Reader
+from nearsight.data.sets.cache import Decoding
+from nearsight.data.sets.file_state import files_key, origin_of
+
+ANNOTATIONS = "val/val_annotations.txt"
+
+
+def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
+    """How to decode the Tiny-ImageNet in ``folder``; ValueError if it lacks something."""
+    if not (folder / "train").is_dir() or not (folder / ANNOTATIONS).is_file():
+        raise ValueError(f"{folder} lacks train/ or {ANNOTATIONS}, so it is no Tiny-ImageNet")
+    classes = tuple(sorted(path.name for path in (folder / "train").iterdir() if path.is_dir()))
+    train = [
+        (path, label)
+        for label, wnid in enumerate(classes)
+        for path in sorted((folder / "train" / wnid / "images").glob("*.JPEG"))
+    ]
+    if empty := sorted(set(range(len(classes))) - {label for _, label in train}):
+        raise ValueError(f"{folder / 'train' / classes[empty[0]] / 'images'} holds no .JPEG image")
+    if not train:
+        raise ValueError(f"{folder / 'train'} holds no class")
+    test = _annotated(folder, classes)
+    reader = Reader(folder, size=None, skip_corrupt=skip_corrupt)
+    return Decoding(
+        name="tiny-imagenet",
+        source=f"{folder.resolve()} {skip_corrupt}",
+        key=files_key(folder, [folder / ANNOTATIONS, *(path for path, _ in train + test)]),
+        classes=classes,
+        splits={"train": lambda: reader.pieces(train), "test": lambda: reader.pieces(test)},
+        origin=lambda: origin_of(folder, "tiny-imagenet"),
+        notes=reader.notes,
+    )
+
+
+def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
+    labels = {wnid: label for label, wnid in enumerate(classes)}
+    test = []
+    for number, line in enumerate((folder / ANNOTATIONS).read_text().splitlines(), start=1):
+        if not line.strip():
+            continue
+        file, _, rest = line.partition("\t")
+        wnid = rest.partition("\t")[0]
+        if wnid not in labels:
+            raise ValueError(
+                f"{folder / ANNOTATIONS}, line {number}: expected an image and a class of train/, "
+                f"got {line!r}"
+            )
+        path = folder / "val" / "images" / file
+        if not path.is_file():
+            raise ValueError(f"{folder / ANNOTATIONS}, line {number}: {path} is missing")
+        test.append((path, labels[wnid]))
+    if not test:
+        raise ValueError(f"{folder / ANNOTATIONS} is empty")
+    return test

@@ -1,0 +1,56 @@
+"""Accuracy and loss of a model over a split, without augmentation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nearsight.core.processes import World
+from nearsight.data.input.transform import InputTransform
+
+BATCH = 512
+TOP = 5
+
+
+class Scores(NamedTuple):
+    """Shares of images (0..1), and the mean cross-entropy in nats."""
+
+    accuracy: float  # the largest logit is the right one
+    loss: float
+    top5_accuracy: float  # the right one is among the five largest; of all where there are fewer
+
+
+@torch.no_grad()
+def model_scores(
+    model: nn.Module,
+    images: np.ndarray,
+    labels: Tensor,
+    indices: Tensor,
+    transform: InputTransform,
+    world: World,
+    precision: torch.dtype | None = None,
+) -> Scores:
+    """What a model makes of the images of ``indices``.
+
+    ``images`` is the stored uint8 [n, 3, h, w]; every process takes its share of ``indices``.
+    """
+    was_training = model.training
+    model.eval()
+    correct = loss = near = 0.0
+    share = indices[world.share(len(indices))]
+    for rows in share.split(BATCH):
+        batch = transform(torch.from_numpy(images[rows.numpy()]).to(world.device))
+        with torch.autocast(world.device.type, precision, enabled=precision is not None):
+            logits = model(batch)
+        truth = labels[rows].to(world.device)
+        wide = logits.to(transform.dtype)
+        loss += F.cross_entropy(wide, truth, reduction="sum").item()
+        correct += (logits.argmax(-1) == truth).sum().item()
+        best = logits.topk(min(TOP, logits.shape[-1]), -1).indices
+        near += (best == truth[:, None]).any(-1).sum().item()
+    model.train(was_training)
+    return Scores(*(total / len(indices) for total in world.total([correct, loss, near])))

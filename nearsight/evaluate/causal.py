@@ -1,0 +1,191 @@
+"""Is locality used, or decorative? Heads are changed one by one; the accuracy lost says.
+
+causal.json in a run's folder: for every head, for all heads of a layer together and for all heads
+of the model, the accuracy lost on the same test images when their patches look only inside a
+window, only outside of it, or where they look on average (measure/intervention.py). causal.svg
+beside it shows the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.core.files import write_bytes
+from nearsight.evaluate.head_groups import Head, head_groups
+from nearsight.evaluate.intervention import (
+    Intervention,
+    LayerMean,
+    MeanAttention,
+    Rule,
+    averaged,
+    looking,
+)
+from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
+from nearsight.measure.capture.observation import evaluating, image_batches
+from nearsight.measure.folders.run_folder import IMAGE_SEED, chosen_images, finished_run
+from nearsight.measure.rows.proof import refuse_unseen
+from nearsight.report.figures.drawing import whole_figure
+from nearsight.report.figures.study.causal_losses import drawn_file
+from nearsight.runs.folder import (
+    CAUSAL,
+    SCHEMA_VERSION,
+    WEIGHTS,
+    file_hash,
+    provenance,
+    read_record,
+    run_name,
+    write_json,
+)
+from nearsight.stats.paired import accuracy_loss
+from nearsight.study.analyse.seed_tests import holm
+
+NUM_IMAGES = 1000  # or all there are
+WINDOW = 3
+FIGURE = "causal.svg"
+
+
+def causal_run(
+    path: Path,
+    heads: Sequence[Head] | None = None,
+    window: int = WINDOW,
+    num_images: int | None = None,
+    device: str = "cpu",
+    data_root: Path | None = None,
+    batch_size: int = 64,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Change the attention of a finished run's heads; ``causal.json`` and a figure in its folder.
+
+    ``heads`` are (layer, head) counted from 0; None: every head, every layer's heads together, and
+    all heads together. ``window`` is the side of the window in patches. The test images are chosen
+    as ``measure_run`` chooses them, 1,000 or all there are. ``progress`` is told (passes over the
+    images done, passes in all).
+    """
+    path = Path(path)
+    run, dataset = finished_run(path, device, data_root)
+    num_test = len(dataset.test.images)
+    wanted = min(NUM_IMAGES, num_test) if num_images is None else num_images
+    chosen = chosen_images(num_test, wanted)
+    labels = np.asarray(dataset.test.labels)[chosen]
+
+    def batches() -> Iterator[Tensor]:
+        for start in range(0, wanted, batch_size):
+            images = dataset.test.images[chosen[start : start + batch_size]]
+            yield run.transform(torch.from_numpy(images)).to(device)
+
+    began = time.perf_counter()
+    mean = MeanAttention()
+    before = answers(run.model, batches(), mean) == labels
+    layers = mean.layers(wanted)
+    rules, remarks = _rules(layers, window)
+    unread = []
+    if heads is None:
+        unread = unread_layers(run.model, next(batches()), layers, rules.values())
+    remarks += [
+        f"Layer {layer + 1} is left out: what its patches see does not reach the answer."
+        for layer in unread
+    ]
+    groups = head_groups([len(layer.weights) for layer in layers.values()], heads, unread)
+    found = []
+    for group in groups:
+        for kind, rule in rules.items():
+            change = Intervention(group.by_name(list(layers)), rule)
+            after = answers(run.model, batches(), change=change) == labels
+            lost = asdict(accuracy_loss(before, after))
+            found.append({"heads": group.name, "change": kind, **lost})
+            if progress:
+                progress(1 + len(found), 1 + len(groups) * len(rules))
+    for entry, p in zip(found, holm([entry["p"] for entry in found])):
+        entry["p_holm"] = p
+    contents = {
+        "schema_version": SCHEMA_VERSION,
+        "window": window,
+        "num_images": wanted,
+        "num_available": num_test,
+        "image_seed": IMAGE_SEED,
+        "split": "test",
+        "accuracy": float(before.mean()),
+        "layers": [
+            {
+                "layer": number,
+                "name": name,
+                "grid": [layer.grid.rows, layer.grid.cols],
+                "inside": layer.inside(window).tolist(),
+                "uniform_inside": float(layer.grid.window(window).double().mean()),
+            }
+            for number, (name, layer) in enumerate(layers.items(), 1)
+        ],
+        "lost": found,
+        "remarks": remarks,
+        "data": {"name": dataset.name, "hash": dataset.hash},
+        "weights": {"file": WEIGHTS, "sha256": file_hash(path / WEIGHTS)},
+        "seconds": time.perf_counter() - began,
+        "provenance": provenance(device),
+    }
+    write_json(path / CAUSAL, contents)
+    drawing = drawn_file(path, f"{run_name(read_record(path))} · {dataset.name}", "causal")
+    write_bytes(path / FIGURE, whole_figure(drawing, "svg"))
+    return path / CAUSAL
+
+
+def logits_seen(
+    model: nn.Module,
+    images: Iterable[Tensor],
+    consumer: Callable[[AttentionCall], None] = lambda call: None,
+    change: Intervention | None = None,
+) -> Float[Tensor, "image label"]:
+    """What the model says to images while its attention is seen and changed."""
+    found = []
+    with evaluating(model) as inner, AttentionCapture(inner, consumer, change) as capture:
+        for batch in image_batches(images, inner):
+            found.append(inner(batch).cpu())
+            refuse_unseen(capture.unseen)
+    return torch.cat(found)
+
+
+def answers(model: nn.Module, images: Iterable[Tensor], *seen: Any, **changed: Any) -> np.ndarray:
+    """The class that the model chooses for every image; the rest as ``logits_seen`` takes it."""
+    return logits_seen(model, images, *seen, **changed).argmax(-1).numpy()
+
+
+def unread_layers(
+    model: nn.Module, batch: Tensor, layers: Mapping[str, LayerMean], rules: Iterable[Rule]
+) -> list[int]:
+    """Layers, counted from 0, whose patches may see anything: the logits stay bit for bit.
+
+    The last one of a model that reads its class token alone is such a layer.
+    """
+    plain, tried = logits_seen(model, [batch]), list(rules)
+    return [
+        number
+        for number, (name, layer) in enumerate(layers.items())
+        if all(
+            torch.equal(plain, logits_seen(model, [batch], change=Intervention(every, rule)))
+            for every in [{name: range(len(layer.weights))}]
+            for rule in tried
+        )
+    ]
+
+
+def _rules(layers: Mapping[str, LayerMean], window: int) -> tuple[dict[str, Rule], list[str]]:
+    """The changes by name, and what is to be said of those that are left out."""
+    rules = {"inside": looking("inside", window, layers)}
+    full = [x.grid for x in layers.values() if bool(x.grid.window(window).all(-1).any())]
+    remarks = []
+    if full:
+        remarks.append(
+            f"Outside is left out: a window of {window}x{window} patches on a grid of {full[0]} "
+            "leaves some patches nothing outside of it."
+        )
+    else:
+        rules["outside"] = looking("outside", window, layers)
+    return rules | {"mean": averaged(layers)}, remarks

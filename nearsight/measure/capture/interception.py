@@ -1,0 +1,266 @@
+"""See every attention call inside a model without editing it.
+
+A torch function mode sits between a model and torch. It passes every call on untouched and watches
+for attention in its two forms: fused (``scaled_dot_product_attention``, our ``attend`` and GPSA's
+``gated_attention``), whose queries, keys, mask, scale and gates it shows to a consumer, and
+explicit (a softmax whose rows are later multiplied with values), whose weights it shows. Hooks tell
+which module a call came from, nothing else. Nothing is kept after a call. This is the one
+interception point for every family of models. Where asked to, it also hands the model a changed
+output in place of a call's own (``intervention.py``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from nearsight.measure.capture.tracking import PRODUCTS, SoftmaxTracking
+from nearsight.models.layers.attention import attend
+from nearsight.models.layers.bias import PatchBias, attention_mask
+from nearsight.models.parts.gpsa.gpsa import Positional, gated_attention
+
+
+@dataclass(frozen=True)
+class Place:
+    """A module on the way from the model down to an attention call, and what its forward got."""
+
+    name: str
+    module: nn.Module
+    inputs: tuple[Any, ...]
+    told: list[Callable[[Any], None]] = field(default_factory=list)  # called with its output
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """One call of attention, fused (queries to mask) or explicit (``weights_made``).
+
+    Tensors are as the call had them: queries, keys, values and output [..., token, width], the mask
+    as torch takes it, the weights [..., query, key] with rows that sum to one.
+    """
+
+    path: tuple[Place, ...]  # the model first, the module that made the call last
+    convolved: tuple[tuple[int, int], ...]  # sizes of all convolution outputs before this call
+    values: Tensor
+    output: Tensor
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    scale: float = 1.0
+    mask: Tensor | None = None
+    gates: Tensor | None = None  # share of ``positional`` in each head's attention (GPSA)
+    positional: Positional | None = None
+    weights_made: Tensor | None = None
+    multiplied: Tensor | None = None  # what met the values, where that is not weights_made
+
+    @property
+    def name(self) -> str:
+        return self.path[-1].name or type(self.path[-1].module).__name__
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The attention's [..., query, key]."""
+        if self.weights_made is not None:
+            return tuple(self.weights_made.shape)
+        assert self.queries is not None
+        assert self.keys is not None
+        leading, others = self.queries.shape[:-2], self.keys.shape[:-2]
+        if leading != others:
+            leading = torch.broadcast_shapes(leading, others)
+        return (*leading, self.queries.shape[-2], self.keys.shape[-2])
+
+
+class AttentionCapture(TorchFunctionMode):
+    """Shows every attention call that ``model`` makes inside the ``with`` block to ``consumer``.
+
+    With ``change``, the model and ``consumer`` get what that makes of a call in the call's place.
+
+    >>> from nearsight.models.load.registry import create_model
+    >>> seen, model = [], create_model("mu").eval()
+    >>> with AttentionCapture(model, lambda call: seen.append((call.name, call.sizes))):
+    ...     logits = model(torch.zeros(3, 3, 32, 32))
+    >>> seen
+    [('blocks.0.attn', (3, 2, 65, 65)), ('blocks.1.attn', (3, 2, 65, 65))]
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        consumer: Callable[[AttentionCall], None],
+        change: Callable[[AttentionCall], AttentionCall] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.consumer = consumer
+        self.change = change
+        self.unseen: list[Place] = []  # modules named for attention that ran without a call
+        self._tracking = SoftmaxTracking()
+        self._folded_heads = 0
+        self._handles: list[Any] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget the forward before."""
+        self._path: list[tuple[Place, int]] = []  # with the number of calls at its entry
+        self._convolved: list[tuple[int, int]] = []
+        self.callers: list[str] = []  # modules that made a call in this forward
+        self.unseen.clear()
+        self._tracking.clear()
+
+    def __enter__(self) -> AttentionCapture:
+        for name, module in self.model.named_modules():
+            simple = type(module).__module__.startswith("torch.nn.") and not [*module.children()]
+            if name == "" or not simple:
+                enter, leave = self._hooks(name)
+                self._handles += [
+                    module.register_forward_pre_hook(enter, with_kwargs=True),
+                    module.register_forward_hook(leave, always_call=True),
+                ]
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._tracking.clear()
+
+    def _hooks(self, name: str) -> tuple[Callable, Callable]:
+        def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if not name:
+                self._begin()
+            self._path.append((Place(name, module, (*args, *kwargs.values())), len(self.callers)))
+
+        def leave(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not self._path:
+                return
+            place, num_before = self._path.pop()
+            for tell in place.told if output is not None else ():
+                tell(output)
+            quiet = len(self.callers) == num_before
+            if quiet and "att" in type(module).__name__.lower():
+                self.unseen.append(place)
+            if not self._path:
+                self.unseen[:] = [x for x in self.unseen if not self._covered(x.name)]
+
+        return enter, leave
+
+    def _covered(self, name: str) -> bool:
+        """Whether a module above this one made an attention call itself."""
+        return any(name.startswith(f"{caller}.") for caller in self.callers if caller)
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.multi_head_attention_forward:
+            return self._multi_head(*args, **kwargs)
+        output = func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            output = self._show(output, **_fused_arguments(*args, **kwargs))
+        elif func is attend:
+            output = self._show(output, **_attend_arguments(*args, **kwargs))
+        elif func is gated_attention:
+            output = self._show(output, **_gated_arguments(*args, **kwargs))
+        elif func is torch.conv2d:
+            self._convolved.append((output.shape[-2], output.shape[-1]))
+        elif func in PRODUCTS and (found := self._tracking.product(func, args)):
+            output = self._show(output, **found)
+            self._tracking.clear()
+        else:
+            self._tracking.follow(func, args, kwargs, output)
+        return output
+
+    def _multi_head(self, *args: Any, **kwargs: Any) -> Any:
+        """torch's multi-head attention, its inside in view; it may fold heads into the batch."""
+        given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
+        self._folded_heads = given["num_heads"]
+        super().__enter__()
+        try:
+            return _open_multi_head(*args, **kwargs)
+        finally:
+            super().__exit__(None, None, None)
+            self._folded_heads = 0
+
+    def _show(self, output: Tensor, **arguments: Any) -> Tensor:
+        """Show a call; the output that the model gets."""
+        path = tuple(place for place, _ in self._path)
+        if not path:  # attention outside the model
+            return output
+        self.callers.append(path[-1].name)
+        folded = self._folded_heads if output.ndim == 3 else 0
+        seen = output.unflatten(0, (-1, folded)) if folded else output
+        if folded:
+            arguments = {key: x.unflatten(0, (-1, folded)) for key, x in arguments.items()}
+        with torch.no_grad():
+            call = AttentionCall(path, tuple(self._convolved), output=seen, **arguments)
+            shown = self.change(call) if self.change else call
+            self.consumer(shown)
+        if shown is call:
+            return output
+        return shown.output.flatten(0, 1) if folded else shown.output
+
+
+def _attend_arguments(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    bias: PatchBias | None = None,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """What our ``attend`` makes of its arguments: the bias becomes part of the mask."""
+    with torch.no_grad():
+        whole = attention_mask(bias, mask, queries)
+    return {"queries": queries, "keys": keys, "values": values, "scale": scale, "mask": whole}
+
+
+def _gated_arguments(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    gates: Tensor,
+    positional: Positional,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """What GPSA's ``gated_attention`` makes of its arguments."""
+    content = {"queries": queries, "keys": keys, "values": values, "scale": scale}
+    return {**content, "gates": gates, "positional": positional}
+
+
+def _fused_arguments(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> dict[str, Any]:
+    """What ``scaled_dot_product_attention`` makes of its arguments."""
+    if enable_gqa:
+        key, value = (
+            x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value)
+        )
+    if is_causal:
+        size = (query.shape[-2], key.shape[-2])
+        attn_mask = torch.ones(size, dtype=torch.bool, device=query.device).tril()
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    return {"queries": query, "keys": key, "values": value, "scale": scale, "mask": attn_mask}
+
+
+# torch's own function, past the check that hands it to function modes whole: modes see its inside.
+_open_multi_head = types.FunctionType(
+    F.multi_head_attention_forward.__code__,
+    F.multi_head_attention_forward.__globals__ | {"has_torch_function": lambda _: False},
+    argdefs=F.multi_head_attention_forward.__defaults__,
+)

@@ -1,0 +1,94 @@
+"""diff.json: how two measured folders differ on the images both were measured on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import nearsight
+from nearsight.measure.folders.difference import ProfileDifference, profile_difference
+from nearsight.measure.folders.values import VALUES, read_values
+from nearsight.measure.profile.profile import Profile
+from nearsight.runs.folder import SCHEMA_VERSION, read_measure, read_record, run_name
+
+METHOD = (
+    "mean of per-image differences +- 1.96 sd/sqrt(n); most local: paired bootstrap over images"
+)
+
+
+def folder_difference(a: Path, b: Path) -> dict[str, Any]:
+    """The contents of diff.json: b - a of two folders that ``nearsight measure`` wrote."""
+    first, second = _read(Path(a)), _read(Path(b))
+    _check_images(first, second)
+    difference = profile_difference(first["profile"], second["profile"])
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "nearsight": nearsight.__version__,
+        "a": first["facts"],
+        "b": second["facts"],
+        "num_images": difference.num_images,
+        "data": first["data"],
+        "convention": asdict(first["profile"].convention),
+        "interval": METHOD,
+        "level": difference.level,
+        "distance": difference.distance,
+        "notes": list(difference.notes),
+        "mean": {name: asdict(change) for name, change in difference.mean.items()},
+        "most_local": asdict(difference.most_local),
+        "layers": _layers(difference, first["profile"]),
+    }
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """What a comparison needs of one folder."""
+    record = read_record(folder)
+    measure = read_measure(folder)
+    profile, images = read_values(folder / VALUES)
+    return {
+        "folder": folder,
+        "profile": profile,
+        "images": images,
+        "data": measure["data"],
+        "facts": {"folder": str(folder), "name": run_name(record)},
+    }
+
+
+def _check_images(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """ValueError unless both saw the same images."""
+    one, two = first["images"], second["images"]
+    if one == two and first["data"]["hash"] == second["data"]["hash"]:
+        return
+    if len(one) != len(two):
+        found = f"{len(one):,} and {len(two):,} images"
+    elif one != two:
+        name, other = next((x, y) for x, y in zip(one, two) if x != y)
+        found = f"{name} in one where the other has {other}"
+    else:
+        found = "files of the same names but other contents"
+    raise ValueError(
+        f"expected the same images for {first['folder']} and {second['folder']}, got {found}; "
+        "measure both on the same folder and with the same --num-images"
+    )
+
+
+def _layers(difference: ProfileDifference, profile: Profile) -> list[dict[str, Any]]:
+    """Every layer: how the mean over its heads differs and, where they pair up, every head."""
+    if difference.level == "model":
+        return []
+    return [
+        {"layer": number + 1, "name": layer.name}
+        | {
+            metric: {"of_mean": asdict(changes[number])} | _heads(difference, metric, number)
+            for metric, changes in difference.layer_means.items()
+        }
+        for number, layer in enumerate(profile.layers)
+    ]
+
+
+def _heads(difference: ProfileDifference, metric: str, layer: int) -> dict[str, list[float]]:
+    estimates = difference.metrics.get(metric)
+    if estimates is None:
+        return {}
+    parts = {"mean": estimates.mean, "low": estimates.low, "high": estimates.high}
+    return {part: values[layer].tolist() for part, values in parts.items()}

@@ -1,0 +1,184 @@
+"""How two models differ on the same images: b - a, head by head, with paired 95 % intervals.
+
+Images differ more from each other than models do on one image, so the interval is of the mean of
+the per-image differences: mean +- 1.96 sd/sqrt(n) of b - a. An extreme (the most local head) has
+no per-image value; its interval is a bootstrap in which both models see the same resampled images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.interval import normal_interval, resample_counts, resampled_extremes
+from nearsight.measure.profile.profile import Profile
+
+SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size
+BOUNDS = (0.025, 0.975)
+
+Level = Literal["head", "layer", "model"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """b - a of one number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class ProfileDifference:
+    """b - a: ``metrics[name].mean[layer][head]``, ``.low``, ``.high``.
+
+    ``level``: what is compared one to one. "head": every head; "layer": only the mean over a
+    layer's heads, as the numbers of heads differ (``metrics`` is empty); "model": only ``mean`` and
+    ``most_local``, as the numbers of layers differ (``layer_means`` is empty too).
+    ``distance``: "mad", or "score" where the grids differ; there larger is more local.
+    """
+
+    num_images: int
+    level: Level
+    distance: str
+    metrics: dict[str, Estimates]
+    layer_means: dict[str, list[Change]]  # of the mean over each layer's heads
+    mean: dict[str, Change]  # of the mean over all heads
+    most_local: Change  # of the smallest MAD (largest score) of any head
+    notes: tuple[str, ...]
+
+
+def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
+    """b - a of two profiles of the same images in the same order.
+
+    >>> from nearsight.measure.profile.profile import measure_model
+    >>> from nearsight.models.load.registry import create_model
+    >>> images = torch.randn(5, 3, 32, 32)
+    >>> a, b = (measure_model(create_model("mu"), images) for _ in range(2))
+    >>> difference = profile_difference(a, b)
+    >>> difference.level, difference.metrics["mad"].mean[1].shape
+    ('head', (2,))
+    """
+    if a.num_images != b.num_images:
+        raise ValueError(
+            f"expected two profiles of the same images, got {a.num_images} and {b.num_images} "
+            "images; measure both on the same ones"
+        )
+    notes: list[str] = []
+    if a.convention != b.convention:
+        notes.append(
+            f"b was measured in the convention {b.convention.name} and is converted to "
+            f"{a.convention.name}, that of a."
+        )
+        b = b.in_convention(a.convention.name)
+    first, second, distance = _comparable(a, b, notes)
+    level = _level(a, b, notes)
+    heads, layers = {}, {}
+    for name in first:
+        pairs = list(zip(first[name], second[name]))
+        if level == "head":
+            heads[name] = Estimates([y - x for x, y in pairs])
+        if level != "model":
+            layers[name] = [_mean_change([x], [y]) for x, y in pairs]
+    return ProfileDifference(
+        num_images=a.num_images,
+        level=level,
+        distance=distance,
+        metrics=heads,
+        layer_means=layers,
+        mean={name: _mean_change(first[name], second[name]) for name in first},
+        most_local=_extreme_change(first[distance], second[distance], largest=distance == SCORE),
+        notes=tuple(notes),
+    )
+
+
+Values = dict[str, list[np.ndarray]]
+
+
+def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Values, str]:
+    """The metrics both have, one number per image and head; MAD as a score if the grids differ."""
+    shared = [
+        name
+        for name in a.metrics
+        if name in b.metrics and _per_image(a, name) and _per_image(b, name)
+    ]
+    if "mad" not in shared:
+        raise ValueError("expected MAD in both profiles; measure both with it")
+    found: list[Values] = [
+        {name: [x.reshape(len(x), -1) for x in profile.metrics[name].values] for name in shared}
+        for profile in (a, b)
+    ]
+    grids = [[str(layer.grid) for layer in profile.layers] for profile in (a, b)]
+    if grids[0] == grids[1] or (len(grids[0]) != len(grids[1]) and set(grids[0]) == set(grids[1])):
+        return found[0], found[1], "mad"
+    for profile, values in zip((a, b), found):
+        values.pop("mad")
+        if SCORE not in shared:
+            values[SCORE] = _scores(profile)
+    notes.append(
+        f"The grids differ ({', '.join(dict.fromkeys(grids[0]))} and "
+        f"{', '.join(dict.fromkeys(grids[1]))}), so MAD is compared as the score "
+        "1 - MAD / MAD of uniform attention: larger is more local; other metrics depend on the "
+        "grid too."
+    )
+    return found[0], found[1], SCORE
+
+
+def _per_image(profile: Profile, metric: str) -> bool:
+    """Whether a metric has one number per image and head (or layer), everywhere."""
+    return all(
+        values.ndim <= 2 and bool(np.isfinite(values).all())
+        for values in profile.metrics[metric].values
+    )
+
+
+def _scores(profile: Profile) -> list[np.ndarray]:
+    """From MAD, for a profile in which the score was not measured."""
+    diagonals = profile.in_convention("paper").mad.values
+    return [
+        1 - values / layer.grid.uniform_distance()
+        for values, layer in zip(diagonals, profile.layers, strict=True)
+    ]
+
+
+def _level(a: Profile, b: Profile, notes: list[str]) -> Level:
+    heads = [[layer.num_heads for layer in profile.layers] for profile in (a, b)]
+    if len(heads[0]) != len(heads[1]):
+        notes.append(
+            f"The models have {len(heads[0])} and {len(heads[1])} layers: "
+            "only means over all heads and the most local heads are compared."
+        )
+        return "model"
+    if heads[0] != heads[1]:
+        notes.append("The models differ in their numbers of heads: means of layers are compared.")
+        return "layer"
+    return "head"
+
+
+def _mean_change(first: list[np.ndarray], second: list[np.ndarray]) -> Change:
+    """Of the mean over all heads of all layers."""
+    one, two = (np.concatenate(layers, axis=1).mean(1) for layers in (first, second))
+    mean, low, high, _ = normal_interval(torch.from_numpy(two - one))
+    return Change(mean.item(), low.item(), high.item())
+
+
+def _extreme_change(first: list[np.ndarray], second: list[np.ndarray], largest: bool) -> Change:
+    """Of the most extreme head mean; both models on the same resampled images."""
+    one, two = (torch.from_numpy(np.concatenate(x, axis=1)) for x in (first, second))
+    counts = resample_counts(len(one))
+
+    def pick(means: Tensor) -> Tensor:
+        return means.amax(-1) if largest else means.amin(-1)
+
+    resampled = resampled_extremes(two, counts, pick) - resampled_extremes(one, counts, pick)
+    low, high = np.quantile(resampled.numpy(), BOUNDS)
+    return Change(float(pick(two.mean(0)) - pick(one.mean(0))), float(low), float(high))

@@ -1,0 +1,186 @@
+"""The contents of measure.json: a profile boiled down to means, intervals and null lines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import nearsight
+from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.interval import (
+    RESAMPLES,
+    bootstrap_interval,
+    normal_interval,
+    resample_counts,
+)
+from nearsight.measure.profile.nulls import null_lines
+from nearsight.measure.profile.profile import Profile
+from nearsight.measure.readouts.histogram import METHOD, PERCENTILES
+from nearsight.measure.readouts.widths import MARGIN, LayerWidths
+from nearsight.runs.folder import MEASURE_VERSION
+
+AVERAGED = ("mad", "entropy", "self_mass", "nonlocality")  # also as means over heads
+
+
+def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
+    """measure.json without what only the run knows (data, images chosen, time, hardware).
+
+    ``nulls``: those that were measured (see nulls.py), beside the two every grid has.
+    """
+    contents = {
+        "schema_version": MEASURE_VERSION,
+        "nearsight": nearsight.__version__,
+        "convention": asdict(profile.convention),
+        "num_images": profile.num_images,
+        "grid": [profile.grid.rows, profile.grid.cols],
+        "num_prefix": profile.layers[0].num_prefix,
+        "num_layers": len(profile.layers),
+        "num_heads": [layer.num_heads for layer in profile.layers],
+        "null": _in_unit(null_lines(profile.grid), profile, profile.layers[0]) | (nulls or {}),
+        "layers": [_layer(profile, index) for index in range(len(profile.layers))],
+        "skipped": [{"name": name, "reason": reason} for name, reason in profile.skipped],
+        "unavailable": [
+            {"metric": metric, "layer": layer, "reason": reason}
+            for metric, layer, reason in profile.unavailable
+        ],
+        "summary": _summary(profile),
+    }
+    if profile.widths:
+        contents["gaussian"] = {
+            "percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD,
+        }  # fmt: skip
+    if profile.gates:
+        contents["gpsa"] = {"num_layers": len(profile.gates)}
+    return contents
+
+
+def _in_unit(lines: dict[str, float], profile: Profile, layer: LayerFacts) -> dict[str, float]:
+    """Null lines with distances as the profile's convention counts them."""
+    per_diagonal = profile.convention.patch(layer.grid, layer.image_size) * layer.grid.diagonal
+    return {
+        name: value * per_diagonal if name.endswith("_mad") else value
+        for name, value in lines.items()
+    }
+
+
+def _layer(profile: Profile, index: int) -> dict[str, Any]:
+    """Facts, null lines and every metric of a layer; NaN (not available) becomes null."""
+    facts = profile.layers[index]
+    numbers: dict[str, Any] = {
+        name: _per_head(estimates, index) for name, estimates in profile.metrics.items()
+    }
+    if profile.position_share is not None:
+        numbers["position_share"] = {"mean": profile.position_share[index].tolist()}
+        numbers["head_names"] = profile.head_names[index]
+    if index in profile.widths:
+        numbers["gaussian"] = _gaussian(profile.widths[index])
+    if index in profile.gates:
+        numbers["gpsa"] = asdict(profile.gates[index])
+    return {
+        "layer": index + 1,
+        **asdict(facts),
+        "grid": [facts.grid.rows, facts.grid.cols],
+        "null": _in_unit(null_lines(facts.grid), profile, facts),
+        **numbers,
+    }
+
+
+def _gaussian(widths: LayerWidths) -> dict[str, Any]:
+    """Standard deviations in patches and strengths of a layer with GAug."""
+    found: dict[str, Any] = {
+        "grid": [widths.grid.rows, widths.grid.cols],
+        "largest": widths.largest,
+        "near_bounds": widths.near_bounds,
+    }
+    parts = {"deviation": widths.deviation, "strength": widths.strength}
+    for name, x in parts.items():
+        low, high = x.interval
+        found[name] = {"mean": x.mean, "low": low, "high": high, "percentiles": x.percentiles}
+    return found
+
+
+def _per_head(estimates: Estimates, index: int) -> dict[str, Any]:
+    """Mean, 95 % interval over images and standard deviation of every head of a layer."""
+    parts = {
+        "mean": estimates.mean,
+        "low": estimates.low,
+        "high": estimates.high,
+        "sd": estimates.sd,
+    }
+    return {
+        name: None if np.isnan(values[index]).any() else values[index].tolist()
+        for name, values in parts.items()
+    }
+
+
+def _tensors(estimates: Estimates) -> list[Tensor]:
+    return [torch.from_numpy(values) for values in estimates.values]
+
+
+def _of_mean(layers: list[Tensor]) -> dict[str, float]:
+    """Mean over all heads of the layers given, with its interval over images."""
+    mean, low, high, _ = normal_interval(torch.cat(layers, dim=1).mean(1))
+    return {"value": mean.item(), "low": low.item(), "high": high.item()}
+
+
+def layer_means(estimates: Estimates) -> list[dict[str, float]]:
+    """Mean over the heads of every layer, with its interval over images."""
+    return [_of_mean([layer]) for layer in _tensors(estimates)]
+
+
+def _of_extreme(layers: list[Tensor], counts: Tensor, largest: bool) -> dict[str, Any]:
+    """The smallest or largest head mean, where it is, and its bootstrap interval."""
+    values = torch.cat(layers, dim=1)  # [image, head of all layers]
+    means = values.mean(0)
+    place = int(means.argmax() if largest else means.argmin())
+    homes = [
+        (layer, head) for layer, x in enumerate(layers, 1) for head in range(1, x.shape[1] + 1)
+    ]
+    value, low, high = bootstrap_interval(
+        values, counts, lambda x: x.amax(-1) if largest else x.amin(-1)
+    )
+    word = "maximum" if largest else "minimum"
+    return {
+        "value": value,
+        "low": low,
+        "high": high,
+        "layer": homes[place][0],
+        "head": homes[place][1],
+        "method": f"bootstrap over images, {word} recomputed",
+        "resamples": RESAMPLES,
+    }
+
+
+def _summary(profile: Profile) -> dict[str, Any]:
+    counts = resample_counts(profile.num_images)
+    found: dict[str, Any] = {}
+    for name in AVERAGED:
+        if name not in profile.metrics:
+            continue
+        layers = _tensors(profile.metrics[name])
+        if name in ("mad", "entropy"):
+            found[f"min_{name}"] = _of_extreme(layers, counts, largest=False)
+            found[f"max_{name}"] = _of_extreme(layers, counts, largest=True)
+        found[f"mean_{name}"] = _of_mean(layers)
+        found[f"layer_mean_{name}"] = layer_means(profile.metrics[name])
+    if "mad" in profile.metrics:
+        found |= _against_lines(profile)
+    return found
+
+
+def _against_lines(profile: Profile) -> dict[str, Any]:
+    """MAD against the lines of each layer's own grid: heads below the box, and the score."""
+    lines = [_in_unit(null_lines(x.grid), profile, x) for x in profile.layers]
+    layers = _tensors(profile.mad)
+    below = [(x.mean(0) < line["box_mad"]).sum().item() for x, line in zip(layers, lines)]
+    scores = [1 - x / line["uniform_mad"] for x, line in zip(layers, lines)]
+    return {
+        "heads_below_box": int(sum(below)),
+        "mean_score": _of_mean(scores),
+        "layer_mean_score": [_of_mean([layer]) for layer in scores],
+    }

@@ -1,0 +1,187 @@
+"""Where the tokens of an attention call sit on the image, when every token attends to every other.
+
+A grid and a number of prefix tokens are never guessed from a square root. They come from the user,
+from the model (``grid`` and ``num_prefix`` of ours, ``num_prefix_tokens`` of timm's, what is known
+of a family) and from the sizes that the convolutions before the call really gave; they must agree
+with the number of tokens seen, and what stays ambiguous is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NoReturn
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from nearsight.measure.capture.interception import AttentionCall
+from nearsight.models.layers.grid import Grid
+
+MAX_INFERRED_PREFIX = 1  # a class token; more tokens than that may sit anywhere in the sequence
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the tokens of one attention call sit on the image.
+
+    Every patch of ``grid`` occurs exactly once among ``queries``. A token without a place (prefix,
+    padding) is -1. ``cells`` are the keys' centres in units of query patches: the patches of the
+    grid themselves unless keys are pooled. Windows are folded into the batch, image-major
+    ([image * window, head, token, width]), or a dimension of their own ([image, head, window,
+    token, width], ``inner``).
+    """
+
+    grid: Grid
+    queries: Int64[Tensor, "window query"]
+    keys: Int64[Tensor, "window key"]
+    cells: Float[Tensor, "cell 2"]
+    windows: Literal["batch", "inner"] = "batch"
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A layer without patch-to-patch attention, passed over: class attention, pooling."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says about the model."""
+
+    grid: Grid | None = None
+    num_prefix: int | None = None
+
+
+def refuse(call: AttentionCall, reason: str) -> NoReturn:
+    kind = type(call.path[-1].module).__name__
+    raise ValueError(f"layer {call.name} ({kind}) cannot be measured: {reason}")
+
+
+def num_images(call: AttentionCall) -> int | None:
+    """Size of the batch that the model got, if it got images."""
+    images = [x for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim >= 4]
+    return len(images[0]) if images else None
+
+
+def global_layout(
+    call: AttentionCall,
+    given: Given,
+    num_prefix: int | None = None,
+    sizes: Iterable[tuple[int, int]] | None = None,
+) -> Layout | Skipped:
+    """The layout of attention between all tokens: prefix tokens, then the patches row by row.
+
+    ``num_prefix`` is what the family is known to have, ``sizes`` the sizes that its grid may have
+    in this layer, by default those of all convolutions before it.
+    """
+    *leading, num_queries, num_keys = call.sizes
+    if num_queries == 1 and num_keys > 1:
+        return Skipped(f"one query attends to {num_keys} tokens: class attention or pooling")
+    if len(leading) != 2 or leading[0] != (num_images(call) or leading[0]):
+        refuse(
+            call,
+            f"attention of sizes {list(call.sizes)} for {num_images(call)} images is not between "
+            "all tokens of an image (windows?), and where they sit is not known for this family",
+        )
+    if num_queries != num_keys:
+        refuse(
+            call,
+            f"{num_queries} queries attend to {num_keys} keys, and where those sit on the image is "
+            "not known for this family",
+        )
+    known_prefix = given.num_prefix if given.num_prefix is not None else num_prefix
+    if known_prefix is None:
+        known_prefix = _declared(call, ("num_prefix", "num_prefix_tokens"), int)
+    grid = given.grid or _declared(call, ("grid",), Grid)
+    if grid is not None:
+        grids = {grid}
+    else:
+        grids = {Grid(*size) for size in (call.convolved if sizes is None else sizes)}
+    fits = sorted(
+        (x for x in grids if _fits(num_queries - x.num_patches, known_prefix, grid is not None)),
+        key=lambda x: (x.rows, x.cols),
+    )
+    if len(fits) != 1:
+        _refuse_grid(call, grids, fits, known_prefix, known=grid is not None)
+    left = num_queries - fits[0].num_patches
+    inferred = known_prefix is None and grid is None
+    note = f"Inferred: {num_queries} tokens are {left} prefix tokens and a {fits[0]} grid."
+    return row_by_row(fits[0], left, note if inferred else None)
+
+
+@lru_cache(maxsize=32)
+def row_by_row(grid: Grid, num_prefix: int, note: str | None = None) -> Layout:
+    """One window: prefix tokens, then the patches of the grid row by row.
+
+    >>> row_by_row(Grid(2, 3), num_prefix=1).keys
+    tensor([[-1,  0,  1,  2,  3,  4,  5]])
+    """
+    tokens = numbered(num_prefix, grid.num_patches)
+    return Layout(grid, tokens, tokens, grid.coordinates(), note=note)
+
+
+def numbered(num_prefix: int, num_cells: int) -> Int64[Tensor, "1 token"]:
+    """One window of prefix tokens and numbered cells."""
+    return torch.arange(-num_prefix, num_cells).clamp(min=-1)[None]
+
+
+def checked(call: AttentionCall, layout: Layout) -> Layout:
+    """The layout, once the attention has been found to have its windows, queries and keys."""
+    num_windows, num_queries = layout.queries.shape
+    images, sizes = num_images(call), call.sizes
+    inner = layout.windows == "inner"
+    if len(sizes) != (5 if inner else 4):
+        refuse(call, f"its attention has {len(sizes)} dimensions {list(sizes)}, an unknown form")
+    if images is None:
+        images = sizes[0] if inner else sizes[0] // num_windows
+    leading = (images, sizes[1], num_windows) if inner else (images * num_windows, sizes[1])
+    expected = (*leading, num_queries, layout.keys.shape[1])
+    if sizes != expected:
+        refuse(
+            call,
+            f"expected attention of sizes {list(expected)} for a grid of {layout.grid}, "
+            f"got {list(sizes)}: its tokens are arranged in a way that is not known",
+        )
+    return layout
+
+
+def _fits(left: int, num_prefix: int | None, grid_known: bool) -> bool:
+    """Whether the tokens left over by a grid can be the prefix tokens."""
+    if num_prefix is not None:
+        return left == num_prefix
+    return left >= 0 if grid_known else 0 <= left <= MAX_INFERRED_PREFIX
+
+
+def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
+    """What the outermost module that says so declares under one of these names."""
+    for place in call.path:
+        for name in names:
+            value = getattr(place.module, name, None)
+            if isinstance(value, kind):
+                return value
+    return None
+
+
+def _refuse_grid(
+    call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None, known: bool
+) -> NoReturn:
+    prefix = f"{num_prefix} prefix tokens"
+    if num_prefix is None:
+        prefix = "prefix tokens" if known else "a class token or none"
+    if fits:
+        problem = f"its grid may be {' or '.join(map(str, fits))}"
+    elif len(grids) == 1:
+        (grid,) = grids
+        problem = f"they are not {prefix} and a {grid} grid"
+    else:
+        problem = f"no size among its convolutions fits, with {prefix}"
+    refuse(
+        call,
+        f"{call.sizes[-1]} tokens attend to each other, and {problem}; "
+        "give grid= and num_prefix= if its patches are in rows after the prefix tokens",
+    )

@@ -1,0 +1,143 @@
+"""Where tokens sit in models that attend within windows of a feature map.
+
+A map of patch indices goes the way the features go: rolled, padded with -1, cut into windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int64
+from torch import Tensor
+
+from nearsight.measure.capture.interception import AttentionCall, Place
+from nearsight.measure.layout.tokens import Layout, refuse
+from nearsight.models.layers.grid import Grid
+
+Pair = Sequence[int]
+
+
+def indices(grid: Grid) -> Int64[Tensor, "row col"]:
+    return torch.arange(grid.num_patches).view(grid.rows, grid.cols)
+
+
+def padded(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "row2 col2"]:
+    """The map with -1 below and to the right, up to whole windows."""
+    below, right = (-size % side for size, side in zip(tokens.shape, window))
+    return F.pad(tokens, (0, right, 0, below), value=-1)
+
+
+def blocks(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "window token"]:
+    """Neighbouring patches together: a window is a rectangle of this size.
+
+    >>> blocks(torch.arange(12).view(2, 6), (2, 3))
+    tensor([[ 0,  1,  2,  6,  7,  8],
+            [ 3,  4,  5,  9, 10, 11]])
+    """
+    rows, cols = window
+    cut = tokens.unflatten(1, (-1, cols)).unflatten(0, (-1, rows))  # [down, row, right, col]
+    return cut.transpose(1, 2).reshape(-1, rows * cols)
+
+
+def strides(tokens: Int64[Tensor, "row col"], size: Pair) -> Int64[Tensor, "window token"]:
+    """Distant patches together: a window is a coarse grid of this size over the whole map.
+
+    >>> strides(torch.arange(12).view(2, 6), (2, 3))
+    tensor([[ 0,  2,  4,  6,  8, 10],
+            [ 1,  3,  5,  7,  9, 11]])
+    """
+    rows, cols = size
+    cut = tokens.unflatten(1, (cols, -1)).unflatten(0, (rows, -1))  # [row, down, col, right]
+    return cut.permute(1, 3, 0, 2).reshape(-1, rows * cols)
+
+
+def within(grid: Grid, tokens: Int64[Tensor, "window token"]) -> Layout:
+    """Attention within each window of a map."""
+    return Layout(grid, tokens, tokens, grid.coordinates())
+
+
+def timm_swin(call: AttentionCall, place: Place) -> Layout:
+    """Swin, V2 and V2-CR of timm: rolled first, padded afterwards; the map is [b, row, col, c]."""
+    grid = Grid(*place.inputs[0].shape[1:3])
+    block: Any = place.module
+    rolled = indices(grid).roll([-shift for shift in block.shift_size], (0, 1))
+    return within(grid, blocks(padded(rolled, block.window_size), block.window_size))
+
+
+def torchvision_swin(call: AttentionCall, place: Place) -> Layout:
+    """Swin and V2 of torchvision: padded first; no shift along a side that is a single window."""
+    grid = Grid(*place.inputs[0].shape[1:3])
+    attention: Any = place.module
+    window = attention.window_size
+    tokens = padded(indices(grid), window)
+    shift = [
+        -shift if side < size else 0
+        for shift, side, size in zip(attention.shift_size, window, tokens.shape)
+    ]
+    return within(grid, blocks(tokens.roll(shift, (0, 1)), window))
+
+
+def maxvit_channels_last(call: AttentionCall, place: Place) -> Layout:
+    """MaxViT on [b, row, col, c]; the experimental parallel block holds both partitions."""
+    grid = Grid(*place.inputs[0].shape[1:3])
+    return _maxvit(call, place, grid)
+
+
+def maxvit_channels_first(call: AttentionCall, place: Place) -> Layout:
+    """MaxViT on [b, c, row, col]."""
+    grid = Grid(*place.inputs[0].shape[2:4])
+    return _maxvit(call, place, grid)
+
+
+def _maxvit(call: AttentionCall, place: Place, grid: Grid) -> Layout:
+    block: Any = place.module
+    in_blocks = getattr(block, "partition_block", None)
+    if in_blocks is None:
+        in_blocks = any(x.module is block.attn_block for x in call.path)
+    cut = blocks if in_blocks else strides
+    return within(grid, cut(indices(grid), block.partition_size))
+
+
+def hiera(call: AttentionCall, place: Place) -> Layout:
+    """Hiera: tokens unrolled so that those pooled together lie apart; windows are mask units.
+
+    A query pooled from 2x2 keys sits at their centre, so its keys are a quarter of its side away.
+    """
+    model: Any = next((x.module for x in call.path if hasattr(x.module, "unroll")), None)
+    if model is None:
+        refuse(call, "Hiera's blocks do not say where their tokens sit; measure the whole model")
+    attention: Any = place.module
+    schedule = [tuple(step) for step in model.unroll.schedule]
+    size = list(model.unroll.size)
+    num_tokens = place.inputs[0].shape[1]
+    while schedule and math.prod(size) > num_tokens:
+        size = [n // step for n, step in zip(size, schedule.pop(0))]
+    if len(size) != 2 or math.prod(size) != num_tokens:
+        refuse(call, f"{num_tokens} tokens are not a whole map (video, or patches masked out)")
+    key_grid, pooled = Grid(*size), attention.q_stride > 1
+    keys = _unrolled(key_grid, schedule)
+    step = schedule[0] if pooled else (1, 1)
+    grid = Grid(size[0] // step[0], size[1] // step[1])
+    queries = _unrolled(grid, schedule[1:] if pooled else schedule)
+    coarse = torch.tensor(step, dtype=torch.float64)
+    cells = (key_grid.coordinates() - (coarse - 1) / 2) / coarse
+    if not attention.use_mask_unit_attn:
+        return Layout(grid, queries[None], keys[None], cells)
+    num_windows = num_tokens // (attention.q_stride * attention.window_size)
+    queries, keys = (x.view(-1, num_windows).T for x in (queries, keys))
+    return Layout(grid, queries, keys, cells, windows="inner")
+
+
+def _unrolled(grid: Grid, schedule: list[tuple[int, ...]]) -> Int64[Tensor, " token"]:
+    """Patch indices in Hiera's order: the place within a pooled cell first, the cells last."""
+    tokens = indices(grid)
+    for level, (down, right) in enumerate(schedule):
+        inside = 2 * level  # axes before the map: the places within the cells so far
+        tokens = tokens.unflatten(inside + 1, (-1, right)).unflatten(inside, (-1, down))
+        axes = [*range(inside), inside + 1, inside + 3, inside, inside + 2]
+        tokens = tokens.permute(axes)
+    return tokens.reshape(-1)

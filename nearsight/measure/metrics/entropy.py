@@ -1,0 +1,39 @@
+"""How spread out the attention of a head is.
+
+Entropy conventions differ between papers; ours is the protocol paper's: the mean of the rows'
+entropies (not the entropy of the mean row), divided by log N, N the number of patches.
+"""
+
+from __future__ import annotations
+
+import math
+
+from jaxtyping import Float
+from torch import Tensor
+
+from nearsight.measure.metrics.distance import checked_rows
+
+EPS = 1e-12  # inside the logarithm, as in the paper's formula
+
+
+def attention_entropy(
+    attention: Float[Tensor, "batch head query key"],
+) -> Float[Tensor, "batch head"]:
+    """Mean over queries of -sum_j A_ij log(A_ij + 1e-12), divided by log N, per image and head.
+
+    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. No unit.
+    0: every patch looks at exactly one patch, near or far. 1: uniform attention. Float64.
+
+    >>> import torch
+    >>> half = torch.tensor([[[[0.5, 0.5, 0.0, 0.0]] * 4]])
+    >>> round(attention_entropy(half).item(), 6)
+    0.5
+    """
+    if attention.shape[-1] < 2:
+        raise ValueError(
+            f"expected attention over at least 2 patches, got {list(attention.shape)}: "
+            "log N of a single patch is 0"
+        )
+    wide = checked_rows(attention)
+    rows = (wide + EPS).log_().mul_(wide).sum(-1)  # [batch, head, query]
+    return -rows.mean(-1) / math.log(attention.shape[-1])

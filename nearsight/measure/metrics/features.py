@@ -1,0 +1,166 @@
+"""What a layer's output says about locality: features of a patch, its neighbours, the class token.
+
+The features are the output of the block that contains the attention: the innermost module above
+the attention that is an element of a Sequential or ModuleList. Where its output is not one vector
+per patch in the order of the image, there is no number, and the reason is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.measure.capture.interception import AttentionCall, Place
+from nearsight.measure.layout.tokens import Layout
+from nearsight.models.layers.grid import Grid
+
+CONTAINERS = (nn.Sequential, nn.ModuleList)
+CLASS_TOKENS = ("cls_token", "class_token", "class_embedding")
+NO_CLASS = "no class token takes part in this layer"
+FORWARD = ((0, 1), (1, -1), (1, 0), (1, 1))  # half of the 8 neighbours; the rest by symmetry
+
+
+def locality_score(features: Float[Tensor, "batch row col width"]) -> Float[Tensor, " batch"]:
+    """Mean cosine of a patch's feature with those of its up to 8 neighbours, per image.
+
+    The mean is over the neighbours of a patch, then over patches. No unit, -1..1. 1: neighbours are
+    alike, which a smooth map is, but a collapsed one too. 0: neighbours have nothing in common. A
+    feature that is all 0 has cosine 0. Prefix tokens do not take part. Float64.
+
+    >>> locality_score(torch.tensor([[[[1.0, 0.0], [0.0, 2.0], [0.0, 3.0]]]])).tolist()
+    [0.5]
+    """
+    _, rows, cols, _ = features.shape
+    if rows * cols < 2:
+        raise ValueError("expected a map of at least 2 patches, got one: it has no neighbours")
+    wide = F.normalize(features.double(), dim=-1)
+    sums = wide.new_zeros(features.shape[:3])
+    counts = wide.new_zeros(rows, cols)
+    for down, right in FORWARD:
+        here = slice(0, rows - down), slice(max(0, -right), cols - max(0, right))
+        there = slice(down, rows), slice(max(0, right), cols + min(0, right))
+        cosines = (wide[:, *here] * wide[:, *there]).sum(-1)
+        for part in (here, there):
+            sums[:, *part] += cosines
+            counts[part] += 1
+    return (sums / counts).mean((1, 2))
+
+
+def cls_similarity(
+    features: Float[Tensor, "batch row col width"], cls: Float[Tensor, "batch width"]
+) -> Float[Tensor, " batch"]:
+    """Mean cosine of the patches' features with that of the class token, per image.
+
+    No unit, -1..1. 1: every patch carries what the class token carries. 0: they have nothing in
+    common. Register tokens do not take part. Float64.
+
+    >>> patches = torch.tensor([[[[1.0, 0.0], [0.0, 2.0]]]])
+    >>> cls_similarity(patches, torch.tensor([[0.0, 5.0]])).tolist()
+    [0.5]
+    """
+    patches = F.normalize(features.double(), dim=-1)
+    return torch.einsum("brcw,bw->brc", patches, F.normalize(cls.double(), dim=-1)).mean((1, 2))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why there is no number."""
+
+    reason: str
+
+
+def feature_values(
+    names: Sequence[str], output: Any, layout: Layout, model: nn.Module
+) -> dict[str, Tensor | Missing]:
+    """Metrics of these names per image, in float64 on the CPU, of the output of a block."""
+    patches = patch_features(output, layout, carried_tokens(model))
+    cls = class_feature(output, layout, model)
+    found: dict[str, Tensor | Missing] = {}
+    for name in names:
+        if isinstance(patches, Missing):
+            found[name] = patches
+        elif name == "locality_score":
+            found[name] = torch.cat([locality_score(x.cpu()) for x in patches.split(1)])
+        elif isinstance(cls, Missing):
+            found[name] = cls
+        else:
+            pairs = zip(patches.split(1), cls.split(1))
+            found[name] = torch.cat([cls_similarity(x.cpu(), y.cpu()) for x, y in pairs])
+    return found
+
+
+def block_of(call: AttentionCall) -> Place | Missing:
+    """The innermost module above the attention that is an element of a container."""
+    model = call.path[0].module
+    for place in reversed(call.path[:-1]):
+        parent = place.name.rpartition(".")[0]
+        if place.name and isinstance(model.get_submodule(parent), CONTAINERS):
+            return place
+    return Missing("no block of a Sequential or ModuleList contains the attention")
+
+
+def carried_tokens(model: nn.Module) -> int:
+    """Prefix tokens of a ConViT of ours, which its blocks for patches only pass on unchanged."""
+    declared: Any = getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0))
+    return declared if hasattr(model, "gpsa") else 0
+
+
+def patch_features(output: Any, layout: Layout, carried: int = 0) -> Tensor | Missing:
+    """[image, row, col, width] of a block's output, where it can be told.
+
+    ``carried``: prefix tokens in front that may be in the output though no attention saw them.
+    """
+    output = _tensor(output)
+    grid = layout.grid
+    if grid.num_patches < 2:
+        return Missing("a map of one patch has no neighbours")
+    if output is None or not output.is_floating_point():
+        return Missing("the output of its block is no tensor of features")
+    if output.ndim == 4:
+        size = (grid.rows, grid.cols)
+        last, first = output.shape[1:3] == size, output.shape[2:] == size
+        if last != first:
+            return output if last else output.permute(0, 2, 3, 1)
+    lengths = layout.queries.shape[1], carried + grid.num_patches
+    if output.ndim == 3 and output.shape[1] in lengths and _in_image_order(layout.queries, grid):
+        return output[:, -grid.num_patches :].unflatten(1, (grid.rows, grid.cols))
+    return Missing(
+        f"the output of its block, {list(output.shape)}, is not known to hold the {grid} patches "
+        "in the order of the image"
+    )
+
+
+def class_feature(output: Any, layout: Layout, model: nn.Module) -> Tensor | Missing:
+    """[image, width] of the class token: the first prefix token, where the model has one."""
+    output = _tensor(output)
+    num_prefix = int((layout.queries[0] >= 0).int().argmax())
+    if output is None or output.ndim != 3 or not num_prefix or not num_class_tokens(model):
+        return Missing(NO_CLASS)
+    return output[:, 0]
+
+
+def num_class_tokens(model: nn.Module) -> int:
+    """How many class tokens a model has: by its parameter [..., token, width] of a known name."""
+    for name, parameter in model.named_parameters():
+        if name.rpartition(".")[2] in CLASS_TOKENS:
+            return parameter.shape[-2] if parameter.ndim > 1 else 1
+    return 0
+
+
+def _tensor(output: Any) -> Tensor | None:
+    if isinstance(output, (tuple, list)) and output:
+        output = output[0]
+    return output if isinstance(output, Tensor) else None
+
+
+def _in_image_order(queries: Tensor, grid: Grid) -> bool:
+    """Whether prefix tokens come first, then the patches row by row, in one window."""
+    num_prefix = queries.shape[1] - grid.num_patches
+    expected = torch.arange(-num_prefix, grid.num_patches).clamp(min=-1)
+    return len(queries) == 1 and num_prefix >= 0 and torch.equal(queries[0], expected)

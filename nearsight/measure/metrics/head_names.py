@@ -1,0 +1,68 @@
+"""What a head does, in one word, by thresholds on its means over images.
+
+The first rule that holds gives the name:
+
+- ``sink``: at least half of its attention goes to prefix tokens (or padding).
+- ``identity``: at least half of its attention stays on the patch itself.
+- ``local``: at least half of its attention stays in the 3x3 box, or all of it goes to one place
+  nearby (shifted): a mean offset of at most 3 patches with a spread of at most 2. Not so where it
+  is as far as ``global`` says: on a grid of a few patches everything is near.
+- ``positional``: attends alike whatever the image shows (position share of at least 0.9), and not
+  just because it is nearly uniform (entropy below 0.9).
+- ``global``: looks at least three quarters as far as uniform attention (score of at most 0.25).
+- ``mixed``: none of these.
+
+Identity, local and sink heads may be positional too: the share itself is in the profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearsight.measure.profile.estimates import Estimates
+
+NEEDED = ("sink", "self_mass", "radius_mass", "offset", "offset_spread", "entropy", "score")
+MOSTLY = 0.5  # of the attention: sink, identity, 3x3 box
+MAX_SHIFT = 3.0  # patches; the largest radius measured
+MAX_SPREAD = 2.0  # patches; that of an even 5x5 box
+SAME_MAP = 0.9  # position share
+DIFFUSE = 0.9  # entropy from which every map is alike
+FAR = 0.25  # score
+
+
+def head_names(
+    metrics: Mapping[str, Estimates], position_share: Sequence[np.ndarray] | None
+) -> list[list[str]]:
+    """The name of every head of every layer."""
+    lacking = [name for name in NEEDED if name not in metrics]
+    if position_share is None:
+        lacking.append("position_share")
+    if lacking or position_share is None:
+        raise ValueError(
+            f"expected the metrics that name heads, got none for {', '.join(lacking)}; "
+            "measure with metrics='all'"
+        )
+    means = {name: metrics[name].mean for name in NEEDED}
+    return [
+        [
+            _name({name: means[name][layer][head] for name in NEEDED}, share)
+            for head, share in enumerate(shares)
+        ]
+        for layer, shares in enumerate(position_share)
+    ]
+
+
+def _name(head: Mapping[str, Any], position_share: float) -> str:
+    shifted = np.hypot(*head["offset"]) <= MAX_SHIFT and head["offset_spread"] <= MAX_SPREAD
+    if head["sink"] >= MOSTLY:
+        return "sink"
+    if head["self_mass"] >= MOSTLY:
+        return "identity"
+    if head["score"] > FAR and (head["radius_mass"][0] >= MOSTLY or shifted):
+        return "local"
+    if position_share >= SAME_MAP and head["entropy"] < DIFFUSE:
+        return "positional"
+    return "global" if head["score"] <= FAR else "mixed"

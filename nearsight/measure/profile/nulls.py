@@ -1,0 +1,99 @@
+"""Null lines: what attention without learning, or without an image, would score.
+
+Two need no model: uniform attention and an even 3x3 box. Two are measured: the same architecture at
+random initialisation (what training added), and the model on images whose patches were shuffled
+before it (what comes from content rather than from where patches lie in the picture).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.data import draws
+from nearsight.measure.metrics.distance import mean_attention_distance
+from nearsight.measure.metrics.entropy import attention_entropy
+from nearsight.measure.metrics.mass import self_mass
+from nearsight.measure.profile.profile import Profile, measure_model
+from nearsight.models.layers.grid import Grid
+
+NULL_IMAGES = 64  # for the two lines that are measured
+SEED = 0  # of the shuffles
+METRICS = ("mad", "entropy", "self_mass")
+
+
+def null_lines(grid: Grid) -> dict[str, float]:
+    """What uniform attention and an even 3x3 box (cut at the edge) score on this grid."""
+    near = grid.box().double()
+    lines = {
+        "uniform_mad": grid.uniform_distance(),
+        "uniform_entropy": 1.0,
+        "uniform_self_mass": 1 / grid.num_patches,
+    }
+    box = (near / near.sum(-1, keepdim=True))[None, None]
+    lines["box_mad"] = mean_attention_distance(box, grid).item()
+    lines["box_entropy"] = attention_entropy(box).item()
+    lines["box_self_mass"] = self_mass(box).item()
+    return lines
+
+
+def shuffled_patches(
+    images: Float[Tensor, "image channel height width"], grid: Grid, first: int = 0
+) -> Float[Tensor, "image channel height width"]:
+    """Images with their patches in random order, a new one for every image.
+
+    The order is a function of the image's number (``first`` and on). No patch is changed.
+    """
+    height, width = images.shape[-2:]
+    if height % grid.rows or width % grid.cols:
+        raise ValueError(f"expected images that a {grid} grid divides, got {height}x{width} pixels")
+    sizes = (grid.rows, height // grid.rows), (grid.cols, width // grid.cols)
+    patches = images.unflatten(-1, sizes[1]).unflatten(-3, sizes[0])  # [n, c, row, y, col, x]
+    patches = patches.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)  # [n, patch, c, y, x]
+    orders = [
+        draws.permutation("shuffled patches", SEED, first + number, length=grid.num_patches)
+        for number in range(len(images))
+    ]
+    moved = torch.stack([x[order.to(x.device)] for x, order in zip(patches, orders)])
+    moved = moved.unflatten(1, (grid.rows, grid.cols)).permute(0, 3, 1, 4, 2, 5)
+    return moved.reshape(images.shape)
+
+
+def measured_nulls(
+    model: nn.Module, fresh: nn.Module, batches: Iterable[Tensor], profile: Profile
+) -> dict[str, Any]:
+    """Layer means of ``fresh`` (the architecture at random initialisation), and of shuffled images.
+
+    ``batches`` are a few of the images that ``profile`` was measured on. Images that the grid does
+    not divide have no patches to shuffle: that line is left out.
+    """
+    given = list(batches)
+    convention = profile.convention.name
+    untrained = measure_model(fresh, given, convention=convention, metrics=METRICS)
+    found = {"random_init": _layer_means(untrained)}
+    height, width = given[0].shape[-2:]
+    if height % profile.grid.rows == 0 and width % profile.grid.cols == 0:
+        batches = _shuffled(given, profile)
+        shuffled = measure_model(model, batches, convention=convention, metrics=METRICS)
+        found["shuffled_patches"] = _layer_means(shuffled)
+    return found
+
+
+def _shuffled(batches: Iterable[Tensor], profile: Profile) -> Iterator[Tensor]:
+    first = 0
+    for batch in batches:
+        yield shuffled_patches(batch, profile.grid, first)
+        first += len(batch)
+
+
+def _layer_means(profile: Profile) -> dict[str, Any]:
+    """Mean over heads and images of every layer, with the number of images."""
+    means = {
+        f"layer_mean_{name}": [float(values.mean()) for values in profile.metrics[name].values]
+        for name in METRICS
+    }
+    return {"num_images": profile.num_images, **means}

@@ -1,0 +1,208 @@
+"""What is measured of each attention call: its place, its proof, its metrics per image and head."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearsight.measure.capture.interception import AttentionCall
+from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.measure.metrics.convention import PAPER, Convention
+from nearsight.measure.metrics.features import Missing, block_of, feature_values
+from nearsight.measure.metrics.position import MeanMap
+from nearsight.measure.metrics.table import Chosen, Sum
+from nearsight.measure.readouts.gates import LayerGates, gates_of
+from nearsight.measure.readouts.widths import WidthRecorder
+from nearsight.measure.rows.blocks import attention_rows
+from nearsight.measure.rows.kernel import row_sums
+from nearsight.measure.rows.proof import prove
+from nearsight.measure.rows.unfold import Buffers, Unfolded
+from nearsight.models.layers.grid import Grid
+
+
+class Recorder:
+    """Consumes the attention calls of one forward after another.
+
+    ``values[layer][metric]`` holds the numbers of the last forward, [image, head, ...] in float64
+    on the CPU ([image] of metrics of a whole layer); facts, skipped layers and metrics that are
+    not available for a layer and gates are those of the first. ``maps`` go over all forwards.
+    """
+
+    def __init__(
+        self,
+        metrics: Chosen,
+        grid: Grid | None = None,
+        num_prefix: int | None = None,
+        convention: Convention = PAPER,
+        widths: WidthRecorder | None = None,
+    ) -> None:
+        self.metrics = metrics
+        self.widths = widths
+        self.given = grid, num_prefix
+        self.convention = convention
+        self.layers: list[LayerFacts] = []
+        self.skipped: list[tuple[str, str]] = []
+        self.unavailable: list[tuple[str, str, str]] = []  # metric, layer, reason
+        self.values: list[dict[str, Tensor]] = []
+        self.maps: list[MeanMap] = []
+        self.gates: dict[int, LayerGates] = {}  # of layers with GPSA, by number
+        self.num_images = 0  # before the present forward
+        self._proved = False
+        self._buffers = Buffers()
+        self._geometries: list[tuple[Layout, Geometry]] = []
+
+    def begin(self) -> None:
+        """A new forward."""
+        if self.values:
+            self._proved = True
+        self.values = []
+
+    def __call__(self, call: AttentionCall) -> None:
+        layout = layout_of(call, *self.given)
+        if isinstance(layout, Skipped):
+            if not self._proved:
+                self.skipped.append((call.name, layout.reason))
+            return
+        geometry = self._geometry(layout, call.values.device)
+        tensors = Unfolded(call, layout, self._buffers)
+        if not self._proved:
+            facts = _facts(call, layout, geometry, prove(call, tensors))
+            self.convention.patch(facts.grid, facts.image_size)
+            if gates := gates_of(call):
+                self.gates[len(self.layers)] = gates
+            self.layers.append(facts)
+            self.maps.append(MeanMap(facts.num_heads))
+        values = self._measured(tensors, geometry, call.name)
+        if self.widths:
+            self.widths.add(len(self.values), call, layout)
+        self.values.append(values)
+        if self.metrics.of_features:
+            self._await_features(call, layout, values, tensors.num_images)
+
+    def _geometry(self, layout: Layout, device: torch.device) -> Geometry:
+        """That of an equal layout seen before, else a new one."""
+        for known, geometry in self._geometries:
+            if _equal(known, layout) and geometry.device == device:
+                return geometry
+        self._geometries.append((layout, Geometry(layout, device)))
+        return self._geometries[-1][1]
+
+    def _measured(self, tensors: Unfolded, geometry: Geometry, name: str) -> dict[str, Tensor]:
+        totals = self._totals(tensors, geometry)
+        values = {
+            metric.name: metric.value(totals[metric.total], geometry).cpu()
+            for metric in self.metrics.of_rows
+        }
+        for value in values.values():
+            self._refuse_nan(value, f"the attention of layer {name}")
+        return values
+
+    def _totals(self, tensors: Unfolded, geometry: Geometry) -> dict[Sum, Tensor]:
+        """Over all rows of a layer."""
+        sums = list(dict.fromkeys(metric.total for metric in self.metrics.of_rows))
+        mean_map = self._mean_map()
+        if not mean_map and not sums:  # metrics of features only
+            return {}
+        if not mean_map and all(each.in_kernel for each in sums):
+            summed = row_sums(tensors, geometry)
+            if summed:
+                return {each: each.of(summed) for each in sums}
+        totals: dict[Sum, Tensor] = {}
+        blocks = attention_rows(
+            tensors,
+            geometry,
+            with_sink=any(each.needs_sink for each in sums),
+            whole_layers=any(each.of_layer for each in sums),
+        )
+        for rows in blocks:
+            for each in sums:
+                part = each.of(rows)
+                at = (rows.block.images, rows.block.heads)[: 1 if each.of_layer else 2]
+                if each not in totals:
+                    sizes = (tensors.num_images, tensors.num_heads)[: len(at)]
+                    totals[each] = part.new_zeros(*sizes, *part.shape[len(at) :])
+                totals[each][at] += part
+            if mean_map:
+                mean_map.add(rows)
+        return totals
+
+    def position_share(self) -> tuple[np.ndarray, ...]:
+        """Of every layer, over all images, [head]."""
+        return tuple(x.share(self.num_images).numpy() for x in self.maps)
+
+    def _mean_map(self) -> MeanMap | None:
+        """That of the present layer, if asked for and if the first forward had this layer."""
+        layer = len(self.values)
+        return self.maps[layer] if self.metrics.position_share and layer < len(self.maps) else None
+
+    def _await_features(
+        self, call: AttentionCall, layout: Layout, values: dict[str, Tensor], num_images: int
+    ) -> None:
+        """Metrics of features, once the block around the attention has its output."""
+        names, first = self.metrics.of_features, not self._proved
+
+        def add(found: dict[str, Tensor | Missing]) -> None:
+            for name, value in found.items():
+                if isinstance(value, Missing):
+                    values[name] = torch.full((num_images,), torch.nan, dtype=torch.float64)
+                    if first:
+                        self.unavailable.append((name, call.name, value.reason))
+                else:
+                    self._refuse_nan(value, f"the features after layer {call.name}")
+                    values[name] = value
+
+        block, model = block_of(call), call.path[0].module
+        if isinstance(block, Missing):
+            add(dict.fromkeys(names, block))
+        else:
+            block.told.append(lambda output: add(feature_values(names, output, layout, model)))
+
+    def _refuse_nan(self, value: Tensor, where: str) -> None:
+        if not math.isfinite(value.sum()):  # one NaN makes a sum NaN
+            bad = (~value.isfinite()).reshape(len(value), -1).any(1).nonzero()[0].item()
+            raise ValueError(
+                f"expected numbers, got NaN in {where} "
+                f"for image {self.num_images + int(bad)} (counted from 0)"
+            )
+
+
+def _equal(a: Layout, b: Layout) -> bool:
+    tables: list[tuple[Any, Any]] = [
+        (a.queries, b.queries),
+        (a.keys, b.keys),
+        (a.cells, b.cells),
+    ]
+    return a.grid == b.grid and all(torch.equal(x, y) for x, y in tables)
+
+
+def _image_size(call: AttentionCall) -> tuple[int, int] | None:
+    """Of the images that the model got, if it got images."""
+    sizes = [x.shape[-2:] for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
+    return (sizes[0][0], sizes[0][1]) if sizes else None
+
+
+def _facts(call: AttentionCall, layout: Layout, geometry: Geometry, error: float) -> LayerFacts:
+    note = layout.note
+    if call.multiplied is not None:
+        mixed = "Metrics are of the softmax rows, before the layer mixes its heads."
+        note = f"{note} {mixed}" if note else mixed
+    return LayerFacts(
+        name=call.name,
+        kind=type(call.path[-1].module).__name__,
+        grid=layout.grid,
+        num_heads=call.sizes[1],
+        num_prefix=geometry.query_tokens.start,
+        num_keys=geometry.num_keys,
+        num_windows=geometry.num_windows,
+        proof_error=error,
+        note=note,
+        num_unplaced=int((layout.keys < 0).sum()),
+        image_size=_image_size(call),
+    )

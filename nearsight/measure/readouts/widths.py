@@ -1,0 +1,149 @@
+"""What GAug learned: standard deviations and strengths of its Gaussians, layer by layer.
+
+Figure 6 of LocAt (arXiv 2603.04892). Hooks in front of every ``Gaussian`` ask it for the widths of
+the call it is about to serve; nothing is kept inside forward. A standard deviation is the root of a
+variance, in patches of the grid at hand, after the rule for other resolutions; patches that only
+pad a window do not count. All images, heads, patches and both axes are taken together.
+
+A standard deviation is *near a bound* within 5 % of its range from 0 or from the largest one. The
+range of the standard deviation is taken, not of the variance: the published start, a standard
+deviation of 1 patch, is 0.5 % of the range of the variance on 14x14 patches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
+from nearsight.measure.capture.observation import evaluating, image_batches
+from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.measure.readouts.histogram import Distribution
+from nearsight.models.layers.grid import Grid
+from nearsight.models.parts.locat.gaussian import Gaussian
+
+MARGIN = 0.05  # of the range: what is near a bound
+
+
+@dataclass
+class LayerWidths:
+    """The Gaussians of one layer: standard deviations in patches, and strengths alpha."""
+
+    name: str  # of the module that attends
+    grid: Grid  # that the offsets are on: of the image, or of a window
+    largest: float | None  # bound of the standard deviation; None where it is fixed, not learned
+    deviation: Distribution = field(default_factory=Distribution)
+    strength: Distribution = field(default_factory=Distribution)
+    num_near: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
+
+    @property
+    def near_bounds(self) -> tuple[float, float] | None:
+        """Shares of the standard deviations that are near 0 and near the largest."""
+        if self.largest is None:
+            return None
+        low, high = self.num_near / self.deviation.counts.sum()
+        return float(low), float(high)
+
+    def add(
+        self, deviation: Float[Tensor, "image number"], strength: Float[Tensor, "image patch"]
+    ) -> None:
+        if not bool(deviation.isfinite().all() and strength.isfinite().all()):
+            raise ValueError(f"expected numbers, got NaN in the Gaussians of layer {self.name}")
+        self.deviation.add(deviation)
+        self.strength.add(strength)
+        if self.largest is not None:
+            low, high = MARGIN * self.largest, (1 - MARGIN) * self.largest
+            self.num_near += [int((deviation < low).sum()), int((deviation > high).sum())]
+
+
+class WidthRecorder:
+    """Collects the widths of every Gaussian that serves an attention call inside the block."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.gaussians = [x for x in model.modules() if isinstance(x, Gaussian)]
+        self.layers: dict[int, LayerWidths] = {}  # by number of the measured layer
+        self._asked: dict[nn.Module, tuple[Tensor, Tensor, Grid]] = {}
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> WidthRecorder:
+        self._handles = [
+            x.register_forward_pre_hook(self._ask, with_kwargs=True) for x in self.gaussians
+        ]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _ask(self, gaussian: Any, args: tuple, kwargs: dict) -> None:
+        with torch.no_grad():
+            grid = kwargs["grid"] if "grid" in kwargs else args[-1]
+            self._asked[gaussian] = (*gaussian.widths(*args, **kwargs), grid)
+
+    def add(self, layer: int, call: AttentionCall, layout: Layout) -> None:
+        """The call of this layer, whose tokens sit as ``layout`` says."""
+        gaussian: Any = getattr(call.path[-1].module, "gaug", None)
+        if gaussian not in self._asked:
+            return
+        variance, strength, grid = self._asked.pop(gaussian)
+        if layer not in self.layers:
+            largest = None if gaussian.log_var is None else largest_deviation(gaussian, grid)
+            self.layers[layer] = LayerWidths(call.name, grid, largest)
+        self.layers[layer].add(*(placed(x, layout) for x in (variance.sqrt(), strength[..., None])))
+
+
+def placed(
+    values: Float[Tensor, "batch head patch axis"], layout: Layout
+) -> Float[Tensor, "image number"]:
+    """The numbers of each image, without those of patches that only pad a window."""
+    windows = values.unflatten(0, (-1, len(layout.queries))).transpose(2, 3)
+    real = (layout.queries[:, -values.shape[2] :] >= 0).to(values.device)  # [window, patch]
+    return windows[:, real].flatten(1)
+
+
+def largest_deviation(gaussian: Gaussian, grid: Grid) -> float:
+    """The bound of the standard deviations on this grid: the variance's, by the resolution rule."""
+    return math.sqrt(gaussian.largest * gaussian.growth(grid))
+
+
+def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[LayerWidths, ...]:
+    """Standard deviations and strengths of every layer with GAug, over ``images``.
+
+    ``images`` as ``measure_model`` takes them. The model is left as it was.
+
+    >>> from nearsight.models.parts.locat.locat import add_locat
+    >>> from nearsight.models.load.registry import create_model
+    >>> first, _ = gaussian_widths(add_locat(create_model("mu")), torch.zeros(5, 3, 32, 32))
+    >>> first.name, first.largest, round(first.strength.mean, 4)
+    ('blocks.0.attn', 8.0, 0.0025)
+    """
+    num_layers = 0
+
+    def see(call: AttentionCall) -> None:
+        nonlocal num_layers
+        layout = layout_of(call)
+        if not isinstance(layout, Skipped):
+            recorder.add(num_layers, call, layout)
+            num_layers += 1
+
+    with evaluating(model) as inner, WidthRecorder(inner) as recorder:
+        if not recorder.gaussians:
+            raise ValueError(
+                f"expected a model with GAug, got {type(inner).__name__} without; "
+                "add_locat(model) adds it"
+            )
+        with AttentionCapture(inner, see):
+            for batch in image_batches(images, inner):
+                num_layers = 0
+                inner(batch)
+    if not recorder.layers:
+        raise ValueError("expected at least one batch of images, got none")
+    return tuple(recorder.layers.values())

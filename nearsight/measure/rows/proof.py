@@ -1,0 +1,94 @@
+"""Proof that the weights we recompute are those the layer used, and reasons to refuse a model.
+
+On the first batch, attention @ values must give what the attention call itself returned. Modules
+that are named for attention but ran without a call we could see are refused: a fused kernel from
+another library may be at work in them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from nearsight.measure.capture.interception import AttentionCall, Place
+from nearsight.measure.rows.unfold import Unfolded
+
+NUM_PROVED = 2  # images of the first batch whose attention is multiplied out
+NUM_ROWS = 128  # of every head and window, evenly spread; all where there are fewer than twice that
+TOLERANCE = 1e-4  # of the layer's largest output
+HALF_TOLERANCE = 2e-2  # bf16 and fp16
+FOREIGN = ("xformers", "flash_attn", "flash_attn_interface", "sageattention")
+
+
+def prove(call: AttentionCall, tensors: Unfolded) -> float:
+    """The largest error of attention @ values relative to the layer's largest output.
+
+    Raises a ValueError that names the layer when it is larger than allowed.
+    """
+    num_images = min(NUM_PROVED, tensors.num_images)
+    spread = slice(0, tensors.num_queries, max(1, tensors.num_queries // NUM_ROWS))
+    error = 0.0
+    for block in tensors.blocks(num_images, spread, tensors.num_keys):
+        rows = (block.images, slice(None), block.heads)
+        if call.multiplied is None:
+            weights = tensors.weights(block)
+        else:
+            weights = tensors.unfolded(call.multiplied)[*rows, block.queries].to(tensors.dtype)
+        ours = weights @ tensors.values[rows].to(tensors.dtype)
+        theirs = tensors.output[*rows, block.queries].to(tensors.dtype)
+        error = max(error, _largest(ours - theirs))
+    relative = error / (_largest(tensors.output[:num_images]) or 1.0)
+    allowed = TOLERANCE if call.output.dtype.itemsize >= 4 else HALF_TOLERANCE
+    if not relative <= allowed:
+        raise ValueError(
+            f"layer {call.name} ({type(call.path[-1].module).__name__}) cannot be measured: its "
+            f"attention times its values differs from its own output by {relative:.1e} of the "
+            f"largest output (allowed: {allowed:g}), so it computes something else"
+        )
+    return relative
+
+
+def _largest(x: torch.Tensor) -> float:
+    return float(x.abs().max()) if x.numel() else 0.0
+
+
+def refuse_scripted(model: nn.Module) -> None:
+    """A scripted module runs outside Python: nothing in it can be seen."""
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            kind = getattr(module, "original_name", type(module).__name__)
+            raise ValueError(
+                f"{name or kind} is a TorchScript module ({kind}), whose attention cannot be seen; "
+                "measure the model it was scripted from"
+            )
+
+
+def refuse_unseen(unseen: Sequence[Place]) -> None:
+    """Modules named for attention ran, but made no attention call that could be seen."""
+    if not unseen:
+        return
+    place = unseen[0]
+    kind = type(place.module).__name__
+    library = _foreign_library(place.module)
+    reason = f"it uses {library}" if library else "no softmax over keys was seen in it"
+    others = f" (and {len(unseen) - 1} more like it)" if len(unseen) > 1 else ""
+    raise ValueError(
+        f"layer {place.name} ({kind}){others} cannot be measured: {reason}; switch the model to "
+        "torch's scaled_dot_product_attention or to explicit attention"
+    )
+
+
+def _foreign_library(module: nn.Module) -> str | None:
+    """The library of fused attention that a module's forward refers to."""
+    forward = inspect.unwrap(type(module).forward)
+    code = getattr(forward, "__code__", None)
+    for name in code.co_names if code else ():
+        used = forward.__globals__.get(name)
+        home = getattr(used, "__module__", None) or getattr(used, "__name__", "")
+        root = str(home).partition(".")[0]
+        if root in FOREIGN:
+            return root
+    return None

@@ -1,0 +1,252 @@
+"""The tables of ``nearsight models``: our names, and what one model costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from torch import nn
+
+from nearsight.models.cost.flops import Cost, model_cost
+from nearsight.models.load.named import built, own_preprocessing
+from nearsight.models.load.registry import check_name, split_name
+from nearsight.models.parts.gpsa.gpsa import GPSA
+from nearsight.models.parts.locat.locat import has_locat
+from nearsight.models.vit import SIZES
+from nearsight.models.zoo.names import ARCHITECTURES
+from nearsight.models.zoo.own import CONVIT_HEADS, model_names
+
+GIGA, MEGA = 10**9, 10**6
+MAX_WIDTH, VIT_DEPTH, USUAL_CLASSES = 80, 12, 1000
+PLAIN: dict[str, dict[str, Any]] = {  # options that take a part away
+    "LocAt": {"locat": {"gaussian": False, "refine": False}},
+    "GPSA": {"gpsa": False},
+    "PSA": {"gpsa": False},
+}
+DECIDED = ("gaussian", "refine")  # options that would decide over those
+
+
+@dataclass(frozen=True)
+class NamedCost:
+    """The cost of a model by name, and that of its backbone if it has LocAt or GPSA."""
+
+    name: str
+    num_classes: int | None  # None: a model of hf/, which has no head
+    cost: Cost
+    part: str | None  # what the model has beyond its backbone, a name in PLAIN
+    plain: Cost | None  # without it
+
+    def contents(self) -> dict[str, Any]:
+        """For JSON."""
+        whole = {"name": self.name, "num_classes": self.num_classes, **_contents(self.cost)}
+        if self.part is not None and self.plain is not None:
+            added = self.cost.num_parameters - self.plain.num_parameters
+            whole[f"num_{self.part.lower()}_parameters"] = added
+            whole["plain"] = _contents(self.plain)
+        return whole
+
+
+def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: Any) -> NamedCost:
+    """What one image costs the model of ``create_model(name, **options)``.
+
+    ``image_size``: height and width, by default the model's own.
+    """
+    check_name(name)
+    try:
+        cost, part = _counted(name, image_size, options)
+        plain = None
+        if part is not None:
+            others = {key: value for key, value in options.items() if key not in DECIDED}
+            plain = _counted(name, image_size, others | PLAIN[part])[0]
+    except ValueError:
+        raise
+    except Exception as error:  # options are free, so anything can go wrong in a model's code
+        reason = " ".join(str(error).split()).split(". ")[0] or type(error).__name__
+        given = "".join(f", {key}={value}" for key, value in options.items())
+        at = f" on an image of {'x'.join(map(str, image_size))}" if image_size else ""
+        raise ValueError(f"cannot build and run {name}{given}{at}: {reason}") from error
+    classes = None if split_name(name)[0] == "hf" else options.get("num_classes", USUAL_CLASSES)
+    return NamedCost(name, classes, cost, part, plain)
+
+
+def _counted(
+    name: str, image_size: tuple[int, int] | None, options: dict[str, Any]
+) -> tuple[Cost, str | None]:
+    """The cost of a model, and what it has beyond its backbone; on the CPU if meta will not do."""
+    try:
+        return _counted_on("meta", name, image_size, options)
+    except ValueError:
+        raise
+    except Exception:
+        return _counted_on("cpu", name, image_size, options)
+
+
+def _counted_on(
+    device: str, name: str, image_size: tuple[int, int] | None, options: dict[str, Any]
+) -> tuple[Cost, str | None]:
+    source, own_name = split_name(name)
+    with torch.device(device):
+        model = built(name, None if source == "hf" else image_size, **options)
+    size = image_size or own_preprocessing(source, own_name, model).crop
+    assert size is not None  # only prepared images have none
+    return model_cost(model, size), _part(model)
+
+
+def _part(model: nn.Module) -> str | None:
+    """What a model has beyond its backbone, as PLAIN names it."""
+    if has_locat(model):
+        return "LocAt"
+    layer = next((module for module in model.modules() if isinstance(module, GPSA)), None)
+    return None if layer is None else "GPSA" if layer.mixing == "gated" else "PSA"
+
+
+def _contents(cost: Cost) -> dict[str, Any]:
+    return {
+        "image_size": list(cost.image_size),
+        "grid": [cost.grid.rows, cost.grid.cols] if cost.grid else None,
+        "num_prefix": cost.num_prefix,
+        "num_queries": cost.num_queries,
+        "num_keys": cost.num_keys,
+        "num_parameters": cost.num_parameters,
+        "paper_unit": cost.paper_unit,
+        "flops": cost.flops,
+        "macs": cost.macs,
+        "bias_additions": cost.bias_additions,
+        "kernel_operations": cost.kernel_operations,
+    }
+
+
+def tokens_text(cost: Cost) -> str:
+    """The tokens of a model and what the first attention is between, in words.
+
+    >>> from nearsight.models.layers.grid import Grid
+    >>> tokens_text(Cost((224, 224), 0, Grid(14, 14), 1, 197, 197, 0, 0, 0, 0))
+    '197 tokens: 1 prefix token and 14x14 patches'
+    >>> tokens_text(Cost((224, 224), 0, Grid(56, 56), 0, 49, 49, 0, 0, 0, 0))
+    '3,136 tokens: 56x56 patches, each attends to 49'
+    >>> tokens_text(Cost((224, 224), 0, Grid(14, 14), 1, 196, 196, 0, 0, 0, 0))
+    '197 tokens: 1 prefix token and 14x14 patches, which at first attend to patches only'
+    """
+    if not cost.num_queries:
+        return "no attention with a softmax"
+    if cost.grid is None:
+        return f"first attention of {cost.num_queries:,} queries to {cost.num_keys:,} keys"
+    num_tokens = cost.num_prefix + cost.grid.num_patches
+    prefix = f"{cost.num_prefix} prefix token{'s' * (cost.num_prefix > 1)} and "
+    text = f"{num_tokens:,} tokens: {prefix * (cost.num_prefix > 0)}{cost.grid} patches"
+    if cost.num_prefix and cost.num_keys == cost.grid.num_patches:
+        return f"{text}, which at first attend to patches only"
+    return text + (f", each attends to {cost.num_keys:,}" if cost.num_keys < num_tokens else "")
+
+
+def cost_table(found: NamedCost) -> Table:
+    """Parameters, the paper's unit and FLOPs, beside the plain backbone if there is one."""
+    cost, plain = found.cost, found.plain
+    scale, unit = (GIGA, "G") if cost.paper_unit >= GIGA else (MEGA, "M")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", no_wrap=True)
+    headings = [escape(found.name)]
+    if plain:
+        headings += [f"without {found.part}", "difference"]
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=not plain)
+    rows = [
+        ("parameters", "num_parameters", 1),
+        (f"paper's unit, {unit}", "paper_unit", scale),
+        (f"FLOPs, {unit}", "flops", scale),
+        (f"  multiply-accumulates, {unit}", "macs", scale),
+        (f"  bias additions, {unit}", "bias_additions", scale),
+    ]
+    if found.part == "LocAt":
+        rows.append((f"  Gaussian kernel, {unit}", "kernel_operations", scale))
+    for title, attribute, per in rows:
+        values = [getattr(x, attribute) for x in (cost, plain) if x is not None]
+        cells = [_number(value, per) for value in values]
+        if plain:
+            change = values[0] - values[1]
+            cells.append("0" if not change else _number(change, per, "+").replace("-", "−"))
+        table.add_row(title, *cells, style="dim" if title.startswith(" ") else None)
+    return table
+
+
+def _number(value: int, per: int, sign: str = "") -> str:
+    return format(value, f"{sign},") if per == 1 else format(value / per, f"{sign},.3f")
+
+
+def print_cost(found: NamedCost) -> None:
+    """Print what ``named_cost`` found."""
+    console = _console()
+    height, width = found.cost.image_size
+    classes = "" if found.num_classes is None else f", {found.num_classes:,} classes"
+    console.print(
+        f"{found.name}{classes}, one image of {height}x{width} pixels, {tokens_text(found.cost)}.",
+        markup=False,
+    )
+    console.print(cost_table(found))
+    console.print(units_text(found.part), markup=False, style="dim")
+
+
+def units_text(part: str | None) -> str:
+    """What the two numbers count in a model with this part."""
+    whole, kernel, skipped = "", "", ""
+    if part is not None and part != "LocAt":
+        skipped = f" {part} is between patches: prefix tokens pass its layers at no cost."
+    elif part is not None:
+        whole = ", PRR for all tokens"
+        kernel = ", and the Gaussian kernel's element-wise work; of PRR what the head reads"
+    return (
+        f"Paper's unit (LocAt's table 1): multiply-accumulates and bias additions{whole}. FLOPs: 2 "
+        f"per multiply-accumulate, bias additions{kernel}. Norms, softmax and activations are in "
+        f"neither.{skipped}"
+    )
+
+
+def own_names() -> list[str]:
+    """Every name of ours, the short forms left out."""
+    return [*model_names(), *ARCHITECTURES]
+
+
+def names_table() -> Table:
+    """The sizes that our names stand for."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", no_wrap=True)
+    for heading in ("layers", "width", "heads"):
+        table.add_column(heading, justify="right")
+    for name, size in SIZES.items():
+        table.add_row(name, str(size.depth), str(size.width), str(size.num_heads))
+    for name, (_, options) in ARCHITECTURES.items():
+        heads, depths = options["num_heads"], options.get("depths", (VIT_DEPTH,))
+        stages = "-".join(map(str, heads)) if isinstance(heads, tuple) else str(heads)
+        table.add_row(name, str(sum(depths)), str(options["embed_dim"]), stages)
+    return table
+
+
+def print_names() -> None:
+    """Print our names, and how to name other models."""
+    console = _console()
+    console.print(names_table())
+    console.print(names_text(), markup=False)
+
+
+def names_text() -> str:
+    """What else is a name, and what the ends of ours mean."""
+    heads = ", ".join(
+        f"{size.removesuffix('vit')}convit has {num} heads" for size, num in CONVIT_HEADS.items()
+    )
+    return (
+        f"The first {len(SIZES)} come with the ends _vit (plain), _locat (with LocAt), _gaug and "
+        f"_prr (with one of its parts) and _convit (with GPSA; {heads}); compact is compact_vit. "
+        "deit_* are the plain baselines of convit_*, those with _plus of the same width and heads. "
+        "Others: every name of timm (vit_tiny_patch16_224; where both have a name, timm/NAME is "
+        "timm's), torchvision/NAME, hf/OWNER/NAME, hf/FOLDER. What one costs: nearsight models "
+        "NAME."
+    )
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return Console(highlight=False, width=min(console.width, MAX_WIDTH))

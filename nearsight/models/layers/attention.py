@@ -1,0 +1,187 @@
+"""Multi-head self-attention (Vaswani et al. 2017).
+
+attention = softmax(q k^T / sqrt(d) + bias), output = attention v.
+
+``attend`` is the one place where attention is computed; capture sees it through torch's function
+modes, so that measuring never edits a model. Where we differ: several kernels give the same
+numbers, and ``attention_kernel`` takes the fastest one; a bias between patches may come as two
+factors, from which the kernels make what they need.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
+
+from nearsight.models.layers.bias import (
+    PatchBias,
+    SeparableBias,
+    attention_mask,
+    clear_prefix,
+    write_product,
+)
+from nearsight.models.layers.explicit import explicit_attention, split_heads
+
+Kernel = Literal["explicit", "fused", "pieces", "flex"]
+PIECE = 2**19  # weights of a bias that are there at a time: 2 MB, which stay in the cache
+MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
+
+
+def attention_kernel(
+    num_tokens: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    needs_grad: bool,
+    biased: bool = False,
+) -> Kernel:
+    """The fastest kernel: explicit to train in full precision on CPU, else a fused one.
+
+    Explicit is for short sequences, and for all with a bias, whose gradient torch's fused kernel
+    does not give. Measured for head widths from 11 to 128 (docs/models.md); the width does not
+    change the rule. Without a gradient the fused kernel wins, on CPU with the bias of a few images
+    at a time (pieces); on other devices it always does, and on CUDA FlexAttention makes a bias
+    inside the kernel. Half precision and autocast are left to the fused kernel as well, and so is
+    everything that torch traces (compile, export, ONNX), for which the others would be opaque.
+
+    >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
+    'explicit'
+    """
+    if _traced():
+        return "fused"
+    if biased and device.type == "cuda":
+        return "flex"
+    if biased and device.type == "cpu" and not needs_grad:
+        return "pieces"
+    if not needs_grad or torch.is_autocast_enabled(device.type):
+        return "fused"
+    full_precision = dtype in (torch.float32, torch.float64)
+    short = biased or num_tokens <= MAX_EXPLICIT_TOKENS
+    return "explicit" if device.type == "cpu" and full_precision and short else "fused"
+
+
+def _traced() -> bool:
+    """Whether torch writes down what runs (compile, export, ONNX, trace)."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
+def attention_weights(
+    queries: Float[Tensor, "batch head query width"],
+    keys: Float[Tensor, "batch head key width"],
+    scale: float,
+    bias: Float[Tensor, "batch head query key"] | None = None,
+) -> Float[Tensor, "batch head query key"]:
+    """softmax(scale * q k^T + bias); every row sums to one."""
+    logits = queries @ keys.transpose(-2, -1) * scale
+    return (logits if bias is None else logits + bias).softmax(-1)
+
+
+def attend(
+    queries: Float[Tensor, "batch head query width"],
+    keys: Float[Tensor, "batch head key width"],
+    values: Float[Tensor, "batch head key width"],
+    scale: float,
+    bias: PatchBias | None = None,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "batch head query width"]:
+    """Attention-weighted values, ``attention_weights(q, k, scale, bias) @ v``.
+
+    ``bias`` is between patches; ``mask`` between all tokens, as torch takes it: added, or boolean.
+    """
+    given = (queries, keys, values)
+    if has_torch_function(given):
+        return handle_torch_function(attend, given, *given, scale, bias, mask, dropout)
+    if mask is None and not dropout and not isinstance(bias, Tensor):
+        factors = bias or ()
+        kernel = _kernel_for(*given, *factors, biased=bias is not None)
+        if kernel == "explicit":
+            return explicit_attention(*given, scale, *factors)
+        if bias is not None and kernel == "pieces":
+            return _in_pieces(*given, scale, bias)
+        if bias is not None and kernel == "flex":
+            from nearsight.models.layers.flex import flex_attend
+
+            return flex_attend(*given, scale, bias)
+    whole = attention_mask(bias, mask, queries)
+    return F.scaled_dot_product_attention(*given, whole, dropout, scale=scale)
+
+
+def _in_pieces(
+    queries: Float[Tensor, "batch head token width"],
+    keys: Float[Tensor, "batch head token width"],
+    values: Float[Tensor, "batch head token width"],
+    scale: float,
+    bias: SeparableBias,
+) -> Float[Tensor, "batch head token width"]:
+    """Fused attention of some images at a time: the whole bias is never there at once."""
+    batch, heads, tokens, _ = queries.shape
+    num_images = max(1, PIECE // (heads * tokens**2))
+    buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
+    clear_prefix(buffer, tokens - bias.rows.shape[-2])
+    out = torch.empty_like(queries.transpose(1, 2), memory_format=torch.contiguous_format)
+    for first in range(0, batch, num_images):
+        piece = slice(first, first + num_images)
+        mask = buffer[: batch - first]
+        write_product(mask, bias.rows[piece], bias.cols[piece])
+        given = queries[piece], keys[piece], values[piece]
+        made = F.scaled_dot_product_attention(*given, mask, scale=scale)
+        out[piece] = made.transpose(1, 2)
+    return out.transpose(1, 2)  # as the fused kernel lays it out: joining heads copies nothing
+
+
+def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:
+    """``attention_kernel`` for the longest of these sequences in the present grad mode."""
+    needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    num_tokens = max(x.shape[-2] for x in inputs)
+    return attention_kernel(num_tokens, inputs[0].device, inputs[0].dtype, needs_grad, biased)
+
+
+def separate_heads(
+    qkv: Float[Tensor, "batch token 3 head width"], biased: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values [batch, head, token, width], laid out for the kernel to come."""
+    heads_first = qkv.permute(2, 0, 3, 1, 4)  # [3, batch, head, token, width]
+    explicit = _kernel_for(heads_first, biased=biased) == "explicit"
+    q, k, v = split_heads(qkv) if explicit else heads_first.unbind(0)
+    return q, k, v
+
+
+def join_heads(
+    out: Float[Tensor, "batch head token width"],
+) -> Float[Tensor, "batch token wide"]:
+    """What all heads give a token, one after another."""
+    out = out.transpose(1, 2)
+    if _traced():  # ONNX exchanges the kernel for one with other strides: no view of it may remain
+        out = out.clone(memory_format=torch.contiguous_format)
+    return out.flatten(2)
+
+
+class SelfAttention(nn.Module):
+    """Self-attention over all tokens; weight names as in timm (``qkv``, ``proj``)."""
+
+    biased = False  # whether ``patch_bias`` gives one
+
+    def __init__(self, width: int, num_heads: int) -> None:
+        super().__init__()
+        if width % num_heads:
+            raise ValueError(f"expected a width divisible by {num_heads} heads, got {width}")
+        self.num_heads = num_heads
+        self.head_dim = width // num_heads
+        self.scale = self.head_dim**-0.5
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def patch_bias(self, queries: Tensor, keys: Tensor, inputs: Tensor) -> PatchBias | None:
+        """What a subclass adds to the logits between patches."""
+        return None
+
+    def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, self.head_dim))
+        q, k, v = separate_heads(qkv, self.biased)
+        out = attend(q, k, v, self.scale, self.patch_bias(q, k, x))  # [batch, head, token, width]
+        return self.proj(join_heads(out))

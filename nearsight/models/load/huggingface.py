@@ -1,0 +1,149 @@
+"""Vision models of Hugging Face's transformers, with the extra ``hf``.
+
+Attention runs through torch's fused function (``sdpa``), in float32. Of a model with two towers
+(CLIP, SigLIP) the vision tower is taken. Code that a repository brings along is never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from torch import nn
+
+from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.load.hub import from_hub
+
+TOWERS = ("vision_model", "vision_tower")
+UNUSED = ("pooler", "mask_token")  # weights that may be missing: they do not reach the attention
+USUAL_SIZE = 224
+NUM_NAMED = 5  # missing weights an error names
+
+
+def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
+    """The architecture of ``name``, a repository or a folder, freshly initialised."""
+    if options:
+        raise ValueError(f"hf/{name} takes no option {', '.join(options)}")
+    library = _library()
+    with _finding(name):
+        config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        model = library.AutoModel.from_config(config, attn_implementation="sdpa")
+    return _vision_part(model, name)[1]
+
+
+def pretrained_model(name: str) -> nn.Module:
+    """The model of ``name`` with its weights, in evaluation mode."""
+    library = _library()
+    with _quiet(library), _finding(name):
+        model, loaded = library.AutoModel.from_pretrained(
+            name, attn_implementation="sdpa", trust_remote_code=False, output_loading_info=True
+        )
+    place, part = _vision_part(model, name)
+    missing = sorted(
+        weight
+        for weight in loaded["missing_keys"]
+        if weight.startswith(place) and not any(word in weight for word in UNUSED)
+    )
+    if missing:
+        more = f" and {len(missing) - NUM_NAMED} more" * (len(missing) > NUM_NAMED)
+        raise ValueError(
+            f"expected all weights of {type(part).__name__} in hf/{name}, "
+            f"missing: {', '.join(missing[:NUM_NAMED])}{more}"
+        )
+    return part.float().eval()  # some repositories hold half precision
+
+
+def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:
+    """What the repository's image processor does; without one, the usual of the model's type."""
+    library = _library()
+    config: Any = model.config
+    try:
+        with _quiet(library), _finding(name):
+            processor = library.AutoImageProcessor.from_pretrained(name, trust_remote_code=False)
+        return of_processor(processor.to_dict(), "the image processor of the repository")
+    except (ValueError, KeyError, TypeError):
+        size = getattr(config, "image_size", None) or USUAL_SIZE
+        rows, cols = (size, size) if isinstance(size, int) else size
+        source = "ImageNet's mean and deviation, as the repository has no image processor we know"
+        return Preprocessing(source, (rows, cols), (rows, cols))
+
+
+def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
+    """From the settings of an image processor; KeyError where they are of another kind."""
+    size, crop = facts["size"], facts.get("crop_size") if facts.get("do_center_crop") else None
+    keep_ratio = "shortest_edge" in size
+    resize = (size["shortest_edge"],) * 2 if keep_ratio else (size["height"], size["width"])
+    white = 255 * facts["rescale_factor"] if facts.get("do_rescale", True) else 255.0
+    mean, std = facts["image_mean"], facts["image_std"]
+    if not facts.get("do_normalize", True):
+        mean, std = (0.0,) * 3, (1.0,) * 3
+    return Preprocessing(
+        source,
+        resize if facts.get("do_resize", True) else None,
+        (crop["height"], crop["width"]) if crop else resize,
+        keep_ratio=keep_ratio,
+        interpolation=Image.Resampling(facts["resample"]).name.lower(),
+        mean=tuple(value / white for value in mean),
+        std=tuple(value / white for value in std),
+    )
+
+
+def _library() -> Any:
+    if find_spec("transformers") is None:
+        raise ValueError(
+            "expected the package transformers for a model whose name starts with hf/, but it is "
+            "not installed; run pip install nearsight[hf]"
+        )
+    declare_missing_ops()
+    import transformers
+
+    return transformers
+
+
+@contextmanager
+def _quiet(library: Any) -> Iterator[None]:
+    """No bars and no remarks about heads that are left out."""
+    logging = library.utils.logging
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _finding(name: str) -> Iterator[None]:
+    """What goes wrong while ``name`` is looked up and read becomes one sentence."""
+    is_folder = Path(name).is_dir()
+    if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise ValueError(f"expected hf/OWNER/NAME or hf/FOLDER, but there is no folder {name}")
+    try:
+        with nullcontext() if is_folder else from_hub(f"hf/{name}"):
+            yield
+    except (OSError, KeyError, ImportError) as error:
+        reason = " ".join(str(error).split()).split(". ")[0]
+        raise ValueError(f"expected a model of transformers in {name}, but: {reason}") from error
+    except ValueError as error:
+        raise ValueError(" ".join(str(error).split()).split(". ")[0]) from error
+
+
+def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
+    """The part that takes images, and where it is (``vision_model.``)."""
+    for tower in TOWERS:
+        if isinstance(getattr(model, tower, None), nn.Module):
+            return f"{tower}.", getattr(model, tower)
+    takes = getattr(model, "main_input_name", "pixel_values")
+    if takes != "pixel_values":
+        raise ValueError(
+            f"expected a vision model in hf/{name}, got {type(model).__name__}, which takes {takes}"
+        )
+    return "", model

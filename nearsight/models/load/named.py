@@ -1,0 +1,157 @@
+"""A model by name with its weights and its own preprocessing, ready to be measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.load.hub import from_hub
+from nearsight.models.load.registry import OURS, check_name, create_model, split_name
+from nearsight.models.load.weights import load_weights
+from nearsight.models.zoo.names import ARCHITECTURES
+
+INITIAL_SEED = 0  # of random initialisation
+
+Weights = Literal["file", "pretrained", "random initialisation"]
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model in evaluation mode, where its weights are from, and what its images go through."""
+
+    name: str
+    source: str  # nearsight, timm, torchvision or hf
+    model: nn.Module
+    weights: Weights
+    preprocessing: Preprocessing
+    notes: tuple[str, ...] = ()  # what was changed to make the weights fit
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+def named_model(
+    name: str,
+    weights: Path | None = None,
+    pretrained: bool = False,
+    random_init: bool = False,
+    image_size: tuple[int, int] | None = None,
+) -> NamedModel:
+    """The model of a name with the weights asked for; a repository of ``hf/`` brings its own.
+
+    ``image_size``: the height and width it is built for, and its images brought to; models of
+    ``hf/`` are built as their configuration says, and take other sizes or refuse them.
+    """
+    source, own_name = split_name(name)
+    check_name(name)
+    kinds = [("--weights", weights), ("--pretrained", pretrained), ("--random-init", random_init)]
+    asked = [option for option, given in kinds if given]
+    if len(asked) > 1:
+        raise ValueError(f"expected one kind of weights, got {' and '.join(asked)}; give one")
+    if not asked and source != "hf":
+        raise ValueError(
+            f"expected weights for {name}, got none; give --weights FILE or --pretrained, or "
+            "--random-init to measure it before any training"
+        )
+    notes: list[str] = []
+    if pretrained or not asked:
+        kind: Weights = "pretrained"
+        model = _pretrained(source, name, own_name, image_size)
+    else:
+        kind = "file" if weights else "random initialisation"
+        keeps_grid = name in ARCHITECTURES  # GAug knows the grid of its training
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(INITIAL_SEED)
+            model = built(name, None if source == "hf" or keeps_grid else image_size)
+        if weights:
+            notes = load_weights(model, weights)
+        if keeps_grid and image_size is not None:
+            model.set_input_size(img_size=image_size)  # type: ignore[operator]
+    preprocessing = own_preprocessing(source, own_name, model)
+    if image_size is not None:
+        preprocessing = preprocessing.of_size(image_size)
+    return NamedModel(name, source, model.eval(), kind, preprocessing, tuple(notes))
+
+
+def built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.Module:
+    """A model for this image size; one that does not take the option takes images as they come."""
+    try:
+        return create_model(name, image_size=image_size, **options)
+    except ValueError as error:
+        if image_size is None or not isinstance(error.__cause__, TypeError):
+            raise
+        return create_model(name, **options)
+
+
+def _pretrained(
+    source: str, name: str, own_name: str, image_size: tuple[int, int] | None
+) -> nn.Module:
+    """The model with the weights its library knows for it."""
+    if source == OURS:
+        raise ValueError(
+            f"{own_name} has no weights on a hub; give --weights FILE, or train it first"
+        )
+    if source == "hf":
+        from nearsight.models.load.huggingface import pretrained_model
+
+        return pretrained_model(own_name)
+    with from_hub(own_name):
+        if source == "torchvision":
+            return create_model(name, weights="DEFAULT")
+        return built(name, image_size, pretrained=True)
+
+
+def own_preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing:
+    """What the model's own library does to its images."""
+    if source == OURS:
+        size: Any = model.image_size
+        return Preprocessing("ImageNet's mean and deviation, as none is known", size, size)
+    if source == "hf":
+        from nearsight.models.load.huggingface import preprocessing_of
+
+        return preprocessing_of(name, model)
+    declare_missing_ops()
+    return _of_torchvision(name, model) if source == "torchvision" else _of_timm(model)
+
+
+def _of_timm(model: nn.Module) -> Preprocessing:
+    from timm.data import resolve_model_data_config
+
+    facts = resolve_model_data_config(model)
+    mode = facts["crop_mode"]
+    source = "timm's configuration"
+    if mode == "border":
+        source += ", with a centre crop in place of its borders"
+    return Preprocessing.cropped(
+        source,
+        tuple(facts["input_size"][1:]),
+        facts["crop_pct"],
+        keep_ratio=mode != "squash",
+        interpolation=facts["interpolation"],
+        mean=tuple(facts["mean"]),
+        std=tuple(facts["std"]),
+    )
+
+
+def _of_torchvision(name: str, model: nn.Module) -> Preprocessing:
+    from torchvision.models import get_model_weights
+
+    steps = get_model_weights(name).DEFAULT.transforms()
+    crop, resize = steps.crop_size[0], steps.resize_size[0]
+    own: Any = getattr(model, "image_size", crop)
+    found = Preprocessing(
+        "torchvision's transforms of the default weights",
+        (resize, resize),
+        (crop, crop),
+        interpolation=steps.interpolation.value,
+        mean=tuple(steps.mean),
+        std=tuple(steps.std),
+    )
+    return found if own == crop else found.of_size((own, own))

@@ -1,0 +1,225 @@
+"""``create_model``: our names, their short forms, and every name of timm, torchvision and the hub.
+
+``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``, ``torchvision/vit_b_16``,
+``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``). Ours are those of own.py
+(``compact_locat``, ``nano_convit``) and the published ones of names.py (``locatvit_tiny``,
+``convit_tiny``), which timm knows too; where both have a name, ``timm/convit_tiny`` is timm's.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from torch import nn
+
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.vit import SIZES, Pool
+from nearsight.models.zoo.names import ARCHITECTURES, takes_locat
+from nearsight.models.zoo.own import full_name, model_names, own_model, with_parts
+from nearsight.protocol.part_settings import GpsaChoice, gpsa_settings, locat_settings
+from nearsight.protocol.schema import LocatSettings, ModelSettings
+
+TRAINED_SIZE = 224  # pixels of the published models with LocAt
+OURS = "nearsight"
+PREFIXES = ("timm", "torchvision", "hf")
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Where a model comes from, and its name there.
+
+    >>> split_name("compact"), split_name("vit_tiny_patch16_224"), split_name("hf/openai/clip")
+    (('nearsight', 'compact_vit'), ('timm', 'vit_tiny_patch16_224'), ('hf', 'openai/clip'))
+    """
+    if full_name(name) in model_names():
+        return OURS, full_name(name)
+    prefix, _, rest = name.partition("/")
+    return (prefix, rest) if prefix in PREFIXES and rest else ("timm", name)
+
+
+def create_model(
+    name: str,
+    num_classes: int = 1000,
+    image_size: int | tuple[int, int] | None = None,
+    patch_size: int | None = None,
+    num_registers: int = 0,
+    locat: LocatSettings | dict[str, Any] | None = None,
+    pool: Pool | None = None,
+    positions: bool = True,
+    distilled: bool = False,
+    gpsa: GpsaChoice = None,
+    num_heads: int | Sequence[int] | None = None,
+    drop_path: float = 0.0,
+    **options: Any,
+) -> nn.Module:
+    """A freshly initialised model in training mode.
+
+    Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height;
+    ``depth``, ``width`` and ``num_heads`` take the place of the size's own; the
+    end of the name says what it has (``_vit`` nothing, ``_locat``, ``_gaug``, ``_prr``,
+    ``_convit``), unless ``gaussian=``, ``refine=``, ``locat`` or ``gpsa`` say it; ``distilled``
+    gives it a distillation token.
+    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling, heads
+    and absent positions only if given; ``locat`` and ``gpsa`` add them to a stock model, at the
+    start for training from scratch; further options go to the library's own function.
+
+    >>> model = create_model("mu", num_classes=7)
+    >>> str(model.grid), model.num_prefix
+    ('8x8', 1)
+    """
+    if num_classes < 1:
+        raise ValueError(f"expected at least one class, got {num_classes}")
+    if isinstance(locat, dict):
+        locat = locat_settings(locat)
+    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+    source, own_name = split_name(name)
+    check_name(name)
+    if source == OURS:
+        return own_model(
+            own_name, num_classes, size, patch_size, num_heads, locat, gpsa, options,
+            num_registers=num_registers, pool=pool or "token", positions=positions,
+            distilled=distilled, drop_path=drop_path,
+        )  # fmt: skip
+    if not positions:
+        options["pos_embed"] = "none"
+    given = {
+        "patch_size": patch_size,
+        "reg_tokens": num_registers or None,
+        "global_pool": pool,
+        "num_heads": num_heads,
+        "drop_path_rate": drop_path or None,
+        "distilled": distilled or None,
+    }
+    options |= {key: value for key, value in given.items() if value is not None}
+    if distilled and name not in ARCHITECTURES:
+        raise ValueError(
+            f"expected one of our models for distilled=True, got {name!r}; timm's models with a "
+            "distillation token have names of their own, such as deit_tiny_distilled_patch16_224"
+        )
+    if source == "hf":
+        from nearsight.models.load.huggingface import fresh_model
+
+        if size is not None:
+            options["image_size"] = size
+        return fresh_model(own_name, options)
+    try:
+        if source == "torchvision":
+            return _torchvision_model(own_name, num_classes, size, options)
+        if size is not None:
+            options["img_size"] = size
+        if name in ARCHITECTURES:
+            return _published_model(name, num_classes, locat, gpsa, options)
+        stock = _timm_model(own_name, num_classes, options)
+    except TypeError as error:
+        raise ValueError(f"{source}'s {own_name} does not take these options: {error}") from error
+    return with_parts(stock, locat, gpsa_settings(gpsa))
+
+
+def check_name(name: str) -> None:
+    """ValueError with the nearest names unless the library has this one; ``hf/`` is asked later."""
+    source, own_name = split_name(name)
+    if source == "timm":
+        declare_missing_ops()
+        import timm
+
+        if not timm.is_model(own_name):
+            expected = f"one of {', '.join(SIZES)} or a name of timm"
+            raise _unknown(own_name, expected, [*model_names(), *timm.list_models()])
+    elif source == "torchvision":
+        declare_missing_ops()
+        from torchvision.models import list_models
+
+        if own_name not in list_models():
+            raise _unknown(own_name, "a name of torchvision", list_models())
+
+
+def _unknown(name: str, expected: str, known: Sequence[str]) -> ValueError:
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return ValueError(f"expected {expected}, got {name!r}{hint}")
+
+
+def _timm_model(name: str, num_classes: int, options: dict[str, Any]) -> nn.Module:
+    import timm
+
+    return timm.create_model(name, num_classes=num_classes, **options)
+
+
+def _published_model(
+    name: str,
+    num_classes: int,
+    locat: LocatSettings | None,
+    gpsa: GpsaChoice,
+    options: dict[str, Any],
+) -> nn.Module:
+    """A model of names.py; one that takes LocAt or GPSA as an option gets it from its own class."""
+    from nearsight.models.zoo.architectures import build_named
+
+    family = ARCHITECTURES[name].family
+    if locat is not None and takes_locat(name):
+        gaussian = asdict(locat.gaussian) if locat.gaussian else False
+        options |= {"gaussian": gaussian, "refine": locat.refine}
+        locat = None
+    if gpsa is not None and family == "convit":
+        options["gpsa"] = gpsa
+        gpsa = None
+    pretrained = options.pop("pretrained", False)
+    model = build_named(name, pretrained, {"num_classes": num_classes} | options)
+    return with_parts(model, locat, gpsa_settings(gpsa))
+
+
+def _torchvision_model(
+    name: str, num_classes: int, size: tuple[int, int] | None, options: dict[str, Any]
+) -> nn.Module:
+    from torchvision.models import get_model
+
+    if size is not None:
+        if size[0] != size[1]:
+            raise TypeError(f"image_size is one number there, not {size[0]}x{size[1]}")
+        options["image_size"] = size[0]
+    return get_model(name, **{"weights": None, "num_classes": num_classes} | options)
+
+
+def model_for(
+    settings: ModelSettings, num_classes: int, data_size: tuple[int, int]
+) -> tuple[nn.Module, tuple[int, int]]:
+    """The model of a protocol and the image size it takes.
+
+    Ours are built for the data's size unless told otherwise; timm's keep their own.
+    """
+    source, _ = split_name(settings.name)
+    if source not in (OURS, "timm"):
+        raise ValueError(
+            f"expected one of {', '.join(SIZES)} or a name of timm for training, "
+            f"got {settings.name!r}, which can only be measured"
+        )
+    ours = source == OURS
+    size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
+    options: dict[str, Any] = {}
+    if settings.depth is not None:
+        options["depth"] = settings.depth
+    if settings.width is not None:
+        options["width" if ours else "embed_dim"] = settings.width
+    if settings.weights and settings.image_size and takes_locat(settings.name):
+        options["trained_size"] = TRAINED_SIZE  # the weights' grid, to which GAug's widths refer
+    model = create_model(
+        settings.name,
+        num_classes,
+        size,
+        settings.patch_size,
+        settings.num_registers,
+        settings.locat,
+        settings.pool,
+        settings.positions,
+        settings.distilled,
+        settings.gpsa,
+        settings.num_heads,
+        settings.drop_path,
+        **options,
+    )
+    if size is None:
+        facts: Any = model.pretrained_cfg
+        size = tuple(facts["input_size"][1:])
+    return model, size

@@ -1,0 +1,220 @@
+"""Pretrained weights from a file into a model: safetensors, or a pickle of nothing but tensors.
+
+Names and shapes must agree, with two exceptions, each of them said: a classifier head for another
+number of classes (the model's own fresh head stays), and positional embeddings of another grid
+(resampled bicubically, as timm does). A pickle is read by torch's ``weights_only`` reader, which
+makes tensors and containers and refuses all else: nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.layers.grid import Grid
+from nearsight.models.parts.locat.gaussian import Gaussian
+
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
+WRAPPINGS = ("state_dict", "model")
+PARALLEL = "module."  # what DataParallel and DDP put before every name
+POSITIONS = "pos_embed"
+NUM_NAMED = 5  # weights an error names before it says "and n more"
+
+
+def load_weights(
+    model: nn.Module, path: Path, to_train: bool = False, exact: bool = False
+) -> list[str]:
+    """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing.
+
+    ``to_train``: weights of a backbone without GAug may start one with it, which then is at first
+    what the backbone was. ``exact``: nothing is changed, another head or grid is refused.
+    """
+    given = _read(path)
+    wanted = model.state_dict()
+    _fill_shared(given, model)
+    gaug = _missing_gaug(given, model) if to_train else []
+    given |= {name: wanted[name] for name in gaug}
+    changes = []
+    if not exact:
+        changes = _keep_head(given, wanted, _head_names(model, wanted))
+        changes += _resample_positions(given, wanted, model)
+    _check_names(given, wanted, path)
+    _check_shapes(given, wanted, path)
+    model.load_state_dict(given)
+    if gaug:
+        changes.append(f"The file has no GAug; its {len(gaug)} weights start near strength 0.")
+        for module in model.modules():
+            if isinstance(module, Gaussian):
+                module.start(gentle=True)
+    return changes
+
+
+def _missing_gaug(given: dict[str, Tensor], model: nn.Module) -> list[str]:
+    """The names of all GAug weights of a model, if the file has none of them."""
+    names = [name for name in model.state_dict() if ".gaug." in name]
+    return [] if any(name in given for name in names) else names
+
+
+def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
+    """The state dict with every tensor once, by its first name (Jumbo's shared MLP has many)."""
+    others = _shared_names(model)
+    return {name: x for name, x in model.state_dict().items() if name not in others}
+
+
+def _shared_names(model: nn.Module) -> dict[str, str]:
+    """Every further name of a tensor, and its first name."""
+    first: dict[int, str] = {}
+    tensors = model.state_dict(keep_vars=True).items()
+    return {name: first[id(x)] for name, x in tensors if first.setdefault(id(x), name) != name}
+
+
+def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
+    """Give a tensor of the file all names that it has in the model."""
+    others = _shared_names(model)
+    names = sorted({*others, *others.values()})
+    found = {others.get(name, name): given[name] for name in names if name in given}
+    for name in names:
+        if name not in given and (tensor := found.get(others.get(name, name))) is not None:
+            given[name] = tensor
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by name."""
+    if not path.is_file():
+        raise ValueError(f"expected a file of weights, but there is no file {path}")
+    if path.suffix.lower() in PICKLES:
+        return _plain_tensors(_unpickled(path), path)
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(
+            f"expected a safetensors file, but {path} is none or is cut off ({error}); get it again"
+        ) from error
+
+
+def _unpickled(path: Path) -> Any:
+    """What a pickle holds, if that is tensors and plain containers."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about other protocols of pickle: read or refused here
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (MemoryError, PermissionError):
+        raise
+    except Exception as error:  # malformed files raise all kinds
+        forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
+        holds = f"holds {forbidden[1]}" if forbidden else "is no pickle of tensors, or is cut off"
+        raise ValueError(
+            f"expected nothing but tensors in {path}, but it {holds}; as other pickles can run "
+            "code, have its tensors saved as a safetensors file"
+        ) from None
+
+
+def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
+    """The weights inside the wrappings in which training scripts save them."""
+    for wrapping in WRAPPINGS:
+        if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
+            content = content[wrapping]
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"expected tensors by name in {path}, got {type(content).__name__}")
+    wrong = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]
+    if wrong:
+        raise ValueError(
+            f"expected nothing but tensors by name in {path}, got other values: {_listed(wrong)}; "
+            f"tensors may also be in it under {' or '.join(WRAPPINGS)}"
+        )
+    if all(str(name).startswith(PARALLEL) for name in content):
+        return {str(name).removeprefix(PARALLEL): value for name, value in content.items()}
+    return {str(name): value for name, value in content.items()}
+
+
+def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
+    """Weights of the classifier, of which distilled models have two; timm says where it is."""
+    modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
+    found = {"head_dist", *([modules] if isinstance(modules, str) else modules)}
+    return [name for name in wanted if name.startswith(tuple(f"{x}." for x in found))]
+
+
+def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[str]) -> list[str]:
+    """Put the model's own head in place of one with another number of classes, or of none."""
+    if names and not any(name in given for name in names):
+        found = "no classifier head"
+    else:
+        other = [x for x in names if x in given and len(given[x]) != len(wanted[x])]
+        if not other:
+            return []
+        found = f"a classifier head for {len(given[other[0]])} classes"
+    given.update({name: wanted[name] for name in names})
+    num_classes = len(wanted[names[-1]])
+    return [f"The file has {found}; {', '.join(names)} start afresh for {num_classes} classes."]
+
+
+def _resample_positions(
+    given: dict[str, Tensor], wanted: dict[str, Tensor], model: nn.Module
+) -> list[str]:
+    """Bring positional embeddings [1, token, width] to the model's grid."""
+    old, new = given.get(POSITIONS), wanted.get(POSITIONS)
+    if old is None or new is None or old.shape == new.shape:
+        return []
+    grid = _grid(model)
+    if grid is None or old.ndim != 3 or old.shape[-1] != new.shape[-1]:
+        return []  # left to the check of shapes
+    num_prefix = new.shape[1] - grid.num_patches
+    side = math.isqrt(max(0, old.shape[1] - num_prefix))
+    if side < 1 or side * side != old.shape[1] - num_prefix:
+        raise ValueError(
+            f"expected positional embeddings of a square grid and {num_prefix} prefix tokens, got "
+            f"{old.shape[1]} tokens; create the model with the image size of the weights"
+        )
+    declare_missing_ops()
+    from timm.layers import resample_abs_pos_embed
+
+    given[POSITIONS] = resample_abs_pos_embed(
+        old, [grid.rows, grid.cols], [side, side], num_prefix_tokens=num_prefix
+    )
+    return [f"{POSITIONS} was resampled bicubically from {Grid(side, side)} to {grid} patches."]
+
+
+def _grid(model: nn.Module) -> Grid | None:
+    """The model's patch grid, ours or timm's; None where it has none."""
+    if isinstance(getattr(model, "grid", None), Grid):
+        return model.grid  # type: ignore[return-value]
+    size = getattr(getattr(model, "patch_embed", None), "grid_size", None)
+    return Grid(*size) if size else None
+
+
+def _check_names(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    missing, unexpected = wanted.keys() - given.keys(), given.keys() - wanted.keys()
+    if missing or unexpected:
+        raise ValueError(
+            f"expected the weights of this model in {path}, missing: {_listed(missing)}; "
+            f"unexpected: {_listed(unexpected)}; choose the model that the file was made with"
+        )
+
+
+def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    wrong = [
+        f"{name} {list(given[name].shape)} instead of {list(wanted[name].shape)}"
+        for name in wanted
+        if given[name].shape != wanted[name].shape
+    ]
+    if wrong:
+        raise ValueError(
+            f"expected weights of this model's shapes in {path}, got {_listed(wrong)}; "
+            "choose the model that the file was made with"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    more = [f"and {len(ordered) - NUM_NAMED} more"] if len(ordered) > NUM_NAMED else []
+    return ", ".join(ordered[:NUM_NAMED] + more) or "none"

@@ -1,0 +1,225 @@
+"""ConViT (d'Ascoli et al. 2021, arXiv 2103.10697): GPSA in the first layers of a plain ViT.
+
+``add_gpsa`` changes a model in place, ours or timm's: attention of the first blocks becomes GPSA,
+started as a convolution. These blocks see patches only: prefix tokens pass them unchanged, which
+is the same as joining the patches after the last of them. Where we differ from the published code:
+theirs is a model of its own, ours is any plain ViT, with everything that one can do; and with GPSA
+in every layer, where the class token would see nothing, the head reads the mean of the patches.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.layers.attention import SelfAttention
+from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.parts.gpsa.gpsa import GATE_FROZEN, GPSA
+from nearsight.models.parts.locat.locat import has_locat
+from nearsight.models.vit import Block, VisionTransformer
+from nearsight.protocol.part_settings import GpsaChoice, gpsa_settings
+from nearsight.protocol.schema import GpsaSettings
+
+declare_missing_ops()
+
+from timm.layers.attention import Attention  # noqa: E402
+from timm.models.vision_transformer import Block as TimmBlock  # noqa: E402
+from timm.models.vision_transformer import VisionTransformer as TimmViT  # noqa: E402
+
+log = logging.getLogger("nearsight")
+
+PLAIN_LAYERS = 2  # at the end, unless told otherwise: for the class token
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What ``add_gpsa`` did to a model; ``model.gpsa`` holds it."""
+
+    layers: tuple[str, ...]  # attention modules that became GPSA
+    num_parameters: int  # more than before
+    grid: Grid  # the initial one
+    num_heads: int
+    kernel_side: int
+    settings: GpsaSettings
+    notes: tuple[str, ...] = ()
+
+    @property
+    def heads_beyond(self) -> int:
+        """Heads of a layer without a place in the square kernel."""
+        return self.num_heads - self.kernel_side**2
+
+    def __str__(self) -> str:
+        kind = "GPSA" if self.settings.mixing == "gated" else "PSA"
+        num = len(self.layers)
+        parts = [f"{kind} in {num} layer{'s' * (num != 1)} on a grid of {self.grid}"]
+        if num and self.settings.convolution:
+            side, strength = self.kernel_side, self.settings.strength
+            parts.append(f"started as a {side}x{side} convolution of strength {strength:g}")
+            if self.heads_beyond:
+                parts.append(
+                    f"{self.heads_beyond} of {self.num_heads} heads beyond the kernel, at random"
+                )
+        return "; ".join([*parts, *self.notes])
+
+
+class _PatchesOnly:
+    """A block that works on the patches and passes prefix tokens on."""
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        first = self.attn.tokens.num_prefix  # type: ignore[attr-defined]
+        if not first:
+            return super().forward(x, **options)  # type: ignore[misc]
+        patches = super().forward(x[:, first:], **options)  # type: ignore[misc]
+        return torch.cat([x[:, :first], patches], 1)
+
+
+class PatchBlock(_PatchesOnly, Block):
+    """Our block, for patches only."""
+
+
+class TimmPatchBlock(_PatchesOnly, TimmBlock):  # type: ignore[misc]
+    """timm's block, for patches only."""
+
+
+BLOCKS: dict[type[nn.Module], type[nn.Module]] = {Block: PatchBlock, TimmBlock: TimmPatchBlock}
+
+
+def add_gpsa(
+    model: nn.Module,
+    layers: int | None = None,
+    locality_strength: float = 1.0,
+    *,
+    settings: GpsaChoice = None,
+) -> nn.Module:
+    """The same model with GPSA in its first ``layers`` layers, by default all but the last two.
+
+    Changed in place; ``model.gpsa`` says what was changed. Serves the plain ViT of timm (with any
+    prefix tokens, or none) and ours. Queries, keys and the output keep the model's weights, values
+    start as the identity. ``settings`` has the same two options and those of the ablations.
+
+    >>> from nearsight.models.load.registry import create_model
+    >>> print(add_gpsa(create_model("nano_vit")).gpsa)
+    GPSA in 2 layers on a grid of 8x8; started as a 2x2 convolution of strength 1
+    """
+    chosen = gpsa_settings(settings or {"layers": layers, "strength": locality_strength})
+    assert chosen is not None
+    tokens = _tokens(model)
+    blocks: Any = model.blocks
+    num = max(1, len(blocks) - PLAIN_LAYERS) if chosen.layers is None else chosen.layers
+    if num > len(blocks):
+        raise ValueError(f"expected GPSA in at most {len(blocks)} layers, got {num}")
+    for index, block in enumerate(blocks[:num]):
+        _check_block(block, f"blocks.{index}")
+    notes = _head_of_patches(model) if num == len(blocks) else ()
+    if chosen.convolution and any(_narrowed(block.attn) for block in blocks[:num]):
+        notes = (*notes, "values keep their start: the heads together have another width")
+    before = sum(parameter.numel() for parameter in model.parameters())
+    for block in blocks[:num]:
+        block.attn = _gpsa_from(block.attn, tokens, chosen)
+        block.__class__ = BLOCKS[type(block)]
+    if num and isinstance(model, TimmViT):
+        model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
+    heads = blocks[0].attn.num_heads
+    model.gpsa = Changes(  # type: ignore[assignment]
+        layers=tuple(f"blocks.{index}.attn" for index in range(num)),
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
+        grid=tokens.grid,
+        num_heads=heads,
+        kernel_side=math.isqrt(heads),
+        settings=chosen,
+        notes=notes,
+    )
+    log.info("ConViT: %s", model.gpsa)
+    return model
+
+
+def _tokens(model: Any) -> TokenGrid:
+    """Where the tokens of a plain ViT sit; ValueError for anything else."""
+    if not isinstance(model, VisionTransformer | TimmViT):
+        kind = f"{type(model).__name__} of {type(model).__module__.split('.')[0]}"
+        raise ValueError(
+            f"expected a plain ViT of timm or of ours for GPSA, got {kind}: its arrangement of "
+            "tokens is another"
+        )
+    if has_locat(model):
+        raise ValueError(
+            "expected a plain ViT for GPSA, got one with LocAt, which has its own bias"
+        )
+    if any(isinstance(module, GPSA) for module in model.modules()):
+        raise ValueError(
+            f"expected a model without GPSA, got {type(model).__name__}, which has it already"
+        )
+    if isinstance(model, VisionTransformer):
+        return TokenGrid(model.grid, model.num_prefix)
+    if getattr(model.patch_drop, "prob", 0):
+        raise ValueError(
+            f"expected all patches in every layer for GPSA, got patch dropout "
+            f"{model.patch_drop.prob}; build the model with patch_drop_rate=0"
+        )
+    grid: Any = model.patch_embed.grid_size
+    return TokenGrid(Grid(*grid), model.num_prefix_tokens)
+
+
+def _check_block(block: nn.Module, name: str) -> None:
+    attention = getattr(block, "attn", None)
+    if type(block) not in BLOCKS or type(attention) not in (SelfAttention, Attention):
+        raise ValueError(
+            f"expected a plain block with plain attention for GPSA, got {type(block).__name__} "
+            f"with {type(attention).__name__} at {name}"
+        )
+    if getattr(attention, "gate", None) is not None:
+        raise ValueError(f"expected attention without a gate of its own, got one at {name}")
+
+
+def _narrowed(layer: Any) -> bool:
+    """Whether all heads together are not as wide as the model: no identity fits between them."""
+    return layer.qkv.out_features != 3 * layer.qkv.in_features
+
+
+def _gpsa_from(layer: Any, tokens: TokenGrid, settings: GpsaSettings) -> GPSA:
+    """GPSA with the weights of plain attention, started as the settings say."""
+    weight, inner = layer.qkv.weight, layer.qkv.out_features // 3
+    gpsa = GPSA(
+        layer.proj.out_features,
+        layer.num_heads,
+        tokens,
+        bias=layer.qkv.bias is not None,
+        mixing=settings.mixing,
+        inner_width=inner,
+    ).to(weight.device, weight.dtype)
+    with torch.no_grad():
+        for part in ("weight", "bias"):
+            theirs = getattr(layer.qkv, part)
+            if theirs is not None:
+                getattr(gpsa.qk, part).copy_(theirs[: 2 * inner])
+                getattr(gpsa.v, part).copy_(theirs[2 * inner :])
+        if settings.convolution:
+            gpsa.start_as_convolution(settings.strength)
+        if gpsa.gating_param is not None and not settings.train_gates:
+            gpsa.gating_param.fill_(GATE_FROZEN).requires_grad_(False)
+    for name in ("proj", "q_norm", "k_norm", "norm", "attn_drop", "proj_drop"):
+        if hasattr(layer, name):
+            setattr(gpsa, name, getattr(layer, name))
+    if not settings.train_attention:
+        gpsa.requires_grad_(False)
+    return gpsa.train(layer.training)
+
+
+def _head_of_patches(model: Any) -> tuple[str, ...]:
+    """With GPSA everywhere no prefix token sees a patch: the head must read the patches."""
+    own = isinstance(model, VisionTransformer)
+    if (model.pool if own else model.global_pool) != "token":
+        return ()
+    if getattr(model, "dist_token", None) is not None:
+        raise ValueError(
+            "expected a plain layer at the end for the class and distillation tokens, got GPSA in "
+            f"all {len(model.blocks)} layers"
+        )
+    setattr(model, "pool" if own else "global_pool", "avg")
+    return ("no layer is left for the class token: the head reads the mean of the patches",)

@@ -1,0 +1,203 @@
+"""Gated positional self-attention, GPSA (d'Ascoli et al. 2021, arXiv 2103.10697).
+
+attention = (1 - g) softmax(q k^T / sqrt(d)) + g P,   g = sigmoid(gate), one per head
+P = softmax over keys of w_1 dx + w_2 dy + w_3 (dx^2 + dy^2),   dx = column(key) - column(query)
+
+Weight names are the published ones. Where we differ, and why:
+- Content runs on fused attention: both parts are rows of shares, so their mixture needs no
+  normalising, and output = (1 - g) SDPA(q, k, v) + g P v.
+- The positional score is a sum of a term of dx and one of dy, so that P is a product of an
+  attention along rows and one along columns: P v takes rows + cols products per patch instead of
+  rows x cols, and no matrix of patches x patches is made, on any grid, square or not.
+- Our grids need not be square; the bias of ``pos_proj`` is there, though a softmax cancels it.
+- ``mixing="summed"`` is PSA, the paper's negative control: scores added before one softmax.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
+
+from nearsight.models.layers.attention import attend, attention_weights, join_heads
+from nearsight.models.layers.grid import Grid, TokenGrid
+
+GATE_START = 1.0  # a share of sigmoid(1) = 0.731 for position
+GATE_FROZEN = 0.0  # half and half
+
+
+class Positional(NamedTuple):
+    """Attention by position alone: P[(r, c), (r', c')] = rows[r, r'] cols[c, c'] of each head."""
+
+    rows: Float[Tensor, "head row row"]
+    cols: Float[Tensor, "head col col"]
+
+    def dense(self, queries: slice = slice(None)) -> Float[Tensor, "head query patch"]:
+        """All keys of some queries."""
+        side = self.cols.shape[-1]
+        index = torch.arange(self.rows.shape[-1] * side, device=self.rows.device)[queries]
+        rows, cols = self.rows[:, index // side], self.cols[:, index % side]
+        return (rows[..., :, None] * cols[..., None, :]).flatten(-2)
+
+
+def positional_scores(
+    weight: Float[Tensor, "head 3"], bias: Float[Tensor, " head"], grid: Grid
+) -> tuple[Float[Tensor, "head row row"], Float[Tensor, "head col col"]]:
+    """The terms of rows and of columns; the score of a pair of patches is their sum."""
+    x, y, square = (part[:, None, None] for part in weight.unbind(-1))
+    terms = []
+    for side, slope in ((grid.rows, y), (grid.cols, x)):
+        place = torch.arange(side, device=weight.device, dtype=weight.dtype)
+        offset = place - place[:, None]  # key - query
+        terms.append(slope * offset + square * offset.square())
+    return terms[0] + bias[:, None, None], terms[1]
+
+
+def positional_attention(
+    weight: Float[Tensor, "head 3"], bias: Float[Tensor, " head"], grid: Grid
+) -> Positional:
+    """Where each head looks from each patch, whatever the image shows; at least in float32.
+
+    >>> sharp, none = torch.tensor([[0.0, 0.0, -1000.0]]), torch.zeros(1)
+    >>> here = positional_attention(sharp, none, Grid(2, 3))
+    >>> torch.equal(here.dense()[0], torch.eye(6))
+    True
+    """
+    if weight.dtype != torch.float64:  # what follows has no product that autocast would round
+        weight, bias = weight.float(), bias.float()
+    rows, cols = positional_scores(weight, bias, grid)
+    return Positional(rows.softmax(-1), cols.softmax(-1))
+
+
+def look_around(
+    values: Float[Tensor, "batch head patch width"], positional: Positional
+) -> Float[Tensor, "batch head patch width"]:
+    """P @ values, along rows and then along columns."""
+    rows, cols = (part.to(values.dtype) for part in positional)
+    grid = rows.shape[-1], cols.shape[-1]
+    lines = rows @ values.unflatten(2, grid).flatten(3)  # [batch, head, row, col * width]
+    cells = cols[:, None] @ lines.unflatten(3, (grid[1], -1))  # [batch, head, row, col, width]
+    return cells.flatten(2, 3)
+
+
+def gated_attention(
+    queries: Float[Tensor, "batch head patch width"],
+    keys: Float[Tensor, "batch head patch width"],
+    values: Float[Tensor, "batch head patch width"],
+    scale: float,
+    gates: Float[Tensor, " head"],
+    positional: Positional,
+    dropout: float = 0.0,
+) -> Float[Tensor, "batch head patch width"]:
+    """Values weighted by the mixture of content (1 - g) and position (g).
+
+    ``dropout`` acts on the mixture, which is then made whole.
+    """
+    given = (queries, keys, values)
+    if has_torch_function(given):
+        return handle_torch_function(
+            gated_attention, given, *given, scale, gates, positional, dropout
+        )
+    share = gates[:, None, None]
+    if dropout:
+        content = attention_weights(queries, keys, scale)
+        mixed = (1 - share) * content + share * positional.dense()
+        return F.dropout(mixed.to(values.dtype), dropout) @ values
+    content = attend(queries, keys, values, scale)
+    weighted = Positional(share * positional.rows, positional.cols)
+    return torch.addcmul(look_around(values, weighted), content, (1 - share).to(content.dtype))
+
+
+class GPSA(nn.Module):
+    """Attention between patches by content and position; no prefix tokens."""
+
+    gating_param: nn.Parameter | None
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        tokens: TokenGrid,
+        bias: bool = False,
+        mixing: Literal["gated", "summed"] = "gated",
+        inner_width: int | None = None,
+    ) -> None:
+        super().__init__()
+        inner = inner_width or width  # of all heads together
+        if inner % num_heads:
+            raise ValueError(f"expected a width divisible by {num_heads} heads, got {inner}")
+        self.num_heads = num_heads
+        self.head_dim = inner // num_heads
+        self.scale = self.head_dim**-0.5
+        self.mixing = mixing
+        self.tokens = tokens
+        self.qk = nn.Linear(width, 2 * inner, bias=bias)
+        self.v = nn.Linear(width, inner, bias=bias)
+        self.proj = nn.Linear(inner, width)
+        self.pos_proj = nn.Linear(3, num_heads)
+        gated = mixing == "gated"
+        self.gating_param = nn.Parameter(torch.full((num_heads,), GATE_START)) if gated else None
+        self.q_norm: nn.Module = nn.Identity()
+        self.k_norm: nn.Module = nn.Identity()
+        self.norm: nn.Module = nn.Identity()
+        self.attn_drop = nn.Dropout(0.0)
+        self.proj_drop: nn.Module = nn.Identity()
+        for linear in (self.qk, self.v, self.proj, self.pos_proj):
+            nn.init.trunc_normal_(linear.weight, std=0.02)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+    @property
+    def kernel_side(self) -> int:
+        """Side of the square kernel that the heads can make; further heads are beyond it."""
+        return math.isqrt(self.num_heads)
+
+    @torch.no_grad()
+    def start_as_convolution(self, strength: float) -> None:
+        """Head h looks at place h of a square kernel; ``strength`` is how sharply.
+
+        Values become the inputs themselves, where they are as wide. Heads beyond the kernel keep
+        their random start.
+        """
+        if self.v.weight.shape[0] == self.v.weight.shape[1]:
+            nn.init.eye_(self.v.weight)
+            if self.v.bias is not None:
+                nn.init.zeros_(self.v.bias)
+        side = self.kernel_side
+        centres = torch.arange(side) - (side - 1) / 2
+        places = torch.cartesian_prod(centres, centres)  # [head, 2]: columns, then rows
+        start = torch.cat([2 * places, -torch.ones(side**2, 1)], 1)
+        self.pos_proj.weight[: side**2] = strength * start
+
+    def gates(self) -> Float[Tensor, " head"] | None:
+        """The share of position in each head's attention; None where there is no gate."""
+        return None if self.gating_param is None else self.gating_param.sigmoid()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch patch width"],
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Float[Tensor, "batch patch width"]:
+        if attn_mask is not None or is_causal:
+            raise ValueError("expected attention between all patches in GPSA, got a mask")
+        self.tokens.check(self.tokens.num_prefix + x.shape[1])
+        q, k = self.qk(x).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        v = self.v(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        q, k = self.q_norm(q), self.k_norm(k)
+        dropout = self.attn_drop.p if self.training else 0.0
+        learned = self.pos_proj.weight, self.pos_proj.bias, self.tokens.grid
+        if (gates := self.gates()) is None:
+            rows, cols = positional_scores(*learned)
+            scores = rows[:, :, None, :, None] + cols[:, None, :, None, :]
+            mask = scores.flatten(3).flatten(1, 2)[None].to(q.dtype)  # [1, head, patch, patch]
+            out = attend(q, k, v, self.scale, mask=mask, dropout=dropout)
+        else:
+            positional = positional_attention(*learned)
+            out = gated_attention(q, k, v, self.scale, gates, positional, dropout)
+        return self.proj_drop(self.proj(self.norm(join_heads(out))))

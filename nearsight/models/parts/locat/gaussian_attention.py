@@ -1,0 +1,205 @@
+"""GAug in the attention of timm's models and of ours: the same modules, with a bias on the logits.
+
+Each class is its parent plus the layer ``gaug``; ``install`` turns a parent into it in place, so
+that weights and their names stay. Queries go to ``gaug`` after their norm, before the scale and
+before any rotation. Where we differ from the parents: attention is ``attend``, with dropout and
+masks kept, and causal attention, which has no patches ahead, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.layers.attention import SelfAttention, attend, join_heads, separate_heads
+from nearsight.models.layers.bias import PatchBias
+from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.protocol.schema import GaussianSettings
+
+declare_missing_ops()
+
+from timm.layers.attention import Attention, AttentionRope  # noqa: E402
+from timm.layers.pos_embed_sincos import apply_rot_embed_cat  # noqa: E402
+from timm.models.eva import EvaAttention  # noqa: E402
+from timm.models.swin_transformer import WindowAttention  # noqa: E402
+
+
+class _Augmented:
+    """The bias of a layer between all patches of the image; prefix tokens first."""
+
+    gaug: Gaussian
+    tokens: TokenGrid
+    biased = True
+
+    def patch_bias(self, queries: Tensor, keys: Tensor, inputs: Tensor) -> PatchBias:
+        self.tokens.check(queries.shape[2])
+        first = self.tokens.num_prefix
+        return self.gaug(
+            queries[:, :, first:], keys[:, :, first:], inputs[:, first:], self.tokens.grid
+        )
+
+
+class GaussianSelfAttention(_Augmented, SelfAttention):
+    """Our self-attention with GAug."""
+
+
+class GaussianAttention(_Augmented, Attention):
+    """timm's ViT attention with GAug."""
+
+    def forward(
+        self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
+        q, k, v = separate_heads(qkv, biased=True)
+        q, k = self.q_norm(q), self.k_norm(k)
+        return _attended(self, x, q, k, v, self.patch_bias(q, k, x), attn_mask, is_causal)
+
+
+class GaussianAttentionRope(_Augmented, AttentionRope):
+    """timm's rotary attention with GAug."""
+
+    def forward(
+        self,
+        x: Tensor,
+        rope: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        if self.qkv is not None:
+            qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
+            q, k, v = separate_heads(qkv, biased=True)
+        else:
+            q, k, v = _from_projections(self, x)
+        return _rotated(self, x, q, k, v, rope, attn_mask, is_causal)
+
+
+class GaussianEvaAttention(_Augmented, EvaAttention):
+    """timm's EVA attention, whose keys have no bias, with GAug."""
+
+    k_bias: Any
+
+    def forward(
+        self,
+        x: Tensor,
+        rope: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        if self.qkv is not None:
+            added = None
+            if self.q_bias is not None:
+                added = torch.cat((self.q_bias, self.k_bias, self.v_bias))
+            qkv = F.linear(x, self.qkv.weight, added).unflatten(-1, (3, self.num_heads, -1))
+            q, k, v = separate_heads(qkv, biased=True)
+        else:
+            q, k, v = _from_projections(self, x)
+        return _rotated(self, x, q, k, v, rope, attn_mask, is_causal)
+
+
+class GaussianWindowAttention(WindowAttention):
+    """timm's Swin attention with GAug inside each window; no prefix tokens."""
+
+    gaug: Gaussian
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        tokens = x.shape[1]
+        window = TokenGrid(Grid(*self.window_size), num_prefix=0)
+        window.check(tokens)
+        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
+        q, k, v = separate_heads(qkv)
+        whole = self._get_rel_pos_bias()  # [1, head, token, token]
+        if mask is not None:
+            repeats = x.shape[0] // len(mask)  # windows of one image, images after one another
+            whole = whole + mask[:, None].repeat(repeats, 1, 1, 1)  # [window, head, token, token]
+        return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
+
+
+def _from_projections(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of a layer with one linear map for each."""
+    q, k, v = (
+        project(x).unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
+        for project in (layer.q_proj, layer.k_proj, layer.v_proj)
+    )
+    return q, k, v
+
+
+def _rotated(
+    layer: Any,
+    x: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rope: Tensor | None,
+    mask: Tensor | None,
+    is_causal: bool,
+) -> Tensor:
+    """Rotary attention: GAug from the queries as they are, then the rotation of the patches."""
+    q, k = layer.q_norm(q), layer.k_norm(k)
+    groups = getattr(layer, "num_kv_groups", 1)
+    if groups > 1:
+        k, v = (y.repeat_interleave(groups, dim=1) for y in (k, v))
+    bias = layer.patch_bias(q, k, x)
+    if rope is not None:
+        first, half = layer.num_prefix_tokens, getattr(layer, "rotate_half", False)
+        q, k = (
+            torch.cat(
+                [y[:, :, :first], apply_rot_embed_cat(y[:, :, first:], rope, half=half)], 2
+            ).type_as(v)
+            for y in (q, k)
+        )
+    return _attended(layer, x, q, k, v, bias, mask, is_causal)
+
+
+def _attended(
+    layer: Any,
+    x: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: PatchBias,
+    mask: Tensor | None,
+    is_causal: bool = False,
+) -> Tensor:
+    """Attention and everything a timm layer does after it."""
+    if is_causal:
+        raise ValueError("expected attention in both directions with GAug, got is_causal=True")
+    dropout = layer.attn_drop.p if layer.training else 0.0
+    out = join_heads(attend(q, k, v, layer.scale, bias, mask, dropout))
+    if (norm := getattr(layer, "norm", None)) is not None:
+        out = norm(out)
+    if (gate := getattr(layer, "gate", None)) is not None:
+        out = out * gate(x).sigmoid()
+    return layer.proj_drop(layer.proj(out)) if hasattr(layer, "proj_drop") else layer.proj(out)
+
+
+AUGMENTED: dict[type[nn.Module], type[nn.Module]] = {
+    SelfAttention: GaussianSelfAttention,
+    Attention: GaussianAttention,
+    AttentionRope: GaussianAttentionRope,
+    EvaAttention: GaussianEvaAttention,
+    WindowAttention: GaussianWindowAttention,
+}
+
+
+def install(layer: Any, tokens: TokenGrid, settings: GaussianSettings, gentle: bool) -> None:
+    """GAug in an attention module of a class in AUGMENTED; ``gentle`` as in ``Gaussian.start``."""
+    window = isinstance(layer, WindowAttention)
+    grid = Grid(*layer.window_size) if window else tokens.grid
+    if grid.num_patches == 1:
+        raise ValueError(
+            "expected attention between at least 2 patches, got a window of 1 patch, where a bias "
+            "changes nothing"
+        )
+    weight = layer.proj.weight
+    head_width = layer.proj.in_features // layer.num_heads
+    gaug = Gaussian(head_width, grid, settings, layer.num_heads)
+    gaug.start(gentle)
+    layer.gaug = gaug.to(weight.device, weight.dtype).train(layer.training)
+    layer.__class__ = AUGMENTED[type(layer)]
+    if not window:
+        layer.tokens = tokens

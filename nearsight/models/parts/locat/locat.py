@@ -1,0 +1,201 @@
+"""LocAt on any backbone (arXiv 2603.04892): GAug in its attention, PRR before its head.
+
+``add_locat`` changes a model in place: attention modules become their subclasses with GAug
+(gaussian_attention.py), the pooling slot gets ``Refine``. Weights and names of the backbone stay.
+Where we differ from the published code: theirs is a copy of each backbone; ours works on timm's.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.models.parts.locat.gaussian_attention import AUGMENTED, install
+from nearsight.models.parts.locat.refine import Refine, RefineMap
+from nearsight.models.vit import VisionTransformer
+from nearsight.protocol.part_settings import GaussianChoice, gaussian_settings
+
+log = logging.getLogger("nearsight")
+
+NOT_SERVED = {  # classes of attention that no bias between patches can serve
+    "XCA": "it attends between channels",
+    "ChannelAttention": "it attends between channels",
+    "LiteMLA": "its attention is linear and has no logits",
+    "LinearAttention": "its attention is linear and has no logits",
+    "WindowAttentionGlobal": "its windows are too small for a bias (the paper saw no gain either)",
+}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What ``add_locat`` did to a model; ``model.locat`` holds it."""
+
+    layers: tuple[str, ...]  # attention modules that got GAug
+    num_parameters: int  # that were added
+    grid: Grid | None  # the initial one, where all layers have the same
+    num_prefix: int
+    refined: str | None  # where PRR pools: the name of the module
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = []
+        if self.layers:
+            where = f"on a grid of {self.grid}" if self.grid else "inside its windows"
+            parts.append(
+                f"GAug in {len(self.layers)} layers {where}, {self.num_parameters:,} parameters"
+            )
+        if self.refined:
+            parts.append(f"PRR before the head ({self.refined})")
+        return "; ".join([*parts, *self.notes])
+
+
+def add_locat(
+    model: nn.Module,
+    gaussian: GaussianChoice = True,
+    refine: bool = True,
+    published_start: bool = False,
+) -> nn.Module:
+    """The same model with GAug and PRR, changed in place; ``model.locat`` says what was changed.
+
+    Serves timm's ViT (with any prefix tokens), EVA and RoPE ViT and Swin, and our own. GAug starts
+    so weak that attention logits move by at most 0.0025: a trained model stays what it is. For a
+    training from scratch ``published_start=True`` takes the authors' start. PRR has no weak start.
+
+    >>> from nearsight.models.load.registry import create_model
+    >>> model = add_locat(create_model("mu"))
+    >>> print(model.locat)
+    GAug in 2 layers on a grid of 8x8, 72 parameters; PRR before the head (attn_pool)
+    """
+    settings = gaussian_settings(gaussian)
+    if settings is None and not refine:
+        raise ValueError("expected GAug, PRR or both, got gaussian=False and refine=False")
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"expected a model, got {model!r}")
+    if has_locat(model):
+        raise ValueError(
+            f"expected a model without LocAt, got {type(model).__name__}, which has it already"
+        )
+    tokens = _token_grid(model)
+    layers = _attention_layers(model) if settings else []
+    slot = _pooling_slot(model) if refine else None  # every refusal comes before any change
+    before = sum(parameter.numel() for parameter in model.parameters())
+    for _, layer in layers:
+        assert settings is not None
+        install(layer, tokens, settings, gentle=not published_start)
+    if layers and hasattr(model, "num_prefix_tokens"):
+        model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
+    if slot:
+        slot.fill()
+    changes = Changes(
+        layers=tuple(name for name, _ in layers),
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
+        grid=None if _is_swin(model) else tokens.grid,
+        num_prefix=tokens.num_prefix,
+        refined=slot.name if slot else None,
+        notes=slot.notes if slot else (),
+    )
+    model.locat = changes  # type: ignore[assignment]
+    log.info("LocAt: %s", changes)
+    return model
+
+
+def from_scratch(model: nn.Module, gaussian: GaussianChoice, refine: bool) -> None:
+    """A new model with both parts at the published start, with one of them, or with none."""
+    if gaussian_settings(gaussian) is not None or refine:
+        add_locat(model, gaussian, refine, published_start=True)
+
+
+def has_locat(model: nn.Module) -> bool:
+    return any(isinstance(module, Gaussian | Refine) for module in model.modules())
+
+
+def _is_swin(model: nn.Module) -> bool:
+    from timm.models.swin_transformer import SwinTransformer
+
+    return isinstance(model, SwinTransformer)
+
+
+def _token_grid(model: Any) -> TokenGrid:
+    """Where the tokens of a backbone sit."""
+    from timm.models.eva import Eva
+    from timm.models.vision_transformer import VisionTransformer as TimmViT
+
+    if isinstance(model, VisionTransformer):
+        return TokenGrid(model.grid, model.num_prefix)
+    if _is_swin(model):
+        return TokenGrid(Grid(*model.patch_embed.grid_size), 0)
+    if not isinstance(model, TimmViT | Eva):
+        reasons = (NOT_SERVED.get(type(module).__name__) for module in model.modules())
+        reason = next(filter(None, reasons), "its arrangement of tokens is not known")
+        raise ValueError(
+            "expected timm's ViT, EVA, RoPE ViT or Swin or one of our own for LocAt, got "
+            f"{type(model).__name__} of {type(model).__module__.split('.')[0]}: {reason}"
+        )
+    if getattr(model.patch_drop, "prob", 0):
+        raise ValueError(
+            "expected all patches in every layer for LocAt, got patch dropout "
+            f"{model.patch_drop.prob}; build the model with patch_drop_rate=0"
+        )
+    return TokenGrid(Grid(*model.patch_embed.grid_size), model.num_prefix_tokens)
+
+
+def _attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
+    """The attention modules that GAug can go into; every block must have one."""
+    found = [(name, x) for name, x in model.named_modules() if type(x) in AUGMENTED]
+    blocks = [name for name, x in model.named_modules() if type(x).__name__.endswith("Block")]
+    for block in blocks:
+        if not any(name.startswith(f"{block}.") for name, _ in found):
+            raise ValueError(
+                f"expected attention of timm's ViT, EVA, RoPE or Swin in every block, got "
+                f"{type(model.get_submodule(block)).__name__} at {block}, which has its own"
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Where a model pools, and what goes there."""
+
+    owner: nn.Module
+    name: str
+    modules: dict[str, nn.Module]  # by attribute
+    notes: tuple[str, ...] = ()
+
+    def fill(self) -> None:
+        for attribute, module in self.modules.items():
+            setattr(self.owner, attribute, module.train(self.owner.training))
+        if hasattr(self.owner, "pool_include_prefix"):
+            self.owner.pool_include_prefix = True  # type: ignore[assignment]
+
+
+def _pooling_slot(model: Any) -> _Slot:
+    if _is_swin(model):
+        heads = model.layers[-1].blocks[-1].attn.num_heads
+        of_map = RefineMap(heads, model.head.global_pool.pool_type)
+        return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
+    if getattr(model, "head_dist", None) is not None:
+        raise ValueError(
+            "expected one class token for PRR, got a distilled model whose two heads read two "
+            "tokens; give refine=False"
+        )
+    if getattr(model, "attn_pool", None) is not None:
+        raise ValueError(
+            "expected a model that pools by token or average for PRR, got attention pooling; "
+            "give refine=False"
+        )
+    if hasattr(model, "refine_modules"):  # Jumbo
+        notes = ("the norm of the patches before PRR is new too",)
+        return _Slot(model, "attn_pool", model.refine_modules(), notes)
+    heads = model.blocks[-1].attn.num_heads
+    own = isinstance(model, VisionTransformer)
+    pool = model.pool if own else model.global_pool
+    num_prefix = model.num_prefix if own else model.num_prefix_tokens
+    pooling = Refine(heads, pool, 0 if getattr(model, "pool_include_prefix", False) else num_prefix)
+    normed_after = not isinstance(getattr(model, "fc_norm", nn.Identity()), nn.Identity)
+    notes = ("PRR comes before the norm, which this model applies after pooling",)
+    return _Slot(model, "attn_pool", {"attn_pool": pooling}, notes if normed_after else ())

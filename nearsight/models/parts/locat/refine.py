@@ -1,0 +1,73 @@
+"""Patch representation refinement, PRR (LocAt, arXiv 2603.04892, section 4.2).
+
+After the final norm every token attends to all tokens without parameters, q = k = v = x, in as many
+heads as the backbone has:
+
+    refined = softmax(x x^T / sqrt(d)) x  per head, no residual
+
+and the head reads the refined [CLS]. Gradients so reach the patches of the last layer. Where we
+differ: only the rows that the head reads are computed, for [CLS] one row instead of N, which gives
+the same logits. PRR pools; it does not touch the features that dense tasks take.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.models.layers.attention import join_heads
+
+POOLS = ("token", "avg")
+
+
+def refine(
+    x: Float[Tensor, "batch token width"], num_heads: int, num_queries: int | None = None
+) -> Float[Tensor, "batch query width"]:
+    """The first ``num_queries`` tokens (None: all) after parameter-free attention over all tokens.
+
+    Two tokens of width 1 with the values 0 and 1: the first sees both alike.
+
+    >>> import torch
+    >>> refine(torch.tensor([[[0.0], [1.0]]]), num_heads=1).squeeze()
+    tensor([0.5000, 0.7311])
+    """
+    if x.shape[-1] % num_heads:
+        raise ValueError(f"expected a width divisible by {num_heads} heads, got {x.shape[-1]}")
+    tokens = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # [batch, head, token, head width]
+    out = F.scaled_dot_product_attention(tokens[:, :, :num_queries], tokens, tokens)
+    return join_heads(out)
+
+
+class Refine(nn.Module):
+    """PRR as a pooling layer without parameters: all tokens in, what the head reads out.
+
+    ``pool="token"`` gives the refined first token, ``"avg"`` the mean of the refined patches (and
+    of the prefix tokens too if ``num_prefix`` is 0).
+    """
+
+    def __init__(self, num_heads: int, pool: str = "token", num_prefix: int = 0) -> None:
+        super().__init__()
+        if pool not in POOLS:
+            raise ValueError(
+                f"expected pooling by one of {', '.join(POOLS)} before a head with refinement, "
+                f"got {pool!r}"
+            )
+        self.num_heads = num_heads
+        self.pool = pool
+        self.num_prefix = num_prefix
+
+    def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+        if self.pool == "token":
+            return refine(x, self.num_heads, num_queries=1)[:, 0]
+        return refine(x, self.num_heads)[:, self.num_prefix :].mean(1)
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}, pool={self.pool}"
+
+
+class RefineMap(Refine):
+    """The same for a feature map with the channels last (Swin)."""
+
+    def forward(self, x: Float[Tensor, "batch row col width"]) -> Float[Tensor, "batch width"]:
+        return super().forward(x.flatten(1, 2))

@@ -1,0 +1,126 @@
+"""Names of the published models with LocAt and of ConViT, and their registration with timm.
+
+``import nearsight.models`` makes the names known to ``timm.create_model``. timm and torch are not
+imported for that: if timm is not there yet, the names are registered as soon as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from typing import Any, Literal, NamedTuple
+
+Family = Literal["vit", "rope", "swin", "jumbo", "convit", "deit"]
+
+
+class Architecture(NamedTuple):
+    """A named model: its family and what it gives to the family's class."""
+
+    family: Family
+    options: dict[str, Any]
+
+
+def _vit(family: Family, width: int, heads: int, locat: bool = True) -> Architecture:
+    parts = {} if locat else {"gaussian": False, "refine": False}
+    return Architecture(family, {"embed_dim": width, "num_heads": heads} | parts)
+
+
+def _plain(family: Family, width: int, heads: int) -> Architecture:
+    return Architecture(family, {"embed_dim": width, "num_heads": heads})
+
+
+def _swin(width: int, depths: tuple[int, ...], heads: tuple[int, ...]) -> Architecture:
+    return Architecture("swin", {"embed_dim": width, "depths": depths, "num_heads": heads})
+
+
+ARCHITECTURES = {
+    "locatvit_tiny": _vit("vit", 192, 3),
+    "locatvit_small": _vit("vit", 384, 6),
+    "locatvit_base": _vit("vit", 768, 12),
+    "locatvit_tiny_rope_mixed": _vit("rope", 192, 3),
+    "locatvit_base_rope_mixed": _vit("rope", 768, 12),
+    "locatswin_tiny": _swin(96, (2, 2, 6, 2), (3, 6, 12, 24)),
+    "locatswin_base": _swin(128, (2, 2, 18, 2), (4, 8, 16, 32)),
+    "jumbo_tiny": _vit("jumbo", 192, 3, locat=False),
+    "jumbo_base": _vit("jumbo", 768, 12, locat=False),
+    "locatjumbo_tiny": _vit("jumbo", 192, 3),
+    "locatjumbo_base": _vit("jumbo", 768, 12),
+    "convit_tiny": _plain("convit", 192, 4),
+    "convit_small": _plain("convit", 432, 9),
+    "convit_base": _plain("convit", 768, 16),
+    "convit_tiny_plus": _plain("convit", 256, 4),
+    "convit_small_plus": _plain("convit", 576, 9),
+    "convit_base_plus": _plain("convit", 1024, 16),
+    "deit_tiny": _plain("deit", 192, 3),
+    "deit_small": _plain("deit", 384, 6),
+    "deit_base": _plain("deit", 768, 12),
+    "deit_tiny_plus": _plain("deit", 256, 4),
+    "deit_small_plus": _plain("deit", 576, 9),
+    "deit_base_plus": _plain("deit", 1024, 16),
+}
+TWINS = {  # timm's names of the same models, whose weights fit ours
+    **{f"convit_{size}": f"convit_{size}" for size in ("tiny", "small", "base")},
+    **{f"deit_{size}": f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")},
+}
+
+
+def takes_locat(name: str) -> bool:
+    """Whether this is one of our names whose model takes ``gaussian`` and ``refine``."""
+    return name in ARCHITECTURES and ARCHITECTURES[name].family not in ("convit", "deit")
+
+
+def announce() -> None:
+    """Register the names with timm, now or when it is imported."""
+    if "timm" in sys.modules:
+        _register()
+    elif not any(isinstance(finder, _WithTimm) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WithTimm())
+
+
+class _WithTimm(MetaPathFinder):
+    """Finds timm as ever, once; its import then also registers our names.
+
+    timm imports torchvision, so what that needs next to another torch is declared first.
+    """
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != "timm":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec("timm")
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def load_and_register(module: Any) -> None:
+            from nearsight.models.compat import declare_missing_ops
+
+            declare_missing_ops()
+            load(module)
+            _register()
+
+        spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+        return spec
+
+
+def _register() -> None:
+    from timm.models import is_model, register_model
+
+    for name in ARCHITECTURES:
+        if not is_model(name):
+            register_model(_entry(name))
+
+
+def _entry(name: str) -> Callable[..., Any]:
+    """What timm calls to build a model of this name."""
+
+    def entry(pretrained: bool = False, **options: Any) -> Any:
+        from nearsight.models.zoo.architectures import build_named
+
+        return build_named(name, pretrained, options)
+
+    entry.__name__ = entry.__qualname__ = name
+    return entry

@@ -1,0 +1,92 @@
+"""A model of timm's with our changes as it is published: the Hugging Face hub, its weights.
+
+``Published`` stands before timm's class in a model's bases, ``WithLocat`` before it where LocAt is
+an option. The hub keeps the options a model was made with; what is changed later (classes, image
+size) is kept up to date, so that what was saved can be loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from huggingface_hub import PyTorchModelHubMixin
+
+from nearsight.models.parts.locat.locat import from_scratch
+from nearsight.models.zoo.variant import check_variant
+
+TAGS = ["vision-transformer", "locality"]
+
+
+class Published(PyTorchModelHubMixin, library_name="nearsight", tags=TAGS):
+    """Saved and loaded with its options; weights that do not fit are refused in one sentence."""
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """As torch's, but weights that do not fit are refused in one sentence."""
+        model: Any = self
+        if strict:
+            check_variant(model, state_dict)
+        return super().load_state_dict(state_dict, strict, assign)  # type: ignore[misc]
+
+    def reset_classifier(self, num_classes: int, *args: Any, **options: Any) -> None:
+        super().reset_classifier(num_classes, *args, **options)  # type: ignore[misc]
+        self._kept_options()["num_classes"] = num_classes
+
+    def set_input_size(self, img_size: Any = None, *args: Any, **options: Any) -> None:
+        super().set_input_size(img_size, *args, **options)  # type: ignore[misc]
+        if img_size is not None:
+            self._kept_options()["img_size"] = img_size
+
+    def _kept_options(self) -> dict[str, Any]:
+        """What the hub keeps."""
+        options: Any = self._hub_mixin_config
+        return options
+
+
+class WithLocat(Published):
+    """``gaussian``, ``refine``: the parts of LocAt. Other options are those of timm's class.
+
+    ``trained_size``: the image size whose grid GAug's widths refer to, where ``img_size`` is
+    another: for weights of 224 pixels, used at 512.
+    """
+
+    defaults: ClassVar[dict[str, Any]] = {}  # of timm's options
+
+    def __init__(
+        self,
+        gaussian: bool | dict[str, Any] = True,
+        refine: bool = True,
+        trained_size: Any = None,
+        **options: Any,
+    ) -> None:
+        options = self.defaults | options
+        check_heads(options.get("embed_dim"), options.get("num_heads"))
+        size = options.get("img_size")
+        if trained_size is not None:
+            options["img_size"] = trained_size
+        super().__init__(**options)
+        from_scratch(self, gaussian, refine)  # type: ignore[arg-type]
+        if trained_size is not None and size is not None:
+            self.set_input_size(size)
+
+    def set_input_size(self, img_size: Any = None, *args: Any, **options: Any) -> None:
+        """As timm's; GAug's widths go on referring to the grid before."""
+        model: Any = self
+        before = model.patch_embed.img_size
+        super().set_input_size(img_size, *args, **options)
+        if img_size is not None:
+            kept = self._kept_options()
+            kept["trained_size"] = kept.get("trained_size") or before
+
+
+def check_heads(width: Any, heads: Any) -> None:
+    """ValueError unless the heads divide the width, in Swin that of every stage."""
+    stages = heads if isinstance(heads, list | tuple) else [heads]
+    for stage, num in enumerate(stages):
+        if isinstance(width, int) and isinstance(num, int) and (num < 1 or width * 2**stage % num):
+            raise ValueError(
+                f"expected a width divisible by the number of heads, got {width * 2**stage} "
+                f"for {num}"
+            )

@@ -1,0 +1,136 @@
+"""Figure 5 of the protocol paper: where CutMix alone, and Modern without it, lie in the plane.
+
+All heads of the four key conditions in one plane of MAD and entropy. The paper gives each condition
+a shape of its own (circles, triangles, crosses, squares); here a condition keeps the colour and
+shape it has everywhere, circles with CutMix and triangles without. The paper shows heads of one run
+each; here the mean over heads has whiskers over seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import Drawing, Panel
+from nearsight.report.figures.heads.plane import METRICS, arms, draw_frame, head_points, null_points
+from nearsight.report.read.conditions import Condition, Family
+from nearsight.stats.estimate import Estimate, over_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nearsight.report.read.evidence import Evidence
+
+KEY_PROTOCOLS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
+FEWEST = 3  # of them
+
+
+def key_conditions(family: Family) -> list[Condition]:
+    """In the order of KEY_PROTOCOLS; empty if too few are there, or one twice (several models)."""
+    found = [
+        condition
+        for name in KEY_PROTOCOLS
+        for condition in family.conditions
+        if condition.runs[0].protocol["name"] == name
+    ]
+    names = {condition.runs[0].protocol["name"] for condition in found}
+    return found if FEWEST <= len(found) == len(names) else []
+
+
+def head_mean(condition: Condition, metric: str) -> Estimate:
+    """Mean over all heads: over seeds where there are several, over images otherwise."""
+    if condition.num_seeds == 1:
+        return _over_images(condition.runs[0], metric)
+    return over_seeds([_over_images(run, metric).value for run in condition.runs])
+
+
+def _over_images(run: Evidence, metric: str) -> Estimate:
+    entry = run.measure["summary"][f"mean_{metric}"]
+    return Estimate(
+        entry["value"], entry["low"], entry["high"], run.measure["num_images"], "images"
+    )
+
+
+def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
+    """Heads faint, over them the mean of each condition as an open mark, null points named."""
+    draw_frame(axes, family, null_points(family, conditions))
+    for condition in conditions:
+        for run in condition.runs:
+            x, y = ([head for layer in run.heads[m].mean for head in layer] for m in METRICS)
+            axes.plot(
+                x, y, color=condition.colour, marker=condition.marker, linestyle="none",
+                markersize=3.6, markeredgewidth=0, alpha=0.35, clip_on=False,
+            )  # fmt: skip
+    for condition in conditions:
+        mad, entropy = (head_mean(condition, metric) for metric in METRICS)
+        axes.errorbar(
+            [mad.value], [entropy.value],
+            xerr=arms([mad.value], [mad.low], [mad.high]),
+            yerr=arms([entropy.value], [entropy.low], [entropy.high]),
+            color=condition.colour, marker=condition.marker, markersize=8,
+            markerfacecolor="none", markeredgewidth=1.5, linestyle="none", elinewidth=1.2,
+            capsize=2.5, zorder=6,
+        )  # fmt: skip
+    axes.legend(handles=[_mark(condition) for condition in conditions], loc="lower right")
+
+
+def _mark(condition: Condition) -> object:
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [], [], color=condition.colour, marker=condition.marker, markersize=6.5,
+        linestyle="none", markerfacecolor="none", markeredgewidth=1.5, label=condition.label,
+    )  # fmt: skip
+
+
+def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
+    """None unless three of the four key conditions are there, each once."""
+    conditions = key_conditions(family)
+    if not conditions:
+        return None
+    means = {
+        condition.label: [head_mean(condition, metric) for metric in METRICS]
+        for condition in conditions
+    }
+    said = "; ".join(
+        f"{label} MAD {mad.value:.3f} ({mad.low:.3f} to {mad.high:.3f}), entropy "
+        f"{entropy.value:.3f} ({entropy.low:.3f} to {entropy.high:.3f})"
+        for label, (mad, entropy) in means.items()
+    )
+    heads = tuple((*row[:5], "", "", row[5], "", "") for row in head_points(conditions))
+    averages = tuple(
+        (label, "mean", "", "", mad.value, mad.low, mad.high, entropy.value, entropy.low,
+         entropy.high)
+        for label, (mad, entropy) in means.items()
+    )  # fmt: skip
+    return Drawing(
+        key=key,
+        title="Distance and entropy of all heads, with and without CutMix",
+        subtitle=subtitle,
+        reading="Faint: a head of one seed. Open: the mean over all heads of a condition. "
+        f"{_whiskers_text(conditions)} Circles: with CutMix; triangles: without. Lower left: few "
+        "patches, close by. Grey marks: uniform attention, a 3x3 box, and where it was measured "
+        "the mean over all heads at random initialisation.",
+        alt="Scatter plot of attention entropy against mean attention distance of all heads of "
+        f"{len(conditions)} conditions. Means over heads with 95 % intervals: {said}.",
+        panels=(Panel("", partial(draw_key_plane, family=family, conditions=conditions)),),
+        columns=(
+            "condition", "seed", "layer", "head", "mad", "mad_low", "mad_high", "entropy",
+            "entropy_low", "entropy_high",
+        ),
+        rows=heads + averages,
+        colours=tuple(condition.colour for condition in conditions),
+        panel_size=(4.1, 3.5),
+    )  # fmt: skip
+
+
+def _whiskers_text(conditions: Sequence[Condition]) -> str:
+    """What the whiskers of a mean are, in words."""
+    several = any(condition.num_seeds > 1 for condition in conditions)
+    single = any(condition.num_seeds == 1 for condition in conditions)
+    if several and single:
+        return "Whiskers: 95 % over seeds, with one seed over images."
+    if several:
+        return "Whiskers: 95 % over seeds."
+    return "Whiskers: 95 % over images, often smaller than the mark."

@@ -1,0 +1,234 @@
+"""Attention maps of several models side by side, of chosen queries or of every head.
+
+Colour is attention in times uniform attention (1: what looking at all patches alike would give), so
+that models of different grids compare, on one logarithmic scale that is the same for every map of
+every figure: 1/4 and less is darkest, 64 and more brightest. A linear scale would show the few
+patches that attract most attention, often corners, and nothing else. A patch of a map is one
+square, nothing is smoothed. A strip above the map of a head with GPSA shows its gate, from white
+(content) to red (position), as figure 7 of ConViT does.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsight.core.files import write_bytes
+from nearsight.report.figures.drawing import MUTED, RULE, saved_figure, settings
+from nearsight.report.figures.maps.map_rows import Cell, Column, MapRow, arranged
+from nearsight.report.read.grouping import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from nearsight.measure.maps.target_maps import TargetMaps
+
+FORMATS = ("png", "svg", "pdf")
+MARKS = (VERMILION, SKY, ORANGE, PURPLE, GREEN, BLUE)  # of the patches, in turn
+SCALE = {0.25: "¼", 1: "1", 4: "4", 16: "16", 64: "64"}  # times uniform; the ends are the limits
+GATES = ("#ffffff", "#d7191c")  # content, position
+WIDE, NARROW, MANY = 1.7, 1.15, 6  # inches, of a map; narrow where there are more columns than this
+TALLEST = 1.5  # of a map, in widths
+GAP, MARGIN = 0.12, 0.1
+ROW_HEAD, COLUMN_HEAD, CAPTION, BAR = 0.36, 0.22, 0.2, 0.42  # inches above, above, below, below
+STRIP = 0.07
+
+
+def write_maps(targets: Sequence[TargetMaps], out: Path, name: str, every_head: bool) -> Path:
+    """Write the figure to ``out``, whose ending says the format; ``name`` is of the image."""
+    check_format(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(out, maps_figure(targets, name, every_head, _format(out)))
+    except OSError as error:
+        raise ValueError(f"cannot write the maps to {out}: {error.strerror}") from error
+    return out
+
+
+def check_format(out: Path) -> None:
+    if _format(out) not in FORMATS:
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise ValueError(f"expected a file that ends in one of {known}, got {out}")
+
+
+def _format(out: Path) -> str:
+    return out.suffix.lower().removeprefix(".")
+
+
+def maps_figure(
+    targets: Sequence[TargetMaps], name: str, every_head: bool, file_format: str = "png"
+) -> bytes:
+    """The figure as a png, svg or pdf file; ``targets`` are what ``target_maps`` found."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    columns, rows = arranged(targets, every_head)
+    side = WIDE if len(columns) <= MANY else NARROW
+    width = 2 * MARGIN + (1 + len(columns)) * (side + GAP) - GAP
+    heights = [_height(row.target, side) for row in rows]
+    tops = [ROW_HEAD + (STRIP + 0.04) * row.has_gates for row in rows]
+    subtitle = textwrap.wrap(_subtitle(targets, columns, name, every_head), int(width * 16))
+    head = 0.34 + 0.14 * len(subtitle) + COLUMN_HEAD
+    total = head + sum(heights) + sum(tops) + len(rows) * CAPTION + BAR
+    with rc_context(settings("maps")):
+        figure = Figure(figsize=(width, total))
+
+        def words(x: float, y: float, text: str, **style: Any) -> None:
+            figure.text(x / width, 1 - y / total, text, va="top", **style)
+
+        def axes_at(column: int, y: float, height: float, share: float = 1.0) -> Axes:
+            left = MARGIN + column * (side + GAP)
+            return figure.add_axes(
+                (left / width, 1 - (y + height) / total, share * side / width, height / total)
+            )
+
+        words(MARGIN, 0.06, "Where attention looks", fontsize=10, fontweight="bold")
+        words(MARGIN, 0.27, "\n".join(subtitle), fontsize=7.5, color=MUTED)
+        for number, column in enumerate(columns, 1):
+            left, top = MARGIN + number * (side + GAP), head - COLUMN_HEAD
+            if column.patch is not None:
+                words(left, top, "■", color=_mark(column.patch))
+                left += 0.15
+            words(left, top, column.title, fontweight="bold")
+        y = head
+        for row, top, height in zip(rows, tops, heights):
+            words(MARGIN, y, row.target.name, fontweight="bold")
+            words(MARGIN, y + 0.15, row.words, fontsize=7, color=MUTED)
+            y += top
+            draw_image(axes_at(0, y, height), row)
+            for number, cell in enumerate(row.cells, 1):
+                draw_map(axes_at(number, y, height), row.target, cell)
+                if cell.gate is not None and cell.found is not None:
+                    draw_gate(axes_at(number, y - STRIP - 0.02, STRIP), cell.gate)
+            y += height + CAPTION
+        _draw_bar(figure, axes_at(1, y + 0.06, 0.07))
+        if any(row.has_gates for row in rows):
+            _draw_gate_bar(figure, axes_at(0, y + 0.06, 0.07, share=0.85))
+        return saved_figure(figure, file_format)
+
+
+def _height(target: TargetMaps, side: float) -> float:
+    height, width = target.pixels.shape[:2]
+    return side * min(height / width, TALLEST)
+
+
+def _mark(patch: int) -> str:
+    return MARKS[patch % len(MARKS)]
+
+
+def _subtitle(
+    targets: Sequence[TargetMaps], columns: Sequence[Column], name: str, every_head: bool
+) -> str:
+    num_images = targets[0].maps[0].num_images
+    mean = f"mean attention over {num_images} images" if num_images > 1 else "attention"
+    parts = [
+        f"{name} · {mean} to patches, rows made to sum to one · colour: times uniform attention, "
+        "the same logarithmic scale for every map"
+    ]
+    if not every_head and all(column.patch is not None for column in columns):
+        parts.append("no [CLS] column: no class token takes part in these layers")
+    if any(target.maps[0].num_windows > 1 for target in targets):
+        parts.append("grey: outside the window, where a patch cannot look")
+    return " · ".join(parts)
+
+
+def draw_image(axes: Axes, row: MapRow) -> None:
+    """What the model saw, with the chosen patches marked."""
+    _on_image(axes, row.target, row.target.pixels)
+    for index in row.marked:
+        _outline(axes, row.target, index)
+
+
+def draw_map(axes: Axes, target: TargetMaps, cell: Cell) -> None:
+    """One map with the patch that looks, and its caption."""
+    if cell.found is None:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, cell.missing, ha="center", va="center", color=MUTED, fontsize=7.5)
+        return
+    from matplotlib import colormaps
+
+    colours = colormaps["viridis"].with_extremes(bad=RULE)
+    _on_image(axes, target, cell.found.times_uniform, cmap=colours, norm=_scale())
+    if cell.patch is not None:
+        _outline(axes, target, cell.patch)
+    axes.set_xlabel(cell.caption, fontsize=6.5, color=MUTED, loc="left", labelpad=2)
+
+
+def draw_gate(axes: Axes, gate: float) -> None:
+    """A strip in the colour of the gate."""
+    axes.set_facecolor(_gate_colours()(gate))
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color(MUTED)
+    axes.spines[:].set_linewidth(0.5)
+
+
+def _on_image(axes: Axes, target: TargetMaps, values: np.ndarray, **colours: Any) -> None:
+    """Values over the whole image, in its pixels."""
+    height, width = target.pixels.shape[:2]
+    axes.imshow(values, extent=(0, width, height, 0), interpolation="nearest", **colours)
+    axes.set_anchor("NW")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+
+
+def _outline(axes: Axes, target: TargetMaps, index: int) -> None:
+    """The frame of a chosen patch, white and dark around its colour so that it shows anywhere."""
+    from matplotlib.patches import Rectangle
+
+    (height, width), maps = target.pixels.shape[:2], target.maps[0]
+    down, right = height / maps.grid.rows, width / maps.grid.cols
+    y, x = maps.patches[index]
+    for colour, line in (("#000000", 2.6), ("#ffffff", 2.0), (_mark(index), 1.2)):
+        style: dict[str, Any] = {"edgecolor": colour, "linewidth": line, "joinstyle": "miter"}
+        corner = (x * right, y * down)
+        axes.add_patch(Rectangle(corner, right, down, fill=False, clip_on=False, **style))
+
+
+def _scale() -> Any:
+    from matplotlib.colors import LogNorm
+
+    return LogNorm(min(SCALE), max(SCALE), clip=True)
+
+
+def _gate_colours() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("gate", GATES)
+
+
+def _draw_bar(figure: Figure, axes: Axes) -> None:
+    """What the colours mean."""
+    from matplotlib.cm import ScalarMappable
+
+    bar = figure.colorbar(
+        ScalarMappable(_scale(), "viridis"), cax=axes, orientation="horizontal",
+        ticks=list(SCALE), format=lambda value, _: SCALE[value],
+    )  # fmt: skip
+    bar.outline.set_visible(False)
+    bar.ax.minorticks_off()
+    _label(bar, "times uniform attention")
+
+
+def _draw_gate_bar(figure: Figure, axes: Axes) -> None:
+    """What the colours of the strips mean."""
+    from matplotlib.cm import ScalarMappable
+
+    bar = figure.colorbar(
+        ScalarMappable(cmap=_gate_colours()), cax=axes, orientation="horizontal",
+        ticks=[0, 0.5, 1], format="%g",
+    )  # fmt: skip
+    bar.outline.set_color(MUTED)
+    bar.outline.set_linewidth(0.5)
+    _label(bar, "gate (1: position)")
+
+
+def _label(bar: Any, text: str) -> None:
+    bar.ax.tick_params(length=2, labelsize=7, pad=1.5)
+    bar.set_label(text, fontsize=7, labelpad=1)

@@ -1,0 +1,114 @@
+"""Which attention map stands where: a row per model and a column per query, or per head.
+
+With one head, or the mean of all, the columns are [CLS] and the chosen patches. With every head the
+columns are the heads, and each chosen patch of each model has a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nearsight.measure.maps.image_maps import AttentionMap
+    from nearsight.measure.maps.target_maps import TargetMaps
+
+NO_CLASS = "no class token\ntakes part in\nthis layer"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column shows; ``patch`` says which of the chosen ones has its mark there."""
+
+    title: str
+    patch: int | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A map, or a word in its place."""
+
+    found: AttentionMap | None
+    caption: str = ""
+    patch: int | None = None  # which of the chosen ones looks; None: the class token
+    gate: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class MapRow:
+    """The maps of one model, of one patch where columns are heads."""
+
+    target: TargetMaps
+    words: str
+    marked: tuple[int, ...]  # of the chosen patches, on the image
+    cells: tuple[Cell, ...]
+
+    @property
+    def has_gates(self) -> bool:
+        return any(cell.gate is not None for cell in self.cells)
+
+
+def arranged(targets: Sequence[TargetMaps], every_head: bool) -> tuple[list[Column], list[MapRow]]:
+    """The columns of the figure, and its rows."""
+    return _by_head(targets) if every_head else _by_query(targets)
+
+
+def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[Column], list[MapRow]]:
+    """[CLS], if any model has one, then the chosen patches."""
+    firsts = [target.maps[0] for target in targets]
+    has_class = any(maps.of_class is not None for maps in firsts)
+    num_patches = len(firsts[0].patches)
+    columns = [Column("[CLS]")] * has_class
+    columns += [Column(f"patch {index + 1}", index) for index in range(num_patches)]
+    rows = []
+    for target, maps in zip(targets, firsts):
+        cells = []
+        if has_class:
+            missing = "" if maps.of_class is not None else NO_CLASS
+            caption = _on_patches(maps.of_class) if maps.of_class is not None else ""
+            cells.append(Cell(maps.of_class, caption, gate=maps.gate, missing=missing))
+        for index, found in enumerate(maps.of_patches):
+            caption = f"{_place(target, index)} · {_on_patches(found)}"
+            cells.append(Cell(found, caption, index, maps.gate))
+        one = f"head {(maps.head or 0) + 1} of {maps.num_heads}"
+        heads = one if maps.head is not None else f"mean of {maps.num_heads} heads"
+        gate = "" if maps.gate is None else f", gate {maps.gate:.2f}"
+        words = f"{_where(target, heads)}{gate}"
+        rows.append(MapRow(target, words, tuple(range(num_patches)), tuple(cells)))
+    return columns, rows
+
+
+def _by_head(targets: Sequence[TargetMaps]) -> tuple[list[Column], list[MapRow]]:
+    """The heads of every model; a model with fewer has empty places."""
+    num_heads = max(len(target.maps) for target in targets)
+    rows = []
+    for target in targets:
+        heads = f"{len(target.maps)} heads"
+        for index in range(len(target.maps[0].patches)):
+            cells = []
+            for maps in target.maps:
+                found = maps.of_patches[index]
+                parts = [] if maps.gate is None else [f"gate {maps.gate:.2f}"]
+                if maps.gate is None or found.on_patches < 0.995:
+                    parts.append(_on_patches(found))
+                cells.append(Cell(found, " · ".join(parts), index, maps.gate))
+            cells += [Cell(None)] * (num_heads - len(cells))
+            words = f"{_where(target, heads)}, from {_place(target, index)}"
+            rows.append(MapRow(target, words, (index,), tuple(cells)))
+    return [Column(f"head {number}") for number in range(1, num_heads + 1)], rows
+
+
+def _where(target: TargetMaps, heads: str) -> str:
+    maps = target.maps[0]
+    return f"layer {maps.layer + 1} of {maps.num_layers}, {heads}, {maps.grid} patches"
+
+
+def _place(target: TargetMaps, index: int) -> str:
+    row, col = target.maps[0].patches[index]
+    return f"row {row + 1}, column {col + 1}"
+
+
+def _on_patches(found: AttentionMap) -> str:
+    return f"{100 * found.on_patches:.0f} % on patches"

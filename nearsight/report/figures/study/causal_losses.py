@@ -1,0 +1,130 @@
+"""Is locality used? Accuracy lost when heads look elsewhere: a panel per change, a row per head.
+
+From causal.json (``nearsight study causal``). One figure per run: head 1 of one seed is not head 1
+of another.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel
+from nearsight.report.read.conditions import Family
+from nearsight.report.read.grouping import BLUE
+from nearsight.runs.folder import CAUSAL, read_json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEVEL = 0.05  # of p after Holm
+CHANGES = {"inside": "only inside", "outside": "only outside", "mean": "mean map"}
+TITLES = {
+    "inside": "Only inside the window",
+    "outside": "Only outside the window",
+    "mean": "Mean map of all images",
+}
+Entry = dict[str, Any]
+
+
+def draw_change(
+    axes: Axes, entries: list[Entry], limits: tuple[float, float], style: dict[str, Any]
+) -> None:
+    """A row per entry; filled where the loss is beyond chance, dark where heads change together."""
+    for row, entry in enumerate(entries):
+        low, value, high = (100 * entry[part] for part in ("low", "value", "high"))
+        ink = style["color"] if "." in entry["heads"] else TEXT
+        face = ink if entry["p_holm"] < LEVEL else "none"
+        axes.plot([low, high], [row, row], color=ink, linewidth=1.0)
+        axes.plot(value, row, marker=style["marker"], color=ink, markerfacecolor=face)
+    axes.axvline(0, color=MUTED, linewidth=0.8)
+    axes.annotate(
+        "no loss", (0, 1), xycoords=("data", "axes fraction"), xytext=(3, -1),
+        textcoords="offset points", color=MUTED, fontsize=7, va="top",
+    )  # fmt: skip
+    axes.set_yticks(range(len(entries)), [entry["heads"] for entry in entries])
+    axes.set_ylim(len(entries) - 0.4, -1.4)
+    axes.set_xlim(*limits)
+    axes.set_xlabel("points of accuracy lost")
+    axes.set_ylabel("layer.head")
+
+
+def causal_figure(
+    contents: dict[str, Any], name: str, key: str, colour: str = BLUE, marker: str = "o"
+) -> Drawing:
+    """The figure of one causal.json; ``name`` says whose."""
+    lost: list[Entry] = contents["lost"]
+    by_change: dict[str, list[Entry]] = {}
+    for entry in lost:
+        by_change.setdefault(entry["change"], []).append(entry)
+    ends = [100 * entry[part] for entry in lost for part in ("low", "high")]
+    limits = min(*ends, 0) - 0.5, max(*ends, 0) + 0.5
+    side, images = contents["window"], contents["num_images"]
+    sure = [entry for entry in lost if entry["p_holm"] < LEVEL]
+    most = max(lost, key=lambda entry: entry["value"])
+    alt = (
+        f"Accuracy lost with 95 % intervals over images. Most: {_told(most)}. Beyond chance after "
+        f"Holm: {len(sure)} of {len(lost)} changes"
+    )
+    alt += f" ({'; '.join(map(_told, sure))})." if 0 < len(sure) <= 6 else "."
+    style = {"color": colour, "marker": marker}
+    columns = "low", "high", "num_images", "p", "p_holm"
+    most_rows = max(map(len, by_change.values()))
+    return Drawing(
+        key=key,
+        title="Is locality used? Accuracy lost when heads look elsewhere",
+        subtitle=f"{name} · accuracy {100 * contents['accuracy']:.1f} % before · the same "
+        f"{images:,} test images after · window {side}x{side} patches",
+        reading="Patches of one head (layer.head, in colour) or of several together (dark) look "
+        "only inside the window around them, only outside of it, or where they look on average. To "
+        "the right of the line: accuracy is lost, so the model relies on what was taken away. "
+        "Lines: 95 % over images of this one run, each for itself. Filled: exact McNemar p below "
+        f"{LEVEL} after Holm over all {len(lost)} changes. {' '.join(contents['remarks'])}".strip(),
+        alt=alt,
+        panels=tuple(
+            Panel(TITLES[kind], partial(draw_change, entries=found, limits=limits, style=style))
+            for kind, found in by_change.items()
+        ),
+        columns=("run", "heads", "change", "lost", *columns),
+        rows=tuple(
+            (name, *(entry[part] for part in ("heads", "change", "value", *columns)))
+            for entry in lost
+        ),
+        inks=(colour,),
+        panel_size=(3.4, 0.9 + 0.17 * most_rows),
+        per_row=3,
+    )
+
+
+def _told(entry: Entry) -> str:
+    low, value, high = (f"{100 * entry[part]:.1f}" for part in ("low", "value", "high"))
+    return f"{entry['heads']}, {CHANGES[entry['change']]}: {value} points ({low} to {high})"
+
+
+def causal_drawings(family: Family, key: str) -> list[Drawing]:
+    """A figure for every run that has a causal.json."""
+    found: list[Drawing] = []
+    for condition in family.conditions:
+        for run in condition.runs:
+            if not (run.path / CAUSAL).is_file():
+                continue
+            seed = "" if run.seed is None else f", seed {run.seed}"
+            found.append(
+                drawn_file(
+                    run.path, f"{condition.label}{seed} · {family.where}",
+                    f"{key}-{len(found) + 1}", condition.colour, condition.marker,
+                )
+            )  # fmt: skip
+    return found
+
+
+def drawn_file(folder: Path, name: str, key: str, *style: str) -> Drawing:
+    """The figure of a run folder's causal.json."""
+    try:
+        return causal_figure(read_json(folder / CAUSAL), name, key, *style)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(
+            f"{CAUSAL} in {folder} is damaged ({type(error).__name__}: {error}); run nearsight "
+            f"study causal {folder} again"
+        ) from error

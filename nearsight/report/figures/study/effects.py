@@ -1,0 +1,106 @@
+"""Effects of a factorial: a panel per number, a line per contrast, with intervals over seeds."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel
+from nearsight.report.read.grouping import BLUE, ORANGE
+from nearsight.stats.estimate import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAMES = {
+    "accuracy": "test accuracy",
+    "min_mad": "min MAD",
+    "layer1_mad": "layer-1 mean MAD",
+    "entropy": "mean entropy",
+    "self_mass": "mean self-mass",
+}
+
+TIMES = " × "
+LABEL_WIDTH = 20  # letters in a line
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """An effect at the end of training and, where it was seen, at matched steps."""
+
+    label: str
+    at_end: Estimate | None
+    matched: Estimate | None
+
+
+def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
+    """The end as filled circles, matched steps as open squares below them."""
+    kinds = (("at_end", 0.0, "o", BLUE, BLUE), ("matched", 0.28, "s", ORANGE, "none"))
+    for row, contrast in enumerate(contrasts):
+        for kind, below, marker, colour, face in kinds:
+            x: Estimate | None = getattr(contrast, kind)
+            if x is not None:
+                axes.errorbar(
+                    x.value, row + below, xerr=[[x.value - x.low], [x.high - x.value]],
+                    color=colour, marker=marker, markerfacecolor=face, capsize=2.5,
+                )  # fmt: skip
+    axes.axvline(0, color=MUTED, linewidth=0.8)
+    labels = [textwrap.fill(x, LABEL_WIDTH) for x in short_labels([x.label for x in contrasts])]
+    axes.set_yticks(range(len(contrasts)), labels)
+    axes.set_ylim(len(contrasts) - 0.4, -0.6)
+    axes.locator_params(axis="x", nbins=4)
+    axes.set_xlabel("effect: on minus off")
+
+
+def short_labels(labels: Sequence[str]) -> list[str]:
+    """Interactions by the initials of their factors, which single ones then name.
+
+    >>> short_labels(["AutoAugment", "CutMix", "AutoAugment × CutMix"])
+    ['AutoAugment (A)', 'CutMix (C)', 'A × C']
+    """
+    single = [label for label in labels if TIMES not in label]
+    initials = {label: label[0].upper() for label in single}
+    if len(single) == len(labels) or len(set(initials.values())) < len(single):
+        return list(labels)
+    return [
+        TIMES.join(initials.get(part, part) for part in label.split(TIMES))
+        if TIMES in label
+        else f"{label} ({initials[label]})"
+        for label in labels
+    ]
+
+
+def effect_plot(
+    effects: Mapping[str, Sequence[Contrast]], key: str, subtitle: str, notes: Sequence[str]
+) -> Drawing:
+    """All contrasts on every number."""
+
+    def panel(value: str) -> Panel:
+        return Panel(NAMES.get(value, value), lambda axes: draw_effects(axes, effects[value]))
+
+    rows = tuple(
+        (value, x.label, kind, y.value, y.low, y.high, y.n)
+        for value, contrasts in effects.items()
+        for x in contrasts
+        for kind, y in (("end", x.at_end), ("matched steps", x.matched))
+        if y is not None
+    )
+    apart = [f"{row[1]} on {NAMES.get(row[0], row[0])}" for row in rows if row[4] * row[5] > 0]
+    said = ", ".join(dict.fromkeys(apart)) or "none"
+    most = max(len(contrasts) for contrasts in effects.values())
+    return Drawing(
+        key=key,
+        title="Effects of what the protocols differ in",
+        subtitle=subtitle,
+        reading="Circles: at the end of training. Open squares: at the last epoch that all runs "
+        "reached, over validation images. Whiskers: 95 % over seeds, of each effect for itself. "
+        + " ".join(notes),
+        alt=f"Effects with 95 % intervals over seeds. Intervals that exclude 0: {said}.",
+        panels=tuple(panel(value) for value in effects),
+        columns=("value", "effect", "when", "mean", "low", "high", "n"),
+        rows=rows,
+        inks=(TEXT, MUTED, BLUE, ORANGE),
+        panel_size=(3.4, 1.1 + 0.32 * most),
+    )

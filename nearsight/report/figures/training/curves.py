@@ -1,0 +1,118 @@
+"""Learning curves: validation accuracy and training loss over epochs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
+from nearsight.report.read.conditions import Condition, Family
+from nearsight.stats.estimate import Estimate, over_seeds, wilson_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def accuracy_curve(condition: Condition) -> list[Estimate]:
+    """Per epoch in percent: over seeds as far as all of them got, else over validation images."""
+    logs = [[line["validation_accuracy"] for line in run.log] for run in condition.runs]
+    if condition.num_seeds > 1:
+        return [over_seeds([100 * x for x in epoch]) for epoch in zip(*logs)]
+    n = int(condition.runs[0].record["data"]["num_validation"])
+    curve = []
+    for value in logs[0]:
+        low, high = wilson_interval(value, n)
+        curve.append(Estimate(100 * value, 100 * low, 100 * high, n, "images"))
+    return curve
+
+
+def loss_curve(condition: Condition) -> list[float]:
+    """Mean training loss over seeds, as far as all of them got."""
+    logs = [[line["train_loss"] for line in run.log] for run in condition.runs]
+    return [sum(epoch) / len(epoch) for epoch in zip(*logs)]
+
+
+def draw_accuracy(axes: Axes, family: Family) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ends = []
+    for condition in family.conditions:
+        curve = accuracy_curve(condition)
+        epochs = range(1, len(curve) + 1)
+        low, high = [x.low for x in curve], [x.high for x in curve]
+        axes.fill_between(epochs, low, high, color=condition.colour, alpha=0.22, linewidth=0)
+        axes.plot(
+            epochs, [x.value for x in curve], color=condition.colour, linestyle=condition.line
+        )
+        for run in condition.runs:
+            best, value = _best(run.log)
+            axes.plot([best], [value], marker=condition.marker, color=condition.colour)
+        if curve:
+            ends.append((curve[-1].value, condition))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("validation accuracy (%)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if labels_fit(family.conditions):
+        end_labels(axes, ends)
+
+
+def _best(log: list[dict]) -> tuple[int, float]:
+    """Epoch of the checkpoint that was kept (the first of the best), and its accuracy."""
+    best = max(log, key=lambda line: line["validation_accuracy"])
+    return best["epoch"], 100 * best["validation_accuracy"]
+
+
+def draw_loss(axes: Axes, family: Family) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ends = []
+    for condition in family.conditions:
+        curve = loss_curve(condition)
+        epochs = range(1, len(curve) + 1)
+        axes.plot(epochs, curve, color=condition.colour, linestyle=condition.line)
+        if curve:
+            ends.append((curve[-1], condition))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("training loss")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if labels_fit(family.conditions):
+        end_labels(axes, ends)
+
+
+def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
+    conditions = family.conditions
+    several = any(condition.num_seeds > 1 for condition in conditions)
+    bands = "95 % over seeds" if several else "95 % over validation images"
+    best = ", ".join(
+        f"{condition.label} {max(_best(run.log)[1] for run in condition.runs):.1f} %"
+        for condition in conditions
+    )
+    rows = tuple(
+        (
+            condition.label, run.seed, line["epoch"], line["train_loss"],
+            line["validation_loss"], line["validation_accuracy"],
+        )
+        for condition in conditions
+        for run in condition.runs
+        for line in run.log
+    )  # fmt: skip
+    return Drawing(
+        key=key,
+        title="Learning curves",
+        subtitle=subtitle,
+        reading=f"Marks: the epoch whose weights were kept. Bands: {bands}. Training losses do not "
+        "compare between protocols with other targets (mixed or smoothed labels); no bands.",
+        alt=f"Line charts of validation accuracy and training loss over epochs. Best validation "
+        f"accuracy: {best}.",
+        panels=(
+            Panel("Validation accuracy", lambda axes: draw_accuracy(axes, family)),
+            Panel("Training loss", lambda axes: draw_loss(axes, family)),
+        ),
+        columns=(
+            "condition", "seed", "epoch", "train_loss", "validation_loss", "validation_accuracy",
+        ),
+        rows=rows,
+        legend=() if labels_fit(conditions) else conditions,
+        colours=tuple(condition.colour for condition in conditions),
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""When every head became local and stayed so: a dot per head, a row per condition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours, name_rows
+from nearsight.report.figures.heads.plane import layer_bar
+from nearsight.report.figures.training.locality import left_out_text, looks_text
+from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read.emergence import THRESHOLDS, head_epochs, thresholds
+from nearsight.report.read.evidence import Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TALL = 6  # dots of one look above each other
+ROW_STEP, COLUMN_STEP = 0.13, 0.025  # between dots: of a row, of the axis
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A head, and the epoch since when it is below its threshold, if it is."""
+
+    seed: int | None
+    layer: int  # counted from 0
+    head: int
+    threshold: float
+    epoch: int | None
+
+
+def settled_heads(condition: Condition, name: str) -> list[Settled]:
+    """Every head of every run that looked, in order of layers."""
+    found = []
+    for run in condition.runs:
+        if not run.looks:
+            continue
+        limits = _limits(run, name)
+        for layer, epochs in enumerate(head_epochs(run.looks, limits)):
+            found += [
+                Settled(run.seed, layer, head, limits[layer], epoch)
+                for head, epoch in enumerate(epochs)
+            ]
+    return sorted(found, key=lambda x: (x.layer, x.head))
+
+
+def _limits(run: Evidence, name: str) -> list[float]:
+    """A threshold of every layer."""
+    return [thresholds(run.null(layer))[name] for layer in range(len(run.grids))]
+
+
+def apart(num: int) -> list[tuple[float, float]]:
+    """Places of dots that would hide each other, around 0: in columns of at most ``TALL``.
+
+    >>> apart(2), apart(7)[0], apart(7)[-1]
+    ([(0.0, -0.5), (0.0, 0.5)], (-0.5, -2.5), (0.5, 0.0))
+    """
+    columns = math.ceil(num / TALL)
+    places = []
+    for column in range(columns):
+        tall = min(TALL, num - TALL * column)
+        middle = (columns - 1) / 2, (tall - 1) / 2
+        places += [(column - middle[0], step - middle[1]) for step in range(tall)]
+    return places
+
+
+def draw_emergence(axes: Axes, family: Family, conditions: Sequence[Condition], name: str) -> None:
+    """Dots coloured by layer; beside a row how many heads; a stroke where looks end."""
+    from matplotlib.ticker import MaxNLocator
+
+    colours = layer_colours(family.num_layers)
+    runs = [run for condition in conditions for run in condition.runs if run.looks]
+    last = max(1, *(look.epoch for run in runs for look in run.looks))
+    for row, condition in enumerate(conditions):
+        heads = settled_heads(condition, name)
+        ends = sorted({run.looks[-1].epoch for run in condition.runs if run.looks})
+        axes.plot(
+            ends, [row] * len(ends), color=MUTED, marker="|", markersize=16, markeredgewidth=0.8,
+            linestyle="none", clip_on=False,
+        )  # fmt: skip
+        epochs = sorted({x.epoch for x in heads if x.epoch is not None})
+        room = min((b - a for a, b in pairwise(epochs)), default=last)
+        for epoch in epochs:
+            same = [x for x in heads if x.epoch == epoch]
+            width = min(COLUMN_STEP * last, 0.9 * room / math.ceil(len(same) / TALL))
+            for x, (right, down) in zip(same, apart(len(same)), strict=True):
+                axes.plot(
+                    [epoch + width * right], [row + ROW_STEP * down], color=colours[x.layer],
+                    marker=condition.marker, markersize=3, markeredgewidth=0, clip_on=False,
+                )  # fmt: skip
+        axes.text(
+            1.03, row, _count_text(heads), transform=axes.get_yaxis_transform(), va="center",
+            fontsize=7.5,
+        )  # fmt: skip
+    axes.set_xlim(-0.04 * last, 1.02 * last)
+    name_rows(axes, [condition.label for condition in conditions])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set_xlabel("epoch")
+    layer_bar(axes, colours, below=True)
+
+
+def _count_text(heads: Sequence[Settled]) -> str:
+    return f"{sum(x.epoch is not None for x in heads)} of {len(heads)} heads"
+
+
+def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
+    """None where no run looked at its attention while training."""
+    conditions = [c for c in family.conditions if any(run.looks for run in c.runs)]
+    if not conditions:
+        return None
+    found = {name: {c.label: settled_heads(c, name) for c in conditions} for name in THRESHOLDS}
+    words = "; ".join(f"{name}: {text}" for name, text in THRESHOLDS.items())
+    said = "; ".join(
+        f"{name}: " + ", ".join(_finding(label, heads) for label, heads in by_label.items())
+        for name, by_label in found.items()
+    )
+    return Drawing(
+        key=key,
+        title="When heads become local and stay so",
+        subtitle=f"{subtitle} · {looks_text(conditions)}",
+        reading="A dot is a head of one seed, at the first look from which on its MAD stays below "
+        f"the threshold; dots of one look stand apart. Thresholds: {words}. A head may lean "
+        "without becoming local, and one that comes below in the last look only counts too. Grey "
+        "strokes: where a run's looks end. Single heads, not means: there is no interval, and "
+        f"heads of one seed are not independent.{left_out_text(family, conditions)}",
+        alt="Dot charts of the epoch since when each head stays below a threshold of mean "
+        f"attention distance. {said[0].upper()}{said[1:]}.",
+        panels=tuple(
+            Panel(
+                _title(name, [x for heads in by_label.values() for x in heads]),
+                partial(draw_emergence, family=family, conditions=conditions, name=name),
+            )
+            for name, by_label in found.items()
+        ),
+        columns=("condition", "seed", "layer", "head", "threshold", "mad_below", "epoch"),
+        rows=tuple(
+            (label, x.seed, x.layer + 1, x.head + 1, name, x.threshold,
+             "" if x.epoch is None else x.epoch)
+            for name, by_label in found.items()
+            for label, heads in by_label.items()
+            for x in heads
+        ),
+        inks=tuple(layer_colours(family.num_layers)),
+        colours=tuple(condition.colour for condition in conditions),
+        panel_size=(4.1, 1.3 + 0.42 * len(conditions)),
+        per_row=1,
+    )  # fmt: skip
+
+
+def _title(name: str, heads: Sequence[Settled]) -> str:
+    """The threshold's name, and its value where all layers share a grid."""
+    values = {x.threshold for x in heads}
+    return name.capitalize() + (f": MAD below {values.pop():.3f}" if len(values) == 1 else "")
+
+
+def _finding(label: str, heads: Sequence[Settled]) -> str:
+    epochs = [x.epoch for x in heads if x.epoch is not None]
+    half = f", half of them by epoch {median_low(epochs)}" if epochs else ""
+    return f"{label} {_count_text(heads)}{half}"

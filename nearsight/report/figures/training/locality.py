@@ -1,0 +1,159 @@
+"""Locality while training, a line per condition: the numbers of the summary table over epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
+from nearsight.report.figures.heads.profiles import mad_limit
+from nearsight.report.figures.null_lines import OF_GRID, grid_null
+from nearsight.report.figures.study.effects import NAMES
+from nearsight.report.read.conditions import Condition, Family
+from nearsight.stats.estimate import over_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AXES = {
+    "min_mad": "MAD (grid diagonals)",
+    "layer1_mad": "MAD (grid diagonals)",
+    "entropy": "entropy / log N",
+    "self_mass": "self-mass",
+}
+Course = dict[int, list[float]]  # by epoch, a value of every seed
+
+
+def locality_course(condition: Condition, number: str) -> Course:
+    """Of the epochs in which all seeds looked at their attention and wrote this number down."""
+    found = {
+        epoch: [value for look in looks if (value := look.number(number)) is not None]
+        for epoch, looks in condition.looks.items()
+    }
+    return {epoch: values for epoch, values in found.items() if len(values) == condition.num_seeds}
+
+
+def number_null(family: Family, name: str, number: str) -> float:
+    """``uniform`` or ``box``: on the grid of layer 1 for MAD, else the mean over all heads."""
+    if number in ("min_mad", "layer1_mad"):
+        return grid_null(family, name, "mad", 0)
+    heads = family.first.measure["num_heads"]
+    return fmean(
+        grid_null(family, name, number, layer)
+        for layer, num in enumerate(heads)
+        for _ in range(num)
+    )
+
+
+def draw_locality(
+    axes: Axes, family: Family, conditions: Sequence[Condition], number: str, last: int
+) -> None:
+    """A line per condition with its band over seeds, and the null lines."""
+    from matplotlib.ticker import MaxNLocator
+
+    nulls = [(number_null(family, key, number), name) for key, name in OF_GRID]
+    for height, _ in nulls:
+        axes.axhline(height, color=MUTED, linewidth=0.8)
+    ends, highest = [], [height for height, _ in nulls]
+    for condition in conditions:
+        course = locality_course(condition, number)
+        epochs, means = list(course), [fmean(values) for values in course.values()]
+        if condition.num_seeds > 1:
+            bands = [over_seeds(values) for values in course.values()]
+            low, high = [x.low for x in bands], [x.high for x in bands]
+            axes.fill_between(epochs, low, high, color=condition.colour, alpha=0.15, linewidth=0)
+            highest += [min(1.0, value) for value in high]
+        axes.plot(
+            epochs, means, color=condition.colour, linestyle=condition.line,
+            marker=condition.marker, markersize=2.6, clip_on=False,
+        )  # fmt: skip
+        highest += means
+        if course:
+            ends.append((means[-1], condition))
+    tops = {"min_mad": mad_limit(family), "layer1_mad": mad_limit(family), "entropy": 1.05}
+    axes.set_ylim(0, tops.get(number, 1.08 * max(highest)))
+    axes.set_xlim(0, last)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(AXES[number])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    end_labels(axes, ends if labels_fit(family.conditions) else [], nulls)
+
+
+def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
+    """None where no condition looked at its attention while training."""
+    conditions = [condition for condition in family.conditions if condition.looks]
+    if not conditions:
+        return None
+    numbers = [x for x in AXES if all(locality_course(c, x) for c in conditions)]
+    last = max(1, *(epoch for c in conditions for epoch in c.looks))
+    found = "; ".join(
+        f"{condition.label} " + " and ".join(_point(condition, end) for end in (0, -1))
+        for condition in conditions
+    )
+    return Drawing(
+        key=key,
+        title="Locality while training",
+        subtitle=f"{subtitle} · {looks_text(conditions)}",
+        reading="Most local head of all layers, mean over the heads of layer 1, and where they "
+        "were written down mean entropy and self-mass over all heads, at the epochs in which all "
+        f"seeds looked; epoch 0 is before the first step. {_bands_text(conditions)} Grey lines: "
+        "attention spread over all patches and over a 3x3 box. These images are not those of the "
+        f"table, so that ends may differ a little from it.{left_out_text(family, conditions)}",
+        alt="Line charts of locality over epochs, a line per condition. Smallest mean attention "
+        f"distance of a head: {found}; uniform attention has "
+        f"{number_null(family, 'uniform', 'min_mad'):.3f}.",
+        panels=tuple(
+            Panel(
+                NAMES[x],
+                partial(draw_locality, family=family, conditions=conditions, number=x, last=last),
+            )
+            for x in numbers
+        ),
+        columns=("condition", "number", "epoch", "mean", "low", "high", "n"),
+        rows=tuple(
+            (condition.label, x, epoch, *_interval(values), len(values))
+            for condition in conditions
+            for x in numbers
+            for epoch, values in locality_course(condition, x).items()
+        ),
+        legend=() if labels_fit(family.conditions) else tuple(conditions),
+        colours=tuple(condition.colour for condition in conditions),
+    )
+
+
+def _interval(values: list[float]) -> tuple[float, float | str, float | str]:
+    """Mean and 95 % bounds over seeds; no bounds of one seed."""
+    if len(values) == 1:
+        return values[0], "", ""
+    x = over_seeds(values)
+    return x.value, x.low, x.high
+
+
+def _point(condition: Condition, end: int) -> str:
+    epoch, values = list(locality_course(condition, "min_mad").items())[end]
+    value, low, high = _interval(values)
+    interval = "" if len(values) == 1 else f" ({low:.3f} to {high:.3f})"
+    return f"{value:.3f}{interval} in epoch {epoch}"
+
+
+def _bands_text(conditions: Sequence[Condition]) -> str:
+    several = any(condition.num_seeds > 1 for condition in conditions)
+    single = any(condition.num_seeds == 1 for condition in conditions)
+    if several and single:
+        return "Bands: 95 % over seeds; one seed is a line alone."
+    return "Bands: 95 % over seeds." if several else "One seed: lines alone, no interval."
+
+
+def looks_text(conditions: Sequence[Condition]) -> str:
+    """On how many images attention was looked at."""
+    looks = [look for c in conditions for run in c.runs for look in run.looks]
+    counts = sorted({look.num_images for look in looks})
+    return f"{'–'.join(f'{n:,}' for n in counts)} validation images"
+
+
+def left_out_text(family: Family, conditions: Sequence[Condition]) -> str:
+    """Conditions that a figure over epochs cannot show, in words."""
+    lacking = [c.label for c in family.conditions if c not in conditions]
+    return f" Not looked at while training: {', '.join(lacking)}." if lacking else ""

@@ -1,0 +1,167 @@
+"""Conditions and families, and what several seeds say together.
+
+A condition is one protocol on one data set with one model; its runs differ by seed. It has one
+colour and one shape wherever it appears: circles with CutMix, triangles without. A model that was
+measured without being trained here is a condition of its own, drawn with squares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nearsight.report.read.evidence import Evidence
+from nearsight.report.read.learned import Look
+from nearsight.stats.estimate import Estimate, over_seeds, paired
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Runs of one protocol, sorted by seed."""
+
+    label: str
+    colour: str
+    runs: tuple[Evidence, ...]
+
+    @property
+    def has_cutmix(self) -> bool:
+        return self.runs[0].protocol.get("cutmix") is not None
+
+    @property
+    def is_model(self) -> bool:
+        return self.runs[0].is_model
+
+    @property
+    def marker(self) -> str:
+        return "s" if self.is_model else "o" if self.has_cutmix else "^"
+
+    @property
+    def line(self) -> Literal["solid", "dashed"]:
+        return "solid" if self.has_cutmix or self.is_model else "dashed"
+
+    @property
+    def num_seeds(self) -> int:
+        return len(self.runs)
+
+    def has(self, scalar: str) -> bool:
+        """Whether there is such a number; a model that was only measured has no accuracy."""
+        return all(scalar in run.scalars for run in self.runs)
+
+    def estimate(self, scalar: str) -> Estimate:
+        """Over seeds where there are several, over images otherwise."""
+        if self.num_seeds == 1:
+            return self.runs[0].scalars[scalar]
+        return over_seeds([run.scalars[scalar].value for run in self.runs])
+
+    def layer_estimate(self, metric: str, layer: int) -> Estimate:
+        """The same for the mean over a layer's heads (layer counted from 0)."""
+        if self.num_seeds == 1:
+            return self.runs[0].layers[metric][layer]
+        return over_seeds([run.layers[metric][layer].value for run in self.runs])
+
+    def feature_estimate(self, metric: str, layer: int) -> Estimate | None:
+        """The same for a metric of a layer's output; None where some run has no such number."""
+        found = [
+            run.features[metric][layer] if metric in run.features else None for run in self.runs
+        ]
+        known = [x for x in found if x is not None]
+        if len(known) < self.num_seeds:
+            return None
+        return known[0] if self.num_seeds == 1 else over_seeds([x.value for x in known])
+
+    @property
+    def looks(self) -> dict[int, list[Look]]:
+        """By epoch, what every run saw of its attention, where all of them looked."""
+        of_runs = [{look.epoch: look for look in run.looks} for run in self.runs]
+        return {
+            epoch: [looks[epoch] for looks in of_runs]
+            for epoch in of_runs[0]
+            if all(epoch in looks for looks in of_runs)
+        }
+
+    def sorted_heads(self, metric: str, layer: int) -> list[Estimate]:
+        """Heads of a layer in ascending order of the metric; the k-th head over seeds."""
+        ranked = []
+        for run in self.runs:
+            heads = run.heads[metric]
+            parts = zip(heads.mean[layer], heads.low[layer], heads.high[layer])
+            ranked.append(sorted(parts))
+        if self.num_seeds == 1:
+            n = int(self.runs[0].measure["num_images"])
+            return [Estimate(*head, n, "images") for head in ranked[0]]
+        return [over_seeds([head[0] for head in rank]) for rank in zip(*ranked)]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Conditions that share data and geometry (grids, layers, heads), hence figures."""
+
+    conditions: tuple[Condition, ...]
+
+    @property
+    def first(self) -> Evidence:
+        return self.conditions[0].runs[0]
+
+    @property
+    def is_models(self) -> bool:
+        """Models that were only measured; they are no family with runs."""
+        return self.first.is_model
+
+    @property
+    def where(self) -> str:
+        return f"{self.first.record['data']['name']}, {self.grids_text} patches"
+
+    @property
+    def name(self) -> str:
+        models = {condition.runs[0].model_name for condition in self.conditions}
+        protocols = {condition.runs[0].protocol["name"] for condition in self.conditions}
+        which = self.first.sized_name if len(models) == 1 else f"{len(models)} models"
+        if len(models) > 1 and len(protocols) == 1:
+            which += f" by {next(iter(protocols))}"
+        return f"{which} on {self.where}"
+
+    @property
+    def length_text(self) -> str:
+        """How long its runs trained; early stopping makes it differ."""
+        found = {run.record["result"]["num_epochs"] for c in self.conditions for run in c.runs}
+        return f"{'–'.join(map(str, sorted({min(found), max(found)})))} epochs"
+
+    @property
+    def grids_text(self) -> str:
+        return ", ".join(f"{rows}x{cols}" for rows, cols in dict.fromkeys(self.first.grids))
+
+    @property
+    def num_layers(self) -> int:
+        return int(self.first.measure["num_layers"])
+
+    @property
+    def null(self) -> dict[str, float]:
+        return self.first.measure["null"]
+
+    @property
+    def seeds_text(self) -> str:
+        counts = sorted({condition.num_seeds for condition in self.conditions})
+        return "1 seed" if counts == [1] else f"{'–'.join(map(str, counts))} seeds"
+
+    @property
+    def images_text(self) -> str:
+        counts = {run.measure["num_images"] for c in self.conditions for run in c.runs}
+        kind = "images" if self.is_models else "test images"
+        return f"{'–'.join(f'{n:,}' for n in sorted(counts))} {kind}"
+
+    @property
+    def scope_text(self) -> str:
+        """What a figure's numbers are over."""
+        return self.images_text if self.is_models else f"{self.images_text} · {self.seeds_text}"
+
+
+def paired_difference(one: Condition, other: Condition, scalar: str) -> Estimate | None:
+    """one - other over the seeds both have; None with fewer than two."""
+    if not (one.has(scalar) and other.has(scalar)):
+        return None
+    mine, yours = (
+        {run.seed: run.scalars[scalar].value for run in x.runs if run.seed is not None}
+        for x in (one, other)
+    )
+    found = paired(mine, yours)
+    return over_seeds(list(found.values())) if len(found) > 1 else None

@@ -1,0 +1,129 @@
+"""Runs grouped into conditions, conditions into families; their names and colours.
+
+A condition is named by what sets it apart in its family: its protocol, its model, or both. Twins in
+both are told apart by their settings, models that were only measured by their folders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from nearsight.protocol.schema import LocatSettings
+from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read.evidence import Evidence, read_run
+
+VERMILION, BLUE, GREEN, PURPLE = "#d55e00", "#0072b2", "#009e73", "#cc79a7"
+ORANGE, SKY = "#e69f00", "#56b4e9"
+COLOURS = {
+    "baseline": VERMILION,
+    "modern": BLUE,
+    "baseline+cutmix": GREEN,
+    "modern-cutmix": PURPLE,
+    "baseline+autoaugment": ORANGE,
+    "modern-autoaugment": ORANGE,
+    "baseline+labelsmoothing": SKY,
+    "modern-labelsmoothing": SKY,
+}
+OTHERS = (GREEN, PURPLE, ORANGE, SKY, BLUE, VERMILION)  # of no preset, or a preset's again
+
+
+def read_families(paths: Sequence[Path]) -> list[Family]:
+    """All runs given, grouped; the order of the command line is kept."""
+    unique = list(dict.fromkeys(Path(path).resolve() for path in paths))
+    if not unique:
+        raise ValueError("expected at least one run folder, got none")
+    given = {Path(path).resolve(): Path(path) for path in paths}
+    families: dict[tuple, dict[str, list[Evidence]]] = {}
+    for path in unique:
+        run = read_run(given[path])
+        same = json.dumps(run.protocol, sort_keys=True)
+        families.setdefault(run.family, {}).setdefault(same, []).append(run)
+    return [Family(_conditions(list(groups.values()))) for groups in families.values()]
+
+
+def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
+    groups = [sorted(runs, key=lambda run: run.seed or 0) for runs in groups]
+    for runs in groups:
+        for first, second in pairwise(runs):
+            if first.seed == second.seed:
+                what = "measurement per model" if first.is_model else "run per protocol and seed"
+                raise ValueError(
+                    f"expected one {what}, got {first.path} and {second.path}; give one of them"
+                )
+    firsts = [runs[0] for runs in groups]
+    labels, colours = _labels(firsts), _colours(firsts)
+    found = zip(labels, colours, groups, strict=True)
+    return tuple(Condition(label, colour, tuple(runs)) for label, colour, runs in found)
+
+
+def _colours(firsts: list[Evidence]) -> list[str]:
+    """A preset's own for its first condition, then what is not yet taken."""
+    found: dict[int, str] = {}
+    seen = set()
+    for index, run in enumerate(firsts):
+        name = run.protocol["name"].replace("colorjitter", "autoaugment")
+        if name in COLOURS and run.protocol["name"] not in seen:
+            found[index] = COLOURS[name]
+        seen.add(run.protocol["name"])
+    free = [colour for colour in OTHERS if colour not in found.values()] or list(OTHERS)
+    rest = [index for index in range(len(firsts)) if index not in found]
+    found |= {index: free[turn % len(free)] for turn, index in enumerate(rest)}
+    return [found[index] for index in range(len(firsts))]
+
+
+def _labels(firsts: list[Evidence]) -> list[str]:
+    """Protocols where the model is one, models where the protocol is one, else both."""
+    protocols = [run.protocol["name"] for run in firsts]
+    models = [run.model_name for run in firsts]
+    labels = protocols
+    if len(set(models)) > 1 and not firsts[0].is_model:
+        both = [f"{model} by {name}" for model, name in zip(models, protocols, strict=True)]
+        labels = models if len(set(protocols)) == 1 else both
+    return [_distinct(label, index, labels, firsts) for index, label in enumerate(labels)]
+
+
+def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence]) -> str:
+    """The label, with what sets it apart if others have the same."""
+    twins = [run for run, other in zip(firsts, labels, strict=True) if other == label]
+    run = firsts[index]
+    if len(twins) == 1:
+        return label
+    if run.is_model:
+        return run.path.resolve().name
+    settings = [flat_settings(twin.protocol) for twin in twins]
+    keys = sorted({key for each in settings for key in each})
+    differing = [key for key in keys if len({str(each.get(key)) for each in settings}) > 1]
+    texts = [_settings_text(each, differing, short=True) for each in settings]
+    short = len(set(texts)) == len(texts)
+    text = _settings_text(flat_settings(run.protocol), differing, short)
+    return f"{label} ({text})" if text else label
+
+
+def _settings_text(settings: dict[str, Any], keys: list[str], short: bool) -> str:
+    """Settings by name; short: no paths within a model, and nothing that is off or LocAt's own."""
+    own = flat_settings({"model": {"locat": asdict(LocatSettings())}})
+    if not short:
+        return ", ".join(f"{key}={settings.get(key)}" for key in keys)
+    told = [k for k in keys if settings.get(k) is not None and settings[k] != own.get(k, ...)]
+    names = [k.rpartition(".")[2] if k.startswith("model.") else k for k in told]
+    return ", ".join(f"{name}={settings[key]}" for name, key in zip(names, told, strict=True))
+
+
+def flat_settings(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted path.
+
+    >>> flat_settings({"optimizer": {"lr": 0.1}, "cutmix": None})
+    {'optimizer.lr': 0.1, 'cutmix': None}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            flat |= flat_settings(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,163 @@
+"""What was run: settings against Baseline, and where every run came from, as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+from nearsight.protocol.presets import preset
+from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read.evidence import Evidence
+from nearsight.report.read.grouping import flat_settings
+
+WHERE = ("data.name", "model.name", "name")  # told elsewhere
+
+
+def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
+    """(setting, Baseline's value, each condition's, assumed) where one differs or is assumed."""
+    baseline = _settings(asdict(preset("baseline", family.first.record["data"]["name"])))
+    found = [_settings(condition.runs[0].protocol) for condition in family.conditions]
+    assumed = {path for c in family.conditions for path in c.runs[0].record.get("assumed", [])}
+    rows = []
+    for path in sorted({path for each in (baseline, *found) for path in each}):
+        values = [each.get(path, "off") for each in found]
+        base = baseline.get(path, "off")
+        if path in WHERE or (path not in assumed and all(value == base for value in values)):
+            continue
+        rows.append((path, base, values, path in assumed))
+    return rows
+
+
+def _settings(protocol: dict[str, Any]) -> dict[str, str]:
+    """Dotted path to text; a part that is switched off shows as the absence of its settings."""
+    flat = flat_settings(protocol)
+    return {path: _text(value) for path, value in flat.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(part) for part in value)
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def settings_table(family: Family) -> str:
+    """Protocol diff: only what differs from Baseline or was assumed."""
+    head = "".join(f"<th>{escape(c.label)}</th>" for c in family.conditions)
+    body = []
+    for path, base, values, assumed in settings_rows(family):
+        mark = ' <span class="assumed">assumed</span>' if assumed else ""
+        cells = "".join(
+            f"<td>{f'<b>{escape(value)}</b>' if value != base else escape(value)}</td>"
+            for value in values
+        )
+        body.append(
+            f'<tr><th scope="row"><code>{escape(path)}</code>{mark}</th>'
+            f"<td>{escape(base)}</td>{cells}</tr>"
+        )
+    return (
+        '<div class="scroll"><table class="plain"><thead><tr><th>setting</th>'
+        f"<th>Baseline preset</th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def run_entry(condition: Condition, run: Evidence) -> str:
+    """One run: seed, data, code, hardware, time, and the command that repeats it."""
+    source = run.record.get("provenance", {})
+    hardware = source.get("hardware", {})
+    versions = ", ".join(f"{name} {number}" for name, number in source.get("versions", {}).items())
+    facts = {
+        **(_model_facts(run) if run.is_model else _run_facts(run)),
+        "layers": _layers_text(run),
+        "code": f"commit {source.get('commit') or 'unknown'}; {versions}",
+        "hardware": ", ".join(f"{name} {value}" for name, value in hardware.items()),
+    }
+    items = "".join(
+        f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
+    )
+    command = escape(source.get("command", "unknown"))
+    cell = run.path.parent.name == "cells"  # of a study, wherever that lies
+    place = f"cells/{run.path.name}" if cell else str(run.path)
+    seed = "" if run.is_model else f", seed {run.seed}"
+    return (
+        f"<h4>{escape(condition.label)}{seed} <small>{escape(place)}</small></h4>"
+        f"<dl>{items}<dt>again</dt><dd><code>{command}</code></dd></dl>"
+    )
+
+
+def _run_facts(run: Evidence) -> dict[str, str]:
+    record, result, data = run.record, run.record["result"], run.record["data"]
+    stopped = ", stopped early" if result.get("stopped_early") else ""
+    started = record.get("provenance", {}).get("started", "unknown")
+    fraction = data.get("fraction", 1)
+    part = "" if fraction == 1 else f"{100 * fraction:g} % of the training images: "
+    return {
+        "epochs": f"{result['num_epochs']}{stopped}; weights of epoch {result['best_epoch']}; "
+        f"{result['images_seen']:,} images seen",
+        "time": f"training {_duration(result['seconds'])}, measuring "
+        f"{_duration(run.measure['seconds'])}; started {started}",
+        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {part}"
+        f"{data['num_train']:,} train, {data['num_validation']:,} validation, "
+        f"{data['num_test']:,} test",
+        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+        "teacher": _teacher_text(record.get("teacher")),
+    }
+
+
+def _teacher_text(teacher: dict[str, Any] | None) -> str:
+    """Whom a distilled student followed; empty where there was none.
+
+    >>> size = {"num_parameters": 5120, "image_size": [32, 48]}
+    >>> _teacher_text({"name": "resnet10t", "weights": "random", "weights_hash": "7f4f"} | size)
+    'resnet10t, 5,120 parameters, weights random (hash 7f4f), images of 32x48 pixels'
+    """
+    if not teacher:
+        return ""
+    rows, cols = teacher["image_size"]
+    return (
+        f"{teacher['name']}, {teacher['num_parameters']:,} parameters, weights "
+        f"{teacher['weights']} (hash {teacher['weights_hash']}), images of {rows}x{cols} pixels"
+    )
+
+
+def _model_facts(run: Evidence) -> dict[str, str]:
+    record, data, weights = run.record, run.record["data"], run.record["weights"]
+    origin = {
+        "file": f"{weights.get('file')}, sha256 {weights.get('sha256')}",
+        "pretrained": f"pretrained, as {record['model']['source']} gives them",
+        "random initialisation": f"random initialisation, seed {weights.get('seed')}",
+    }[weights["from"]]
+    steps = record["preprocessing"]
+    colours = f"mean {_text(steps['mean'])}, deviation {_text(steps['std'])}"
+    return {
+        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
+        "weights": " ".join([f"{origin}.", *record.get("notes", [])]),
+        "images": f"{data['num_images']:,} of {data['num_available']:,} in {data['name']}, "
+        f"hash {data['hash']}",
+        "preprocessing": f"{steps['text']}; {colours}",
+        "time": f"measuring {_duration(run.measure['seconds'])}; started "
+        f"{record.get('provenance', {}).get('started', 'unknown')}",
+    }
+
+
+def _layers_text(run: Evidence) -> str:
+    """What has to be said of layers: those without attention between patches, and notes."""
+    layers = run.measure["layers"]
+    notes = dict.fromkeys(layer.get("note") for layer in layers if layer.get("note"))
+    skipped = [f"{x['name']} ({x['reason']})" for x in run.measure.get("skipped", [])]
+    text = [f"not measured: {', '.join(skipped)}."] if skipped else []
+    return " ".join([*text, *notes])
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> _duration(59.6), _duration(4000.0)
+    ('60 s', '1 h 07 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,226 @@
+"""The table of measured runs and models for the terminal: 80 columns, a tiny bar per layer."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nearsight.runs.folder import read_measure, read_record, run_name
+
+BAR_WIDTH = 10
+BAR_MAD = 0.6  # MAD of a full bar, as in the heatmaps
+EIGHTHS = " ▏▎▍▌▋▊▉"
+HEADINGS = ("min MAD", "mean MAD", "entropy", "self-mass")
+METRICS = ("mad", "entropy", "self_mass")
+
+
+def mad_bar(mad: float, ascii_only: bool = False) -> str:
+    """A bar as long as MAD / 0.6.
+
+    >>> mad_bar(0.3, ascii_only=True)
+    '#####'
+    """
+    length = min(max(mad / BAR_MAD, 0.0), 1.0) * BAR_WIDTH
+    if ascii_only:
+        return "#" * round(length)
+    whole, eighths = divmod(round(length * 8), 8)
+    return ("█" * whole + EIGHTHS[eighths]).rstrip()
+
+
+def terminal_table(
+    measures: Sequence[dict[str, Any]],
+    records: Sequence[dict[str, Any]],
+    ascii_only: bool = False,
+) -> Table:
+    """Accuracy, MAD, entropy and self-mass of every run or model and layer, with two null lines.
+
+    ``measures`` are the contents of measure.json, ``records`` those of run.json. What was not
+    measured has no column or a dash.
+    """
+    trained = any("protocol" in record for record in records)
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    table.add_column("", max_width=(width := 24 if trained else 32))
+    for heading in ("accuracy",) * trained + HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("MAD", no_wrap=True, width=BAR_WIDTH)
+
+    for measure, record in zip(measures, records, strict=True):
+        summary, unit = measure["summary"], diagonal(measure)
+        accuracy = (record.get("result") or {}).get("test_accuracy")
+        rows = [(f"[bold]{escape(wrapped_name(record, width))}[/]", _of_model(summary))]
+        grids = layer_grids(measure)
+        rows += [
+            (f"  layer {layer + 1}{f', {grid}' * (len(set(grids)) > 1)}", _of_layer(measure, layer))
+            for layer, grid in enumerate(grids)
+        ]
+        for index, (name, numbers) in enumerate(rows):
+            share = "" if index else "–" if accuracy is None else f"{accuracy:.1%}"
+            cells = [share] * trained + [number_or_dash(number) for number in numbers]
+            table.add_row(name, *cells, _bar(numbers[1], unit, ascii_only))
+    nulls = {
+        (grid, diagonal(measure)): layer.get("null") or measure["null"]
+        for measure in measures
+        for grid, layer in zip(layer_grids(measure), measure["layers"])
+    }
+    for (grid, unit), null in nulls.items():
+        for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
+            of_grid = f", {grid}" if len(nulls) > 1 else ""
+            mad, *others = (null[f"{key}_{metric}"] for metric in METRICS)
+            cells = [""] * trained + [number_or_dash(x) for x in (mad, mad, *others)]
+            table.add_row(f"{name}{of_grid}", *cells, _bar(mad, unit, ascii_only), style="dim")
+    return table
+
+
+def wrapped_name(record: dict[str, Any], width: int) -> str:
+    """The name of a run or model in lines of this width; a seed keeps its number."""
+    lines = textwrap.fill(run_name(record).replace("seed ", "seed\u00a0"), width)
+    return lines.replace("\u00a0", " ")
+
+
+def gaussian_table(measure: dict[str, Any]) -> Table | None:
+    """Widths and strengths of the layers with GAug; None where there are none."""
+    layers = [(x["layer"], x["gaussian"]) for x in measure["layers"] if x.get("gaussian")]
+    if not layers:
+        return None
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    table.add_column("Gaussians")
+    for heading in ("width", "5 %", "median", "95 %", "near 0", "near max"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("strength", "5 %", "95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, layer in layers:
+        width, strength = layer["deviation"], layer["strength"]
+        low, _, median, _, high = width["percentiles"]
+        near = layer["near_bounds"] or (None, None)
+        numbers = [width["mean"], low, median, high]
+        shares = ["–" if share is None else f"{share:.1%}" for share in near]
+        others = [strength["mean"], strength["percentiles"][0], strength["percentiles"][-1]]
+        cells = [*map(number_or_dash, numbers), *shares, *map(number_or_dash, others)]
+        table.add_row(f"  layer {number}", *cells)
+    return table
+
+
+def gpsa_table(measure: dict[str, Any]) -> Table | None:
+    """Gates, centres and spans of the layers with GPSA; None where there are none."""
+    layers = [(x["layer"], x["gpsa"]) for x in measure["layers"] if x.get("gpsa")]
+    if not layers:
+        return None
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    table.add_column("GPSA")
+    for heading in ("gate", "lowest", "highest", "centre", "span", "no centre"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, layer in layers:
+        gates = layer["gate"]
+        shown = [fmean(gates), min(gates), max(gates)] if gates else [None] * 3
+        away = [math.hypot(*x) for x in layer["centre"] if x is not None]
+        spans = [x for x in layer["span"] if x is not None]
+        shown += [fmean(away), median(spans)] if spans else [None] * 2
+        cells = [*map(number_or_dash, shown), str(len(layer["span"]) - len(spans))]
+        table.add_row(f"  layer {number}", *cells)
+    return table
+
+
+def layer_grids(measure: dict[str, Any]) -> list[str]:
+    """The grid of every layer: one and the same but in hierarchical models."""
+    grids = (layer.get("grid", measure["grid"]) for layer in measure["layers"])
+    return [f"{rows}x{cols}" for rows, cols in grids]
+
+
+def _of_model(summary: dict[str, Any]) -> list[float | None]:
+    """Smallest MAD, mean MAD, entropy and self-mass; None for what was not measured."""
+    return [_value(summary.get(key)) for key in ("min_mad", *(f"mean_{x}" for x in METRICS))]
+
+
+def _of_layer(measure: dict[str, Any], layer: int) -> list[float | None]:
+    heads, summary = measure["layers"][layer], measure["summary"]
+    means = [summary.get(f"layer_mean_{metric}") for metric in METRICS]
+    least = min(heads["mad"]["mean"]) if "mad" in heads else None
+    return [least, *(_value(x[layer]) if x else None for x in means)]
+
+
+def _value(entry: dict[str, float] | None) -> float | None:
+    return None if entry is None else entry["value"]
+
+
+def _bar(mad: float | None, unit: float, ascii_only: bool) -> str:
+    return "" if mad is None else mad_bar(mad / unit, ascii_only)
+
+
+def number_or_dash(number: float | None) -> str:
+    """Three decimals; fewer for large distances in pixels.
+
+    >>> number_or_dash(0.08125), number_or_dash(113.0417), number_or_dash(None)
+    ('0.081', '113.0', '–')
+    """
+    if number is None:
+        return "–"
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"
+
+
+def diagonal(measure: dict[str, Any]) -> float:
+    """The grid's diagonal in the unit of the measurement: 1 in our convention."""
+    rows, cols = measure["grid"]
+    unit = measure["convention"].get("unit", "grid diagonal")
+    patches = math.hypot(rows - 1, cols - 1) or 1.0
+    if unit == "patches":
+        return patches
+    return (
+        1.0 if unit == "grid diagonal" else patches * measure["layers"][0]["image_size"][0] / rows
+    )
+
+
+def unit_text(measure: dict[str, Any]) -> str:
+    unit = measure["convention"].get("unit", "grid diagonal")
+    return "grid diagonals" if unit == "grid diagonal" else unit
+
+
+def print_measurements(paths: Sequence[Path]) -> None:
+    """Print the table of measured folders, and below it what the numbers are of."""
+    records = [read_record(Path(path)) for path in paths]
+    measures = [read_measure(Path(path)) for path in paths]
+    console = Console(highlight=False)
+    console = Console(highlight=False, width=min(console.width, 80))
+    console.print(terminal_table(measures, records, console.options.ascii_only))
+    images = sorted({measure["num_images"] for measure in measures})
+    units = dict.fromkeys(unit_text(measure) for measure in measures)
+    kind = "test images" if all("protocol" in record for record in records) else "images"
+    numbers = "–".join(f"{n:,}" for n in images)
+    print(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
+    for record, measure in zip(records, measures):
+        if table := gaussian_table(measure):
+            table.title, table.title_justify = escape(run_name(record)), "left"
+            console.print(table)
+            print("Width: standard deviation in patches; near: within 5 % of its range.")
+        if table := gpsa_table(measure):
+            table.title, table.title_justify = escape(run_name(record)), "left"
+            console.print(table)
+            print("Gate: share of positional attention, mean of heads. Centre: mean distance from")
+            print("the patch; span: median, in square patches; some heads may have no centre.")
+    for record, measure in zip(records, measures):
+        for line in remarks(record, measure):
+            console.print(line, markup=False)
+
+
+def remarks(record: dict[str, Any], measure: dict[str, Any]) -> list[str]:
+    """What a user should know of a measured model: its images, what was changed or left out."""
+    lines = []
+    if "protocol" not in record:
+        data = record["data"]
+        others = data.get("num_other_files", 0)
+        left_out = f"; {others:,} other files left out" if others else ""
+        lines.append(
+            f"Images: {data['num_images']:,} of {data['num_available']:,} in {data['name']}"
+            f"{left_out}. Preprocessing: {record['preprocessing']['text']}."
+        )
+        lines += record.get("notes", [])
+    lines += [f"Not measured: {x['name']} ({x['reason']})." for x in measure.get("skipped", [])]
+    lines += dict.fromkeys(layer["note"] for layer in measure["layers"] if layer.get("note"))
+    return lines

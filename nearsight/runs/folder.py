@@ -1,0 +1,191 @@
+"""A run folder: what each stage reads and writes, with provenance.
+
+run.json            protocol, seed, data, model, provenance, status, result
+train.jsonl         a line per epoch: only what protocol and seed decide
+timing.jsonl        a line per epoch: wall-clock and images/s
+weights.safetensors the best checkpoint
+checkpoint/         what is needed to go on (train/checkpoint.py)
+measure.json        attention metrics of every head (measure/summary.py)
+measure.safetensors the same per image (measure/values.py)
+causal.json         accuracy lost when heads are changed (study/causal.py)
+
+A model that was measured without being trained here has run.json (kind "model": its name, weights,
+preprocessing) and the two files of measure (measure/model_folder.py).
+Nothing here imports torch before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsight.core.files import held, write_bytes
+from nearsight.protocol.overrides import protocol_from
+from nearsight.protocol.schema import Protocol
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from nearsight.data.input.transform import InputTransform
+
+SCHEMA_VERSION = 1
+MEASURE_VERSION = 2  # of measure.json
+RECORD, LOG, TIMING = "run.json", "train.jsonl", "timing.jsonl"
+WEIGHTS, MEASURE, CHECKPOINT, LOCK = "weights.safetensors", "measure.json", "checkpoint", "lock"
+CAUSAL = "causal.json"
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path, newest: int = SCHEMA_VERSION) -> dict[str, Any]:
+    """A JSON file of ours; ValueError when it is cut off or of an unknown schema."""
+    try:
+        content = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged, it is not JSON: {error}") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version not in range(1, newest + 1):
+        known = " or ".join(map(str, range(1, newest + 1)))
+        raise ValueError(f"expected schema_version {known} in {path}, got {version!r}")
+    return content
+
+
+def read_measure(folder: Path) -> dict[str, Any]:
+    """measure.json of a measured folder; version 2 adds to version 1 and changes nothing in it."""
+    path = Path(folder) / MEASURE
+    if not path.is_file():
+        raise ValueError(f"{folder} has no {MEASURE}: run nearsight measure {folder} first")
+    return read_json(path, MEASURE_VERSION)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """run.json of a run folder."""
+    path = Path(folder) / RECORD
+    if not path.is_file():
+        raise ValueError(f"expected a run folder with {RECORD}, found none in {folder}")
+    return read_json(path)
+
+
+def run_name(record: dict[str, Any]) -> str:
+    """A run by protocol, model and seed, a model by its name and whether it was trained at all."""
+    if "protocol" in record:
+        return f"{record['protocol']['name']}, {record['model']['name']}, seed {record['seed']}"
+    untrained = record["weights"]["from"] == "random initialisation"
+    return record["model"]["name"] + ", random initialisation" * untrained
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a .jsonl file; a half-written last line is left out."""
+    if not path.is_file():
+        return []
+    whole = path.read_text().split("\n")[:-1]
+    try:
+        return [json.loads(line) for line in whole]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+def locked(folder: Path) -> AbstractContextManager[None]:
+    """Hold the run folder."""
+    return held(folder / LOCK, "train")
+
+
+def file_hash(path: Path) -> str:
+    """sha256 of a file, the first 16 digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _output_of(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def commit() -> str | None:
+    """The commit of nearsight's source, '+' when it was changed since; None outside a checkout."""
+    here = str(Path(__file__).parents[1])
+    name = _output_of("git", "-C", here, "rev-parse", "--short=12", "HEAD")
+    changed = _output_of("git", "-C", here, "status", "--porcelain", "--", here)
+    return f"{name}+" if name and changed else name
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def hardware(device: str, processes: int = 1) -> dict[str, Any]:
+    """What a stage ran on."""
+    import torch
+
+    facts = {"device": device, "cpu": _cpu(), "threads": torch.get_num_threads()}
+    if device.startswith("cuda"):
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return {**facts, "processes": processes}
+
+
+def provenance(device: str, processes: int = 1) -> dict[str, Any]:
+    """Who made this, from what, on what, when, and how to make it again."""
+    names = ("nearsight", "torch", "timm", "numpy", "pydantic")
+    versions = {name: metadata.version(name) for name in names}
+    program = "nearsight" if Path(sys.argv[0]).name in ("nearsight", "__main__.py") else sys.argv[0]
+    return {
+        "command": shlex.join([Path(program).name, *sys.argv[1:]]),
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **versions},
+        "hardware": hardware(device, processes),
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run ready to be looked at: the model holds its best weights, in evaluation mode."""
+
+    path: Path
+    protocol: Protocol
+    model: nn.Module
+    transform: InputTransform  # uint8 [n, 3, h, w] -> the model's input
+    record: dict[str, Any]
+
+
+def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
+    """Model, protocol and transform of a run folder, from its best checkpoint."""
+    from nearsight.data.input.transform import InputTransform
+    from nearsight.models.load.registry import model_for
+    from nearsight.models.load.weights import load_weights
+
+    folder = Path(path)
+    record = read_record(folder)
+    if "protocol" not in record:
+        raise ValueError(f"expected a run that was trained, got {folder}, a measured model")
+    if not (folder / WEIGHTS).is_file():
+        raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
+    protocol = protocol_from(record["protocol"])
+    data = record["data"]
+    model, size = model_for(
+        protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
+    )
+    if changed := load_weights(model, folder / WEIGHTS):
+        raise ValueError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
+    transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
+    return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

@@ -1,0 +1,196 @@
+"""2^k factorials: main effects and interactions, paired by seed.
+
+An effect is a contrast within each seed: the mean over cells at +1 minus the mean over cells at -1,
+where a cell's sign is -1 for every factor at its low level, multiplied over the effect's factors.
+For one factor that is high minus low, averaged over the others; for two it is half the difference
+of the one's effect between the other's levels. It is twice the coefficient of a linear model with
+levels coded -1 and +1 and seeds as blocks.
+The interval is the t-interval of the per-seed contrasts: each effect has its own error, estimated
+from n - 1 degrees of freedom, and nothing is assumed about the other effects. A seed that lacks a
+cell is dropped, and named.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nearsight.stats.estimate import Estimate, over_seeds
+from nearsight.study.analyse.outcome import Outcome, by_condition, condition_text, levels_of
+from nearsight.study.analyse.seed_tests import (
+    FEWEST_FOR_P,
+    MOST_FOR_P,
+    holm,
+    sign_flip_p,
+    smallest_p_text,
+)
+from nearsight.study.design.recipe import Level, factor_text, level_text
+
+Pair = tuple[Level, Level]  # low, high
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One factor's main effect, or the interaction of several, on one number."""
+
+    factors: tuple[str, ...]
+    per_seed: Mapping[int, float]
+    estimate: Estimate | None  # None with fewer than two seeds
+    p: float | None  # exact sign flip
+    holm_p: float | None  # adjusted over the contrasts of this factorial
+
+    @property
+    def label(self) -> str:
+        return " × ".join(map(factor_text, self.factors))
+
+
+@dataclass(frozen=True)
+class Factorial:
+    """All 2^k - 1 effects on one number, main effects first."""
+
+    value: str
+    levels: Mapping[str, Pair]
+    effects: tuple[Effect, ...]
+    seeds: tuple[int, ...]  # that have every cell
+    dropped: Mapping[int, tuple[str, ...]]  # seed to the cells it lacks
+    fixed: Mapping[str, Level] = field(default_factory=dict)  # factors that all cells share
+
+    def name(self, effect: Effect) -> str:
+        """An effect, and at which level of the factors that do not vary."""
+        return ", ".join([effect.label, *map(level_text, self.fixed.values())])
+
+    def effect(self, *factors: str) -> Effect:
+        for effect in self.effects:
+            if set(effect.factors) == set(factors):
+                return effect
+        raise ValueError(f"expected factors of {', '.join(self.levels)}, got {', '.join(factors)}")
+
+    @property
+    def pairing(self) -> str:
+        """What is compared, over how many seeds."""
+        highs = ", ".join(f"{factor_text(x)} {_contrast(pair)}" for x, pair in self.levels.items())
+        return f"paired by seed, n = {len(self.seeds)}: {highs}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be said beside the numbers, a sentence each."""
+        said = [f"Effects on {self.value}, {self.pairing}."]
+        said += [
+            f"Seed {seed} is left out: it lacks {'; '.join(cells)}."
+            for seed, cells in self.dropped.items()
+        ]
+        m = len(self.effects)
+        said.append(
+            f"{m} contrast{'s' * (m > 1)}: each interval is a 95 % t-interval for itself; "
+            f"Holm's p is over all {m}."
+        )
+        return [*said, smallest_p_text(len(self.seeds), m)]
+
+
+def factorial(
+    outcomes: Sequence[Outcome], value: str, levels: Mapping[str, Pair] | None = None
+) -> Factorial:
+    """The effects of all factors with two levels on a number.
+
+    ``levels``: (low, high) of the factors that are meant; without it every factor that varies, off
+    before on, small before large. Other factors must not vary.
+    """
+    outcomes = list(outcomes)
+    levels = _two_levels(outcomes) if levels is None else dict(levels)
+    _check_fixed(outcomes, levels)
+    cells = list(itertools.product(*levels.values()))
+    by_cell = {
+        tuple(dict(condition)[name] for name in levels): numbers
+        for condition, numbers in by_condition(outcomes, value).items()
+    }
+    dropped: dict[int, tuple[str, ...]] = {}
+    complete: list[int] = []
+    for seed in sorted({outcome.seed for outcome in outcomes}):
+        if lacking := [cell for cell in cells if seed not in by_cell.get(cell, {})]:
+            dropped[seed] = tuple(condition_text(dict(zip(levels, cell))) for cell in lacking)
+        else:
+            complete.append(seed)
+    named = effect_names(levels)
+    contrasts = [
+        {seed: _contrast_of(names, levels, by_cell, seed) for seed in complete} for names in named
+    ]
+    has_p = FEWEST_FOR_P <= len(complete) <= MOST_FOR_P
+    p_values = [sign_flip_p(list(x.values())) for x in contrasts] if has_p else None
+    adjusted = holm(p_values) if p_values else None
+    effects = tuple(
+        Effect(
+            factors=names,
+            per_seed=contrast,
+            estimate=over_seeds(list(contrast.values())) if len(complete) > 1 else None,
+            p=p_values[i] if p_values else None,
+            holm_p=adjusted[i] if adjusted else None,
+        )
+        for i, (names, contrast) in enumerate(zip(named, contrasts))
+    )
+    fixed = {name: x[0] for name, x in levels_of(outcomes).items() if name not in levels}
+    return Factorial(value, levels, effects, tuple(complete), dropped, fixed)
+
+
+def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:
+    """The factors of all 2^k - 1 effects, main effects first."""
+    return [
+        names
+        for size in range(1, len(levels) + 1)
+        for names in itertools.combinations(levels, size)
+    ]
+
+
+def signs(factors: Sequence[str], levels: Mapping[str, Pair]) -> dict[tuple[Level, ...], int]:
+    """The sign of every cell in an effect; cells as levels in the order of ``levels``.
+
+    >>> signs(["a"], {"a": (False, True), "b": (1, 2)})
+    {(False, 1): -1, (False, 2): -1, (True, 1): 1, (True, 2): 1}
+    """
+    found = {}
+    for places in itertools.product((0, 1), repeat=len(levels)):
+        cell = tuple(pair[place] for pair, place in zip(levels.values(), places))
+        found[cell] = math.prod(2 * dict(zip(levels, places))[name] - 1 for name in factors)
+    return found
+
+
+def _contrast_of(
+    names: Sequence[str],
+    levels: Mapping[str, Pair],
+    by_cell: Mapping[tuple[Level, ...], Mapping[int, float]],
+    seed: int,
+) -> float:
+    sign = signs(names, levels)
+    return math.fsum(sign[cell] * by_cell[cell][seed] for cell in sign) / (len(sign) / 2)
+
+
+def _two_levels(outcomes: list[Outcome]) -> dict[str, Pair]:
+    found: dict[str, Pair] = {}
+    for name, known in levels_of(outcomes).items():
+        if len(known) > 2:
+            told = ", ".join(map(level_text, known))
+            raise ValueError(f"expected two levels of {name} in a 2^k factorial, got {told}")
+        if len(known) == 2:
+            found[name] = (known[0], known[1])
+    if not found:
+        raise ValueError("expected at least one factor with two levels, got none")
+    return found
+
+
+def _check_fixed(outcomes: list[Outcome], levels: Mapping[str, Pair]) -> None:
+    known = levels_of(outcomes)
+    for name, pair in levels.items():
+        if name not in known:
+            raise ValueError(f"expected a factor of {', '.join(known) or 'none'}, got {name!r}")
+        if pair[0] == pair[1] or set(known[name]) - set(pair):
+            told = ", ".join(map(level_text, known[name]))
+            wanted = " and ".join(map(level_text, pair))
+            raise ValueError(f"expected two levels of {name}, {wanted}, got {told}")
+    varying = [name for name, found in known.items() if len(found) > 1 and name not in levels]
+    if varying:
+        raise ValueError(f"expected one level of {', '.join(varying)}; choose one first")
+
+
+def _contrast(pair: Pair) -> str:
+    return f"{level_text(pair[1])} against {level_text(pair[0])}"

@@ -1,0 +1,110 @@
+"""Conditions compared at equal progress: at the same epoch, or at the same training loss.
+
+Early stopping lets conditions train for different lengths, so an effect at the end may be an effect
+of the length. A course is what a run showed on its way; matched, it is an outcome like any other.
+
+Training losses of conditions that mix images or smooth labels are of other targets, with a floor
+above 0: at an equal loss they have fitted their images better than a condition without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.design.recipe import Level
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run epoch by epoch; ``values``: numbers by name, None where they were not measured.
+
+    Epoch 0, before the first step, has an infinite training loss: none was taken.
+    """
+
+    factors: Mapping[str, Level]
+    seed: int
+    epochs: Sequence[int]
+    train_loss: Sequence[float]
+    values: Mapping[str, Sequence[float | None]]
+    settings: Mapping[str, Level] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.epochs), len(self.train_loss), *map(len, self.values.values())}
+        if len(lengths) > 1:
+            raise ValueError(f"expected a loss and values for every epoch, got {sorted(lengths)}")
+        if list(self.epochs) != sorted(set(self.epochs)):
+            raise ValueError("expected epochs in ascending order, each once")
+
+    def at_epoch(self, epoch: int) -> Outcome:
+        """Its numbers at that very epoch; those not measured there are left out."""
+        places = [i for i, x in enumerate(self.epochs) if x == epoch]
+        found = {name: x[i] for name, x in self.values.items() for i in places}
+        return self._outcome({name: x for name, x in found.items() if x is not None})
+
+    def at_loss(self, loss: float) -> Outcome:
+        """Its numbers when the training loss first fell to that value, by linear interpolation.
+
+        None are left if the run never got there, or began below.
+        """
+        when = self.epoch_of_loss(loss)
+        found = {name: self._between(name, when) for name in self.values}
+        return self._outcome({name: x for name, x in found.items() if x is not None})
+
+    def epoch_of_loss(self, loss: float) -> float | None:
+        """When the training loss first fell to a value, in epochs and parts of them."""
+        taken = [(e, x) for e, x in zip(self.epochs, self.train_loss) if x < math.inf]
+        if not taken or taken[0][1] < loss:
+            return None
+        if taken[0][1] == loss:
+            return float(taken[0][0])
+        for (first, before), (last, after) in pairwise(taken):
+            if after <= loss:
+                return first + (before - loss) / (before - after) * (last - first)
+        return None
+
+    def _between(self, name: str, when: float | None) -> float | None:
+        """A number between the two nearest epochs where it was measured."""
+        known = [(e, x) for e, x in zip(self.epochs, self.values[name]) if x is not None]
+        if when is None or not known or not known[0][0] <= when <= known[-1][0]:
+            return None
+        (first, low), (last, high) = (
+            max((p for p in known if p[0] <= when), key=lambda p: p[0]),
+            min((p for p in known if p[0] >= when), key=lambda p: p[0]),
+        )
+        return low if first == last else low + (high - low) * (when - first) / (last - first)
+
+    def _outcome(self, values: Mapping[str, float]) -> Outcome:
+        return Outcome(self.factors, self.seed, values, self.settings)
+
+
+def common_epoch(courses: Sequence[Course], value: str) -> int | None:
+    """The last epoch at which every run has the number; None if there is none."""
+    known = [
+        {e for e, x in zip(course.epochs, course.values.get(value, ())) if x is not None}
+        for course in courses
+    ]
+    shared = set.intersection(*known) if known else set()
+    return max(shared, default=None)
+
+
+def common_loss(courses: Sequence[Course]) -> float | None:
+    """The lowest training loss that every run reached; None without a run or an epoch."""
+    if not courses or not all(course.epochs for course in courses):
+        return None
+    return max(min(course.train_loss) for course in courses)
+
+
+def at_matched_epoch(courses: Sequence[Course], value: str) -> tuple[int | None, list[Outcome]]:
+    """The epoch and all runs at it, for ``factorial`` and the like."""
+    epoch = common_epoch(courses, value)
+    return epoch, [] if epoch is None else [course.at_epoch(epoch) for course in courses]
+
+
+def at_matched_loss(courses: Sequence[Course]) -> tuple[float | None, list[Outcome]]:
+    """The loss and all runs at it; a run that began below it comes without numbers."""
+    loss = common_loss(courses)
+    return loss, [] if loss is None else [course.at_loss(loss) for course in courses]

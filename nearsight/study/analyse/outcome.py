@@ -1,0 +1,119 @@
+"""Outcomes: what came of a finished cell, as plain numbers that statistics and claims work with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from nearsight.study.design.recipe import Level, level_text
+
+Factors = tuple[tuple[str, Level], ...]  # sorted by name; what tells a condition apart
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finished cell.
+
+    ``factors``: its levels, such as {"cutmix": True}. ``values``: its numbers by name (accuracy,
+    min_mad, …). ``settings``: everything else that was set (settings.py); claims need it to know
+    the scale.
+    """
+
+    factors: Mapping[str, Level]
+    seed: int
+    values: Mapping[str, float]
+    settings: Mapping[str, Level] = field(default_factory=dict)
+
+    @property
+    def condition(self) -> Factors:
+        return tuple(sorted(self.factors.items()))
+
+
+class HasFactors(Protocol):
+    """An outcome, or a run on its way."""
+
+    @property
+    def factors(self) -> Mapping[str, Level]: ...
+
+
+Grouped = TypeVar("Grouped", bound=HasFactors)
+
+
+def condition_text(factors: Mapping[str, Level] | Factors) -> str:
+    """What a condition is called.
+
+    >>> condition_text({"cutmix": True, "fraction": 0.1})
+    'cutmix on, fraction 0.1'
+    """
+    return ", ".join(f"{name} {level_text(level)}" for name, level in dict(factors).items())
+
+
+def by_condition(outcomes: Iterable[Outcome], value: str) -> dict[Factors, dict[int, float]]:
+    """A number of every condition, by seed in ascending order.
+
+    Outcomes without the number, or where it is not finite, are left out. The order of the outcomes
+    does not matter; conditions come in the order of their levels.
+    """
+    found: dict[Factors, dict[int, float]] = {}
+    for outcome in outcomes:
+        seeds = found.setdefault(outcome.condition, {})
+        number = outcome.values.get(value)
+        if number is None or not math.isfinite(number):
+            continue
+        if outcome.seed in seeds:
+            raise ValueError(
+                f"expected one outcome per condition and seed, got two for seed {outcome.seed} "
+                f"of {condition_text(outcome.condition) or 'the only condition'}"
+            )
+        seeds[outcome.seed] = float(number)
+    return {
+        condition: dict(sorted(found[condition].items()))
+        for condition in sorted(found, key=_order)
+        if found[condition]
+    }
+
+
+def _order(condition: Factors) -> list[tuple[str, str, float, str]]:
+    return [(name, *level_order(level)) for name, level in condition]
+
+
+def level_order(level: Level) -> tuple[str, float, str]:
+    """Off before on, small before large, words by the alphabet."""
+    if isinstance(level, str):
+        return "word", 0.0, level
+    return "number", float(level), ""
+
+
+def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[Grouped]]:
+    """By the levels of the factors that have more than two: each group is a 2^k factorial.
+
+    A group in which nothing varies is left out.
+    """
+    known = levels_of(found)
+    apart = [name for name, levels in known.items() if len(levels) > 2]
+    groups: dict[tuple[Level, ...], list[Grouped]] = {}
+    for x in found:
+        groups.setdefault(tuple(x.factors[name] for name in apart), []).append(x)
+    return {
+        at: group
+        for at, group in groups.items()
+        if any(len(levels) == 2 for levels in levels_of(group).values())
+    }
+
+
+def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
+    """The levels of every factor, lowest first; ValueError if the outcomes' factors differ."""
+    found: dict[str, set[Level]] = {}
+    names: set[str] | None = None
+    for outcome in outcomes:
+        if names is not None and names != set(outcome.factors):
+            raise ValueError(
+                f"expected the same factors in all outcomes, got {', '.join(sorted(names))} "
+                f"and {', '.join(sorted(outcome.factors))}"
+            )
+        names = set(outcome.factors)
+        for name, level in outcome.factors.items():
+            found.setdefault(name, set()).add(level)
+    return {name: sorted(levels, key=level_order) for name, levels in found.items()}

@@ -1,0 +1,85 @@
+"""What came of a study's cells: outcomes at the end, courses over epochs, read from their folders.
+
+Only run.json, train.jsonl and measure.json are read. A cell that is not finished is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from nearsight.report.read.learned import looks_of
+from nearsight.runs.folder import LOG, read_lines, read_measure, read_record
+from nearsight.study.analyse.claim_values import claim_values
+from nearsight.study.analyse.matched import Course
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.design.plan import Cell
+from nearsight.study.design.recipe import Level
+from nearsight.study.design.settings import protocol_settings
+from nearsight.study.run.folder import cell_folder, is_finished, read_cells
+
+VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown
+LOOKED = VALUES[1:]  # also while training
+
+
+def outcomes(out: Path) -> list[Outcome]:
+    """The numbers of every finished cell, in the order of the study."""
+    found = []
+    for cell in read_cells(out):
+        folder = cell_folder(out, cell)
+        if is_finished(folder):
+            settings = settings_of(cell, folder)
+            found.append(Outcome(cell.factors, cell.seed, values_of(folder), settings))
+    return found
+
+
+def settings_of(cell: Cell, folder: Path) -> dict[str, Level]:
+    """Everything that was set, and the grid of a finished cell, as claims read it."""
+    rows, cols = read_measure(folder)["grid"]
+    return protocol_settings(cell.protocol, (rows, cols))
+
+
+def values_of(folder: Path) -> dict[str, float]:
+    """The numbers of a finished cell by name."""
+    record, measure = read_record(folder), read_measure(folder)
+    summary = measure["summary"]
+    result, log = record["result"], read_lines(folder / LOG)
+    found: dict[str, Any] = {
+        "accuracy": result["test_accuracy"],
+        "top5_accuracy": result.get("test_top5_accuracy"),
+        "validation_accuracy": result["validation_accuracy"],
+        "min_mad": summary["min_mad"]["value"],
+        "mean_mad": summary["mean_mad"]["value"],
+        "layer1_mad": summary["layer_mean_mad"][0]["value"],
+        "entropy": summary["mean_entropy"]["value"],
+        "self_mass": summary["mean_self_mass"]["value"],
+        "epochs": result["num_epochs"],
+        "best_epoch": result["best_epoch"],
+        "images_seen": result["images_seen"],
+        "train_loss": log[-1]["train_loss"],
+        "seconds": result["seconds"],
+        "num_parameters": record["model"]["num_parameters"],
+        **claim_values(measure, log),
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def courses(out: Path) -> list[Course]:
+    """Every finished cell epoch by epoch: validation accuracy, and attention where it was seen."""
+    found = []
+    for cell in read_cells(out):
+        folder = cell_folder(out, cell)
+        if not is_finished(folder):
+            continue
+        lines = read_lines(folder / LOG)
+        looks = {look.epoch: look for look in looks_of(lines)}
+        seen = [looks.get(line["epoch"]) for line in lines]
+        values: dict[str, list[float | None]] = {
+            "accuracy": [line.get("validation_accuracy") for line in lines],
+            **{name: [look.number(name) if look else None for look in seen] for name in LOOKED},
+        }
+        losses = [line.get("train_loss", math.inf) for line in lines]
+        epochs, settings = [line["epoch"] for line in lines], settings_of(cell, folder)
+        found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings))
+    return found

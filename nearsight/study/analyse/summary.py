@@ -1,0 +1,130 @@
+"""The results of a study in one file without weights: summary.json.
+
+Per cell its numbers; per condition mean, SD, n and 95 % interval over seeds; the effects of a
+factorial, at the end of training, at the last epoch that all runs reached (matched steps) and at
+the lowest training loss that all reached; the differences of every condition from the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nearsight.runs.folder import SCHEMA_VERSION, read_record, write_json
+from nearsight.stats.estimate import over_seeds, paired
+from nearsight.study.analyse.effects import Effects, study_effects
+from nearsight.study.analyse.extremes import EFFECTS, SUMMARY
+from nearsight.study.analyse.factorial import Effect, Factorial
+from nearsight.study.analyse.outcome import Outcome, by_condition, condition_text
+from nearsight.study.analyse.results import VALUES, outcomes, settings_of, values_of
+from nearsight.study.analyse.seed_tests import summaries
+from nearsight.study.claims.all_claims import verdicts
+from nearsight.study.claims.verdict import Verdict
+from nearsight.study.run.folder import cell_folder, failure, is_finished, read_cells, read_study
+
+CLAIMS = "claims.json"
+
+
+def write_summary(out: Path, effects: Sequence[Effects] | None = None) -> Path:
+    """Write summary.json of what is finished in a study folder; ``effects`` if known already."""
+    path = Path(out) / SUMMARY
+    write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out, effects)})
+    return path
+
+
+def write_claims(out: Path) -> tuple[Path, list[Verdict]]:
+    """Judge the papers' claims by what is finished; claims.json, and the verdicts."""
+    found = verdicts(outcomes(out))
+    path = Path(out) / CLAIMS
+    judged = [verdict.contents() for verdict in found]
+    write_json(path, {"schema_version": SCHEMA_VERSION, "verdicts": judged})
+    return path, found
+
+
+def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, Any]:
+    """The contents of summary.json."""
+    found = outcomes(out)
+    if not found:
+        raise ValueError(f"expected at least one finished cell in {out}, found none")
+    effects = study_effects(out) if effects is None else effects
+    return {
+        "study": read_study(out)["study"],
+        "cells": [_cell(out, cell) for cell in read_cells(out)],
+        "conditions": [
+            {"value": value, "condition": condition_text(x.condition)}
+            | {key: getattr(x, key) for key in ("mean", "sd", "low", "high", "seeds")}
+            for value in VALUES
+            for x in summaries(found, value)
+        ],
+        "effects": [_factorial(x.at_end) for x in effects],
+        "effects_at_matched_steps": [
+            _factorial(x.at_steps[1]) | {"epoch": x.at_steps[0]} for x in effects if x.at_steps
+        ],
+        "effects_at_matched_loss": [
+            _factorial(x.at_loss[1]) | {"loss": x.at_loss[0]} for x in effects if x.at_loss
+        ],
+        EFFECTS: [
+            {"at": dict(x.at_end.fixed), "factors": list(names), **asdict(contrast)}
+            for x in effects
+            for names, contrast in x.extremes.items()
+        ],
+        "differences": differences(found),
+    }
+
+
+def _cell(out: Path, cell: Any) -> dict[str, Any]:
+    folder = cell_folder(out, cell)
+    facts = {"key": cell.key, "factors": dict(cell.factors), "seed": cell.seed}
+    if not is_finished(folder):
+        return facts | {"failed": failure(folder)}
+    record = read_record(folder)
+    return facts | {
+        "values": values_of(folder),
+        "settings": settings_of(cell, folder),
+        "data": {key: record["data"][key] for key in ("name", "hash", "num_train")},
+        "provenance": record["provenance"],
+    }
+
+
+def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Every condition minus the first one, paired by seed; needs two seeds that both have."""
+    rows = []
+    for value in VALUES:
+        conditions = by_condition(found, value)
+        first = tuple(sorted(found[0].factors.items()))
+        for condition, numbers in conditions.items():
+            away = paired(numbers, conditions.get(first, {}))
+            if condition == first or len(away) < 2:
+                continue
+            x = over_seeds(list(away.values()))
+            rows.append(
+                {
+                    "value": value, "condition": condition_text(condition),
+                    "from": condition_text(first), "mean": x.value, "low": x.low, "high": x.high,
+                    "seeds": list(away),
+                }
+            )  # fmt: skip
+    return rows
+
+
+def _factorial(of: Factorial) -> dict[str, Any]:
+    return {
+        "value": of.value,
+        "at": dict(of.fixed),
+        "seeds": list(of.seeds),
+        "notes": of.notes,
+        "effects": [_effect(effect) for effect in of.effects],
+    }
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    x = effect.estimate
+    return {
+        "factors": list(effect.factors),
+        "per_seed": {str(seed): number for seed, number in effect.per_seed.items()},
+        "estimate": None if x is None else asdict(x),
+        "p": effect.p,
+        "holm_p": effect.holm_p,
+    }

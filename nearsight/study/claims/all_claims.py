@@ -1,0 +1,35 @@
+"""The claims of the three papers, all of them, and verdicts on them.
+
+>>> from nearsight.study.claims.all_claims import CLAIMS, claim
+>>> claim("convit-data").source
+"ConViT, table 2 (figure 11's caption says the opposite)"
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.claims.claim import Claim
+from nearsight.study.claims.convit_claims import CONVIT_CLAIMS
+from nearsight.study.claims.locat_claims import LOCAT_CLAIMS
+from nearsight.study.claims.protocol_claims import PROTOCOL_CLAIMS
+from nearsight.study.claims.verdict import Verdict, judge
+
+CLAIMS: tuple[Claim, ...] = (*PROTOCOL_CLAIMS, *LOCAT_CLAIMS, *CONVIT_CLAIMS)
+
+
+def claim(id: str) -> Claim:
+    """The claim of an id."""
+    known = {each.id: each for each in CLAIMS}
+    if id not in known:
+        close = difflib.get_close_matches(id, known, n=2)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(f"expected a claim of {', '.join(known)}, got {id!r}{hint}")
+    return known[id]
+
+
+def verdicts(outcomes: Sequence[Outcome], claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
+    """Of every claim: one verdict per setting in which it can be asked, at least one."""
+    return [verdict for each in claims for verdict in judge(each, outcomes)]

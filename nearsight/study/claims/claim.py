@@ -1,0 +1,128 @@
+"""What a claim is: a sentence of a paper, a number that decides it, and the scale it is about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nearsight.stats.estimate import Estimate
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.design.recipe import Level
+
+MAD_MARGIN = 0.05  # a difference of MAD that counts as none; stated before any run
+ACCURACY_MARGIN = 0.02  # likewise of accuracy; the papers give none
+FEWEST_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a number lies if the claim holds; ``closed``: its ends belong to it."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: bool = True
+
+    def holds(self, x: Estimate) -> bool:
+        """The whole interval lies inside."""
+        if self.closed:
+            return self.low <= x.low and x.high <= self.high
+        return self.low < x.low and x.high < self.high
+
+    def fails(self, x: Estimate) -> bool:
+        """The whole interval lies outside."""
+        return x.low > self.high or x.high < self.low
+
+    def __str__(self) -> str:
+        if self.low == -self.high:
+            return f"within ±{self.high:g}"
+        if self.high == math.inf:
+            return f"{'at least' if self.closed else 'above'} {self.low:g}"
+        return f"{'at most' if self.closed else 'below'} {self.high:g}"
+
+
+BELOW = Region(high=0.0, closed=False)
+ABOVE = Region(low=0.0, closed=False)
+
+
+def within(margin: float) -> Region:
+    """Of a null claim: the interval must lie inside the margin."""
+    return Region(-margin, margin)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One number of a claim: per seed, from which outcomes, and where it should lie."""
+
+    label: str
+    per_seed: Mapping[int, float]
+    region: Region
+    used: tuple[Outcome, ...]
+
+
+Statistic = Callable[[Sequence[Outcome]], list[Part]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Models, data sets with the epochs of a training on all their data, grid, fewest seeds."""
+
+    models: tuple[str, ...]
+    epochs: Mapping[str, int]
+    grid: str
+    seeds: int = FEWEST_SEEDS
+
+    def __str__(self) -> str:
+        data = ", ".join(f"{name} ({epochs} epochs)" for name, epochs in self.epochs.items())
+        return f"{', '.join(self.models)} on {data}, {self.grid} patches, {self.seeds} seeds"
+
+    def differences(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """In what the outcomes are not at this scale, a few words each."""
+        found: dict[str, None] = {}
+        for outcome in outcomes:
+            for words in self._of_one(outcome.settings):
+                found[words] = None
+        return list(found)
+
+    def _of_one(self, settings: Mapping[str, Level]) -> list[str]:
+        name, data = settings.get("model.name"), settings.get("data.name")
+        epochs, grid = settings.get("epochs"), settings.get("grid")
+        said = []
+        if name not in self.models:
+            own = (
+                " or ".join(self.models)
+                if len(self.models) < 3
+                else f"{self.models[0]} or its like"
+            )
+            said.append(f"model {name or 'not known'} instead of {own}")
+        said += [
+            f"{part} {settings[f'model.{part}']} instead of the model's own"
+            for part in ("depth", "width", "num_heads")
+            if f"model.{part}" in settings
+        ]
+        if data not in self.epochs:
+            return [*said, f"data {data or 'not known'} instead of {' or '.join(self.epochs)}"]
+        whole = float(epochs or 0) * float(settings.get("data.fraction", 1.0))
+        if whole < self.epochs[str(data)] - 0.5:
+            said.append(f"{whole:g} epochs of all data instead of {self.epochs[str(data)]}")
+        if grid != self.grid:
+            said.append(f"{grid or 'unknown'} patches instead of {self.grid}")
+        return said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim of a paper as data."""
+
+    id: str
+    source: str  # paper, table or figure
+    sentence: str  # what is claimed, in our words
+    value: str  # the number it is about, of an outcome
+    statistic: Statistic
+    direction: str  # where the statistic lies if the claim holds
+    compares: tuple[str, ...]  # settings that differ between what is compared, with those below
+    scale: Scale
+    num_parts: int = 1  # that all have to hold
+    margin: float | None = None  # of a null claim
+    paper: str = ""  # the paper's own numbers
+    needs: str | None = None  # work that the number waits for

@@ -1,0 +1,196 @@
+"""Statistics of claims: how a number differs between settings, per seed.
+
+Each takes outcomes that differ in nothing but what is compared, and gives no part if a side of the
+comparison is not among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from nearsight.protocol.schema import CutMix
+from nearsight.stats.estimate import paired
+from nearsight.study.analyse.factorial import factorial
+from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.claims.claim import Part, Region, Statistic
+from nearsight.study.design.recipe import Level, level_text
+
+Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
+EIGHT = ("autoaugment", "cutmix", "labelsmoothing")  # the factors of the protocol paper
+ELSE: Side = {
+    "kind": "plain",
+    "mixup": False,
+    "cutout": False,
+    "randaugment": False,
+    "random_erasing": False,
+}
+
+
+class AmbiguousError(ValueError):
+    """Two outcomes of one seed fit the same side of a comparison."""
+
+
+def matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, Outcome]:
+    """By seed, the outcome that has these settings and the number."""
+    found: dict[int, Outcome] = {}
+    for outcome in outcomes:
+        if not _has(outcome, side) or not math.isfinite(outcome.values.get(value, math.nan)):
+            continue
+        if outcome.seed in found:
+            told = ", ".join(
+                f"{name} {level_text(level)}" for name, level in side.items() if level is not None
+            )
+            raise AmbiguousError(f"two cells of seed {outcome.seed} have {told}")
+        found[outcome.seed] = outcome
+    return found
+
+
+def _has(outcome: Outcome, side: Side) -> bool:
+    return all(outcome.settings.get(name) == level for name, level in side.items())
+
+
+def _numbers(found: Mapping[int, Outcome], value: str) -> dict[int, float]:
+    return {seed: outcome.values[value] for seed, outcome in found.items()}
+
+
+def level(value: str, side: Side, region: Region, label: str) -> Statistic:
+    """The number itself under these settings."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        found = matching(outcomes, side, value)
+        return [Part(label, _numbers(found, value), region, tuple(found.values()))] * bool(found)
+
+    return statistic
+
+
+def difference(value: str, one: Side, other: Side, region: Region, label: str) -> Statistic:
+    """one - other, paired by seed."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        sides = [matching(outcomes, side, value) for side in (one, other)]
+        if not all(sides):
+            return []
+        per_seed = paired(*(_numbers(side, value) for side in sides))
+        return [Part(label, per_seed, region, _outcomes(sides))]
+
+    return statistic
+
+
+def parts(*statistics: Statistic) -> Statistic:
+    """All parts of several statistics: the claim needs every one."""
+    return lambda outcomes: [part for each in statistics for part in each(outcomes)]
+
+
+def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
+    """One of the eight conditions: of a plain ViT, CutMix as in the preset, no other mixing."""
+    own = {f"cutmix.{name}": x for name, x in asdict(CutMix()).items()} if cutmix else {}
+    return {**dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing))), **own, **ELSE}
+
+
+def _eight(outcomes: Sequence[Outcome], value: str) -> dict[tuple[bool, ...], dict[int, Outcome]]:
+    """The eight conditions by their flags; empty if one is not among the outcomes."""
+    places = [tuple(map(bool, place)) for place in np.ndindex(2, 2, 2)]
+    found = {place: matching(outcomes, flags(*place), value) for place in places}
+    return found if all(found.values()) else {}
+
+
+def _outcomes(cells: Iterable[Mapping[int, Outcome]]) -> tuple[Outcome, ...]:
+    return tuple(outcome for cell in cells for outcome in cell.values())
+
+
+def main_effect(value: str, factor: str, region: Region, label: str) -> Statistic:
+    """The main effect of one of the three parts of Modern, over all eight conditions."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        cells = _eight(outcomes, value)
+        if not cells:
+            return []
+        plain = [
+            Outcome(dict(zip(EIGHT, place)), seed, outcome.values)
+            for place, cell in cells.items()
+            for seed, outcome in cell.items()
+        ]
+        effect = factorial(plain, value).effect(factor)
+        return [Part(label, effect.per_seed, region, _outcomes(cells.values()))]
+
+    return statistic
+
+
+def separation(value: str, factor: str, region: Region, label: str) -> Statistic:
+    """The largest number with a part of Modern minus the smallest without, of eight conditions."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        cells = _eight(outcomes, value)
+        if not cells:
+            return []
+        place = EIGHT.index(factor)
+        per_seed = {
+            seed: max(x[seed].values[value] for on, x in cells.items() if on[place])
+            - min(x[seed].values[value] for on, x in cells.items() if not on[place])
+            for seed in sorted(set.intersection(*map(set, cells.values())))
+        }
+        return [Part(label, per_seed, region, _outcomes(cells.values()))]
+
+    return statistic
+
+
+def slope(value: str, side: Side, along: str, region: Region, label: str) -> Statistic:
+    """Least-squares slope of the number over a numeric setting, of seeds that have every level."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        cells = {x: matching(outcomes, {**side, along: x}, value) for x in _levels(outcomes, along)}
+        return _slope_part({x: cell for x, cell in cells.items() if cell}, value, region, label)
+
+    return statistic
+
+
+def _slope_part(
+    cells: Mapping[float, Mapping[int, Outcome]], value: str, region: Region, label: str
+) -> list[Part]:
+    if len(cells) < 2:
+        return []
+    shared = sorted(set.intersection(*(set(cell) for cell in cells.values())))
+    per_seed = {
+        seed: _slope([(x, cell[seed].values[value]) for x, cell in cells.items()])
+        for seed in shared
+    }
+    return [Part(label, per_seed, region, _outcomes(cells.values()))]
+
+
+def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str) -> Statistic:
+    """How much the relative gain, 100 (one - plain) / plain, grows per tenfold less data."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        gains: dict[float, dict[int, Outcome]] = {}
+        used: list[Outcome] = []
+        for fraction in _levels(outcomes, "data.fraction"):
+            a, b = (
+                matching(outcomes, {**side, "data.fraction": fraction}, value)
+                for side in (one, plain)
+            )
+            if not a or not b:
+                continue
+            used += [*a.values(), *b.values()]
+            gains[-math.log10(fraction)] = {
+                seed: Outcome({}, seed, {value: 100 * (a[seed].values[value] / below - 1)})
+                for seed in a.keys() & b.keys()
+                if (below := b[seed].values[value]) > 0
+            }
+        found = _slope_part(gains, value, region, label)
+        return [Part(part.label, part.per_seed, part.region, tuple(used)) for part in found]
+
+    return statistic
+
+
+def _levels(outcomes: Sequence[Outcome], setting: str) -> list[float]:
+    return sorted({float(x.settings[setting]) for x in outcomes if setting in x.settings})
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    x, y = np.array(points).T
+    centred = x - x.mean()
+    return float(centred @ y / (centred @ centred))

@@ -1,0 +1,142 @@
+"""A recipe: the conditions of a study and why they are compared, one small Python file each.
+
+A file in studies/ has a docstring (the question in its first line; then Command, Hardware, Time,
+Expected) and a function ``study() -> Study``. Anything that a condition changes is in its protocol.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from nearsight.protocol.schema import Protocol
+
+INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
+FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "studies"
+LINES = ("Command", "Hardware", "Time", "Expected", "Needs")
+FACTOR_NAMES = {
+    "autoaugment": "AutoAugment", "cutmix": "CutMix", "labelsmoothing": "label smoothing",
+}  # fmt: skip
+Level = str | float | bool
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A protocol, and its level of every factor of the study."""
+
+    factors: Mapping[str, Level]
+    protocol: Protocol
+
+    @property
+    def label(self) -> str:
+        """What tells it apart: the levels, in the order of the factors."""
+        return ", ".join(f"{name} {level_text(level)}" for name, level in self.factors.items())
+
+
+@dataclass(frozen=True)
+class Study:
+    """Conditions that are compared, each with every seed."""
+
+    conditions: tuple[Condition, ...]
+    num_seeds: int = 3  # unless the user says otherwise
+    measured_images: int | None = None  # of the test set; None: as ``nearsight measure`` takes
+    metrics: tuple[str, ...] = ()  # beside those that every measurement has
+    processes: int = 1  # of every cell; more than one: a torchrun job
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"expected at least one process per cell, got {self.processes}")
+        if not self.conditions:
+            raise ValueError("expected a study of at least one condition, got none")
+        names = {tuple(condition.factors) for condition in self.conditions}
+        if len(names) > 1:
+            raise ValueError(f"expected the same factors in all conditions, got {sorted(names)}")
+        levels = [tuple(condition.factors.values()) for condition in self.conditions]
+        if len(set(levels)) < len(levels):
+            raise ValueError("expected every condition once, got two with the same levels")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What ``study list`` shows of a file."""
+
+    name: str
+    question: str
+    told: Mapping[str, str]  # by the words in LINES
+    module: ModuleType = field(repr=False, compare=False)
+
+    @property
+    def needs(self) -> str | None:
+        """What is missing before it can run."""
+        return self.told.get("Needs")
+
+    def study(self) -> Study:
+        if self.needs:
+            raise ValueError(f"the study {self.name} needs {self.needs}, which is not there yet")
+        return self.module.study()
+
+
+def factor_text(name: str) -> str:
+    """A factor as pages call it."""
+    return FACTOR_NAMES.get(name, name)
+
+
+def level_text(level: Level) -> str:
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def recipes(folder: Path | None = None) -> list[Recipe]:
+    """All recipes of a folder, by name."""
+    folder = FOLDER if folder is None else Path(folder)
+    files = sorted(folder.glob("*.py"))
+    if not files:
+        raise ValueError(f"expected recipes (*.py) in {folder}, found none; give --recipes DIR")
+    return [read_recipe(file) for file in files]
+
+
+def recipe(name: str, folder: Path | None = None) -> Recipe:
+    """The recipe of a name, or of a file."""
+    if name.endswith(".py"):
+        if not Path(name).is_file():
+            raise ValueError(f"expected a recipe, but there is no file {name}")
+        return read_recipe(Path(name))
+    found = {each.name: each for each in recipes(folder)}
+    if name not in found:
+        close = difflib.get_close_matches(name, found, n=2)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(f"expected a study of {', '.join(found)}, got {name!r}{hint}")
+    return found[name]
+
+
+def read_recipe(file: Path) -> Recipe:
+    """A recipe from its file, which is executed."""
+    name = file.stem.replace("_", "-")
+    spec = importlib.util.spec_from_file_location(f"nearsight_recipe_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"the recipe {file} cannot be read: {error}") from error
+    if not module.__doc__ or not callable(getattr(module, "study", None)):
+        raise ValueError(f"expected a docstring and a function study() in {file}")
+    question, *rest = module.__doc__.strip().splitlines()
+    return Recipe(name, question, told_lines("\n".join(rest)), module)
+
+
+def told_lines(text: str) -> dict[str, str]:
+    """The paragraphs that begin with one of LINES, each on one line.
+
+    >>> told_lines("Time: 3 h\\n  on 2 cores\\nExpected: nothing")
+    {'Time': '3 h on 2 cores', 'Expected': 'nothing'}
+    """
+    found = re.split(rf"^({'|'.join(LINES)}):", text, flags=re.MULTILINE)[1:]
+    return {key: " ".join(value.split()) for key, value in zip(found[::2], found[1::2])}

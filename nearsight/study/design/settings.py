@@ -1,0 +1,84 @@
+"""Everything that was set for a run as a flat mapping, so that claims do not depend on a recipe's
+names for its factors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+
+from nearsight.protocol.schema import GaussianSettings, GpsaSettings, LocatSettings, Protocol
+from nearsight.report.read.grouping import flat_settings
+from nearsight.study.design.recipe import Level
+
+SILENT = ("name", "measure_every", "measure_images")  # they decide no number of the training
+PARTS = (
+    "autoaugment", "randaugment", "colorjitter", "random_erasing", "cutmix", "mixup", "cutout",
+    "resized_crop", "distillation",
+)  # fmt: skip
+ENDS = {"vit": "plain", "locat": "locat", "gaug": "gaug", "prr": "prr", "convit": "convit"}
+STARTS = {"vit": "plain", "deit": "plain", "locatvit": "locat", "convit": "convit"}
+
+
+def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -> dict[str, Level]:
+    """Dotted path to value; a part is True or False, and what is left to the model is absent.
+
+    On top: ``size`` and ``kind`` of the model (compact and plain, small and convit …),
+    ``labelsmoothing`` on or off, ``autoaugment`` on also where ColorJitter stands for it, and the
+    ``grid`` of patches.
+
+    >>> from nearsight.protocol.presets import preset
+    >>> found = protocol_settings(preset("baseline+cutmix"), (8, 8))
+    >>> found["cutmix"], found["cutmix.probability"], found["mixup"], found["kind"], found["grid"]
+    (True, 0.5, False, 'plain', '8x8')
+    """
+    size, kind = size_and_kind(protocol)
+    flat = flat_settings(asdict(_spelt_out(protocol, kind)))
+    found: dict[str, Level] = {
+        path: " ".join(map(str, x)) if isinstance(x, tuple | list) else x
+        for path, x in flat.items()
+        if x is not None and path not in SILENT
+    }
+    found |= {part: getattr(protocol, part) is not None for part in PARTS}
+    found["autoaugment"] = bool(found["autoaugment"] or found["colorjitter"])
+    found["labelsmoothing"] = protocol.label_smoothing > 0
+    found |= {"size": size, "kind": kind}
+    if grid is not None:
+        found["grid"] = f"{grid[0]}x{grid[1]}"
+    return found
+
+
+def _spelt_out(protocol: Protocol, kind: str) -> Protocol:
+    """With the settings that a model's name stands for."""
+    model = protocol.model
+    if kind == "convit" and model.gpsa is None:
+        model = replace(model, gpsa=GpsaSettings())
+    if kind in ("locat", "gaug", "prr") and model.locat is None:
+        gaussian = None if kind == "prr" else GaussianSettings()
+        model = replace(model, locat=LocatSettings(gaussian=gaussian, refine=kind != "gaug"))
+    return replace(protocol, model=model)
+
+
+def size_and_kind(protocol: Protocol) -> tuple[str, str]:
+    """A model's size, and what of LocAt or ConViT is in it: models of a size compare.
+
+    Kinds: plain, gap (the patches' mean instead of [CLS]), gaug, prr, locat (both), convit, psa.
+    """
+    model = protocol.model
+    name = re.sub(r"_patch\d+_\d+.*", "", model.name)
+    start, _, rest = name.partition("_")
+    size, _, end = name.rpartition("_")
+    if start in STARTS and rest:
+        size, kind = rest, STARTS[start]
+    elif end in ENDS:
+        kind = ENDS[end]
+    else:
+        size, kind = name, "plain"
+    if model.gpsa is not None:
+        kind = "psa" if model.gpsa.mixing == "summed" else "convit"
+        kind = "plain" if model.gpsa.layers == 0 else kind
+    if model.locat is not None:
+        gaussian, refine = model.locat.gaussian is not None, model.locat.refine
+        kind = {(True, True): "locat", (True, False): "gaug", (False, True): "prr"}.get(
+            (gaussian, refine), kind
+        )
+    return size, "gap" if kind == "plain" and model.pool == "avg" else kind

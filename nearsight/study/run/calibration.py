@@ -1,0 +1,97 @@
+"""How long a study takes here: an epoch from a few steps, then cells side by side.
+
+An epoch is timed in one process with one thread: a few steps and a piece of the validation set.
+A cell of several processes is taken to share its work evenly, without time for their messages; and
+processes beyond the cores of this machine make nothing faster. Measuring is not counted.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from nearsight.core.processes import World
+from nearsight.evaluate.accuracy import BATCH, model_scores
+from nearsight.protocol.schema import Protocol
+from nearsight.study.design.plan import THREADS
+from nearsight.train.batches import epoch_batches
+from nearsight.train.preparation import prepare
+from nearsight.train.step import Stepper
+
+SECONDS = 2.0  # of steps, after the first one
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def study_seconds(work: Sequence[float], workers: int, processes: int, cores: int) -> float:
+    """Time until the last cell ends. ``work``: what each takes one process alone, in their order.
+
+    Three cells of 10 s, two at a time: the third waits for one of the first two. On two cores, two
+    processes for each cell are of use only while fewer cells than cores run.
+
+    >>> study_seconds([10, 10, 10], workers=2, processes=1, cores=2)
+    20.0
+    >>> study_seconds([10, 10], workers=1, processes=2, cores=2)
+    10.0
+    >>> study_seconds([10, 10], workers=2, processes=2, cores=2)
+    10.0
+    """
+    at_once = min(workers, len(work))
+    if at_once == 0:
+        return 0.0
+    speed = min(processes, cores / at_once)  # of each cell, against one process on a free core
+    ends = [0.0] * at_once
+    for seconds in work:
+        heapq.heapreplace(ends, ends[0] + seconds / speed)
+    return max(ends)
+
+
+def assumptions(workers: int, processes: int, cores: int) -> str:
+    """What the time rests on, in words."""
+    said = "from a few steps of each condition in one process; measuring not counted"
+    if processes > 1:
+        said += f"; {processes} processes per cell taken to share its work evenly"
+    if (wanted := workers * processes) > cores:
+        said += f"; {wanted} processes on {cores} core{'s' * (cores > 1)} no faster than {cores}"
+    return said
+
+
+def epoch_seconds(protocol: Protocol, device: str, data_root: Path | None = None) -> float:
+    """Seconds of one epoch, training and validation, with one thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        return _timed(protocol, World(torch.device(device)), data_root)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _timed(protocol: Protocol, world: World, data_root: Path | None) -> float:
+    parts = prepare(protocol, 0, world, data_root, compiled=False, parallel="ddp")
+    stepper = Stepper(protocol, 0, world, parts, Path())
+    batches = epoch_batches(
+        parts.train, parts.transform, protocol=protocol, seed=0, epoch=1, first_step=0, world=world
+    )
+    began, images = time.perf_counter(), 0
+    for number, batch in enumerate(batches):
+        stepper.take(batch)
+        if number == 0:  # memory and caches are warm from here on
+            began, images = time.perf_counter(), 0
+            continue
+        images += batch.global_size
+        if time.perf_counter() - began > SECONDS:
+            break
+    per_image = (time.perf_counter() - began) / max(1, images)
+    some = parts.validation[:BATCH]
+    began = time.perf_counter()
+    model_scores(parts.called, parts.train.images, parts.train.labels, some, parts.transform, world)
+    validating = (time.perf_counter() - began) / len(some)
+    return per_image * len(parts.train.indices) + validating * len(parts.validation)

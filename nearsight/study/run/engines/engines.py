@@ -1,0 +1,158 @@
+"""Engines: what starts the worker of a cell somewhere and tells how it ended.
+
+Whatever the engine, a cell is the same fresh process (``start_worker``) with one thread, in the
+same folder, so that its bytes do not depend on it. The loop over the cells is in loop.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from nearsight.study.design.plan import THREADS, Cell
+from nearsight.study.run.cell import EXIT_FAILED
+from nearsight.study.run.folder import CELL, WORKER_LOG
+
+EngineName = Literal["local", "ray", "slurm"]
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a worker ended. One that was lost may be started again; one that failed may not."""
+
+    lost: str | None = None  # by what: a signal, a node that is gone
+    failed: str | None = None  # why, if the worker could not write it itself
+
+
+class Job(Protocol):
+    """A worker under way."""
+
+    def ended(self) -> Ending | None:
+        """None while it is at work."""
+
+    def stop(self) -> None:
+        """Ask it to stop; it writes a checkpoint first."""
+
+    def wait(self) -> None:
+        """Until it has stopped."""
+
+
+class Engine(Protocol):
+    """A place for workers."""
+
+    def room(self) -> int:
+        """How many cells at a time, unless the user says it."""
+
+    def start(self, cell: Cell, folder: Path) -> Job: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Which engine, and what it is told."""
+
+    name: EngineName = "local"
+    address: str | None = None  # of a Ray cluster; None: one of this machine, for this study
+    gpus_per_cell: float | None = None  # None: one per process if the device is cuda, else none
+    slurm: Mapping[str, str | int] = field(default_factory=dict)  # parameters of submitit
+
+    def __post_init__(self) -> None:
+        if self.address is not None and self.name != "ray":
+            raise ValueError(f"an address is for the engine ray, got one for {self.name}")
+        if self.gpus_per_cell is not None and self.name == "local":
+            raise ValueError("GPUs per cell are for the engines ray and slurm, got some for local")
+        if self.slurm and self.name != "slurm":
+            raise ValueError(
+                f"parameters of Slurm are for the engine slurm, got some for {self.name}"
+            )
+
+    def gpus(self, cell: Cell) -> float:
+        if self.gpus_per_cell is not None:
+            return self.gpus_per_cell
+        return float(cell.processes) if cell.device.startswith("cuda") else 0.0
+
+
+def open_engine(
+    options: EngineOptions, out: Path, data_root: Path, cells: list[Cell], workers: int | None
+) -> Engine:
+    """An engine of a name; ValueError when its extra is not installed. Close it when done."""
+    try:
+        if options.name == "ray":
+            from nearsight.study.run.engines.ray_engine import RayEngine
+
+            return RayEngine(options, data_root, cells, workers)
+        if options.name == "slurm":
+            from nearsight.study.run.engines.slurm_engine import SlurmEngine
+
+            return SlurmEngine(options, out, data_root, cells)
+    except ImportError:
+        raise ValueError(
+            f"{options.name} is not installed: pip install 'nearsight[{options.name}]'"
+        ) from None
+    from nearsight.study.run.engines.local import LocalEngine
+
+    return LocalEngine(data_root)
+
+
+def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
+    """Parameters as the command line has them.
+
+    >>> slurm_parameters(["timeout_min=240", "slurm_partition=gpu"])
+    {'timeout_min': 240, 'slurm_partition': 'gpu'}
+    """
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise ValueError(f"expected --slurm NAME=VALUE, got {name + sign + value!r}")
+    return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
+
+
+def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
+    """The worker of a cell on this machine, as a process that ends when this one does."""
+    if not (folder / CELL).is_file():
+        raise ValueError(
+            f"expected the study folder on {os.uname().nodename} too, but there is no "
+            f"{folder / CELL}; it must be on a file system that all nodes share"
+        )
+    command = [sys.executable, "-m", "nearsight.study.run.cell", str(folder)]
+    threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    with (folder / WORKER_LOG).open("ab") as log:
+        return subprocess.Popen(
+            [*command, "--data-root", str(data_root)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env=os.environ | threads | {"TERM": "dumb"}, start_new_session=True,
+        )  # fmt: skip
+
+
+def exit_code_of(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a worker, asleep in short pieces; an exception meanwhile (Ctrl-C) stops it."""
+    try:
+        while process.poll() is None:
+            time.sleep(POLL_SECONDS)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+    return process.returncode
+
+
+def ending_of(code: int) -> Ending:
+    """How a process ended by its exit code; 128 + n says a signal too, as in a shell.
+
+    >>> ending_of(-9), ending_of(143)
+    (Ending(lost='SIGKILL', failed=None), Ending(lost='SIGTERM', failed=None))
+    """
+    if code < 0 or code > 128:
+        return Ending(lost=signal.Signals(-code if code < 0 else code - 128).name)
+    if code == EXIT_FAILED:
+        return Ending()
+    return Ending(failed=f"its worker ended with exit code {code}; {WORKER_LOG} may say why")

@@ -1,0 +1,46 @@
+"""The engine ``local``: cells in processes of this machine, one thread each."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.engines.engines import Ending, ending_of, start_worker
+
+ROOM = 2
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """A process at work on a cell."""
+
+    process: subprocess.Popen[bytes]
+
+    def ended(self) -> Ending | None:
+        code = self.process.poll()
+        return None if code is None else ending_of(code)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+
+    def wait(self) -> None:
+        self.process.wait()
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Processes of this machine."""
+
+    data_root: Path
+
+    def room(self) -> int:
+        return ROOM
+
+    def start(self, cell: Cell, folder: Path) -> LocalJob:
+        return LocalJob(start_worker(folder, self.data_root))
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,114 @@
+"""The engine ``ray``: cells as tasks of a Ray cluster, with the extra ``ray``.
+
+A task holds the CPUs and GPUs (or fractions) of its cell and starts the same process as the local
+engine. Ray's own retries are off: the loop starts a lost cell again, and counts. When the runner is
+gone Ray ends its tasks, and a worker without its task stops with a checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
+
+import ray
+from ray import exceptions
+
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.engines.engines import (
+    Ending,
+    EngineOptions,
+    ending_of,
+    exit_code_of,
+    start_worker,
+)
+
+GRACE_SECONDS = 60.0  # for a checkpoint, before a task that was asked to stop is killed
+STORE_BYTES = 100 * 2**20  # of a cluster of our own; nothing but exit codes is in it
+
+
+def attended(folder: Path, data_root: Path) -> int:
+    """The task: a worker from start to exit code."""
+    return exit_code_of(start_worker(folder, data_root))
+
+
+@dataclass(frozen=True)
+class RayJob:
+    """A task for a cell."""
+
+    task: Any
+
+    def ended(self) -> Ending | None:
+        if not ray.wait([self.task], timeout=0)[0]:
+            return None
+        try:
+            return ending_of(ray.get(self.task))
+        except exceptions.TaskCancelledError:  # by someone else than the runner
+            return Ending(lost="Ray's TaskCancelledError")
+        except exceptions.RayTaskError as error:  # before the worker began
+            return Ending(failed=f"{type(error.cause).__name__}: {error.cause}")
+        except exceptions.RayError as error:  # its process or node is gone, or out of memory
+            return Ending(lost=f"Ray's {type(error).__name__}")
+
+    def stop(self) -> None:
+        ray.cancel(self.task, force=False)
+
+    def wait(self) -> None:
+        if not ray.wait([self.task], timeout=GRACE_SECONDS)[0]:
+            ray.cancel(self.task, force=True)
+
+
+class RayEngine:
+    """Tasks of a Ray cluster: that at an address, or one of this machine that ends with us."""
+
+    def __init__(
+        self, options: EngineOptions, data_root: Path, cells: list[Cell], workers: int | None
+    ) -> None:
+        self.options, self.data_root = options, data_root
+        self.ours = not ray.is_initialized()  # a cluster that the caller has joined is kept
+        if self.ours:
+            _join(options, cells, workers)
+        self.needs = {"CPU": float(cells[0].processes), "GPU": options.gpus(cells[0])}
+        have = ray.cluster_resources()
+        lacks = [name for name, need in self.needs.items() if have.get(name, 0.0) < need]
+        if lacks:
+            self.close()
+            raise ValueError(
+                f"a cell needs {self.needs[lacks[0]]:g} {lacks[0]} and the Ray cluster has "
+                f"{have.get(lacks[0], 0.0):g}"
+            )
+
+    def room(self) -> int:
+        """As many cells as the cluster has CPUs and GPUs for, now."""
+        have = ray.cluster_resources()
+        return min(int(have[name] // need) for name, need in self.needs.items() if need > 0)
+
+    def start(self, cell: Cell, folder: Path) -> RayJob:
+        task = ray.remote(attended).options(
+            num_cpus=cell.processes, num_gpus=self.options.gpus(cell), max_retries=0,
+            name=cell.label,
+        )  # fmt: skip
+        return RayJob(task.remote(folder.resolve(), self.data_root))
+
+    def close(self) -> None:
+        if self.ours:
+            ray.shutdown()
+
+
+def _join(options: EngineOptions, cells: list[Cell], workers: int | None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+    own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+    if workers is not None:
+        own["num_cpus"] = workers * cells[0].processes
+    try:
+        if options.address is None:
+            ray.init(address="local", **quiet, **own)
+        else:
+            ray.init(address=options.address, **quiet)
+    except (ConnectionError, RuntimeError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise ValueError(f"no Ray cluster could be joined at {options.address}: {first}") from error

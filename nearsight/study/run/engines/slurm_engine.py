@@ -1,0 +1,120 @@
+"""The engine ``slurm``: one job per cell through submitit, with the extra ``slurm``.
+
+A job starts the same process as the local engine. One that runs out of time or is preempted stops
+its worker, which writes a checkpoint, and is queued again by submitit. Jobs outlive a runner that
+was killed; the next one cancels the job of a cell before it submits another.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import submitit
+from submitit.core.utils import FailedJobError
+
+from nearsight.runs.folder import SCHEMA_VERSION, read_json, write_json
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.engines.engines import (
+    Ending,
+    EngineOptions,
+    ending_of,
+    exit_code_of,
+    start_worker,
+)
+
+LOGS = "slurm"  # in the study folder: submitit's files of every job
+JOB = "slurm.json"  # in a cell's folder, while its job is under way
+ROOM = 1000  # Slurm has a queue of its own
+
+
+class Attended:
+    """What a job does: a worker from start to exit code."""
+
+    process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, folder: Path, data_root: Path) -> int:
+        self.process = start_worker(folder, data_root)
+        return exit_code_of(self.process)
+
+    def checkpoint(self, folder: Path, data_root: Path) -> submitit.helpers.DelayedSubmission:
+        """submitit calls it, in the job, before Slurm ends it; the job is queued again."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+        return submitit.helpers.DelayedSubmission(Attended(), folder, data_root)
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job for a cell."""
+
+    job: submitit.Job[int]
+    note: Path  # its slurm.json
+
+    def ended(self) -> Ending | None:
+        if not self.job.done():
+            return None
+        self.note.unlink(missing_ok=True)
+        error = self.job.exception()
+        if error is None:
+            return ending_of(self.job.result())
+        if isinstance(error, FailedJobError):  # before the worker began
+            return Ending(failed=str(error).strip().splitlines()[-1])
+        return Ending(lost=f"Slurm's {self.job.state}")
+
+    def stop(self) -> None:
+        self.job.cancel(check=False)
+
+    def wait(self) -> None:
+        self.job.wait()
+        self.note.unlink(missing_ok=True)
+
+
+class SlurmEngine:
+    """Jobs of a Slurm cluster; ``cluster`` "local" is submitit's stand-in on this machine."""
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        out: Path,
+        data_root: Path,
+        cells: list[Cell],
+        cluster: str = "slurm",
+    ) -> None:
+        self.data_root, self.cluster = data_root, cluster
+        self.logs = Path(out).resolve() / LOGS
+        try:
+            self.executor = submitit.AutoExecutor(folder=self.logs, cluster=cluster)
+        except RuntimeError as error:
+            raise ValueError(f"expected a machine that can submit to Slurm: {error}") from error
+        try:
+            self.executor.update_parameters(**_parameters(options, cells[0]))
+        except (NameError, AssertionError, TypeError) as error:
+            raise ValueError(f"expected parameters that submitit knows: {error}") from error
+
+    def room(self) -> int:
+        return ROOM
+
+    def start(self, cell: Cell, folder: Path) -> SlurmJob:
+        folder = folder.resolve()
+        note = folder / JOB
+        if note.is_file() and self.cluster == "slurm":  # of a runner that was killed
+            submitit.SlurmJob(self.logs, read_json(note)["job"]).cancel(check=False)
+        job = self.executor.submit(Attended(), folder, self.data_root)
+        write_json(note, {"schema_version": SCHEMA_VERSION, "job": job.job_id})
+        return SlurmJob(job, note)
+
+    def close(self) -> None:
+        pass
+
+
+def _parameters(options: EngineOptions, cell: Cell) -> dict[str, Any]:
+    """What a cell needs, then what the user says."""
+    gpus = options.gpus(cell)
+    if gpus != int(gpus):
+        raise ValueError(f"expected whole GPUs per cell with Slurm, got {gpus:g}")
+    needed = {"name": "nearsight", "cpus_per_task": cell.processes, "tasks_per_node": 1, "nodes": 1}
+    return needed | ({"gpus_per_node": int(gpus)} if gpus else {}) | dict(options.slurm)

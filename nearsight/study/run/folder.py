@@ -1,0 +1,147 @@
+"""A study folder: cells/<key>/ with one run each, study.json, and the state of every cell.
+
+cell.json    what the cell is (plan.py)
+log.txt      what its worker printed
+failed.json  why it failed; gone when it is tried again
+queued       there while an engine has the cell, at work or not
+worker.lock  held by the worker at work in it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from nearsight.runs.folder import (
+    LOG,
+    MEASURE,
+    RECORD,
+    SCHEMA_VERSION,
+    read_json,
+    read_lines,
+    read_record,
+    write_json,
+)
+from nearsight.study.design.plan import Cell
+
+CELLS, CELL, STUDY = "cells", "cell.json", "study.json"
+FAILED, WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "failed.json", "log.txt", "worker.lock", "lock"
+QUEUED, QUEUE_LOCK = "queued", "queue.lock"  # of the runner too; asking for it disturbs nobody
+
+State = Literal["finished", "running", "failed", "queued", "stopped", "waiting"]
+
+
+def cell_folder(out: Path, cell: Cell) -> Path:
+    return Path(out) / CELLS / cell.key
+
+
+def state_of(folder: Path) -> State:
+    """What became of a cell.
+
+    running: its worker is at work; queued: a runner gave it to its engine, which has not begun;
+    stopped: begun, and going on when the study is run again; waiting: not begun.
+    """
+    if is_finished(folder):
+        return "finished"
+    if at_work(folder):
+        return "running"
+    if (folder / FAILED).is_file():
+        return "failed"
+    if (folder / QUEUED).is_file() and _held(folder.parents[1] / QUEUE_LOCK):
+        return "queued"
+    return "stopped" if (folder / RECORD).is_file() else "waiting"
+
+
+def at_work(folder: Path) -> bool:
+    """Whether a worker holds the cell."""
+    return _held(folder / WORKER_LOCK)
+
+
+def is_finished(folder: Path) -> bool:
+    """Trained to the end and measured."""
+    if not (folder / MEASURE).is_file() or not (folder / RECORD).is_file():
+        return False
+    return read_record(folder)["status"] == "finished"
+
+
+def epochs_done(folder: Path) -> int:
+    """Epochs in the log of a cell; a look before the first has number 0."""
+    lines = read_lines(folder / LOG)
+    return lines[-1]["epoch"] if lines else 0
+
+
+def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "") -> None:
+    """study.json and the folders of all cells; what is there already is kept."""
+    out = Path(out)
+    (out / CELLS).mkdir(parents=True, exist_ok=True)
+    for cell in cells:
+        folder = cell_folder(out, cell)
+        folder.mkdir(exist_ok=True)
+        write_cell(folder, cell)  # a recipe may have renamed its factors
+    before = read_study(out)["cells"] if (out / STUDY).is_file() else []
+    keys = list(dict.fromkeys([*before, *(cell.key for cell in cells)]))
+    told = {"study": name, "question": question, "cells": keys}
+    write_json(out / STUDY, {"schema_version": SCHEMA_VERSION, **told})
+
+
+def write_cell(folder: Path, cell: Cell) -> None:
+    """cell.json, unless it is there as it should be."""
+    if not (folder / CELL).is_file() or Cell.of(read_json(folder / CELL)) != cell:
+        write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
+
+
+def read_study(out: Path) -> dict[str, Any]:
+    """study.json of a folder: the recipe's name and question, the keys of its cells in order."""
+    path = Path(out) / STUDY
+    if not path.is_file():
+        raise ValueError(f"expected a study folder with {STUDY}, found none in {out}")
+    return read_json(path)
+
+
+def read_cells(out: Path) -> list[Cell]:
+    """The cells of a study folder, in their order."""
+    folders = [Path(out) / CELLS / key for key in read_study(out)["cells"]]
+    return [Cell.of(read_json(folder / CELL)) for folder in folders]
+
+
+def fail(folder: Path, reason: str) -> None:
+    """Record why a cell failed."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(folder / FAILED, {"schema_version": SCHEMA_VERSION, "reason": reason, "when": when})
+
+
+def failure(folder: Path) -> str | None:
+    path = folder / FAILED
+    return read_json(path)["reason"] if path.is_file() else None
+
+
+def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
+    """Copy the finished cells of another study that this one wants, under its own factors."""
+    copied = []
+    for cell in cells:
+        source, target = cell_folder(other, cell), cell_folder(out, cell)
+        if is_finished(source) and not is_finished(target):
+            temporary = target.with_name(f".{target.name}.copy")
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copytree(source, temporary)
+            write_cell(temporary, cell)
+            shutil.rmtree(target, ignore_errors=True)
+            temporary.rename(target)
+            copied.append(cell.key)
+    return copied
+
+
+def _held(path: Path) -> bool:
+    """Whether a process holds the lock; two that ask at once do not see each other."""
+    if not path.is_file():
+        return False
+    with path.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,119 @@
+"""The cells of a study through an engine: who is next, and what became of each.
+
+The runner holds the study folder. It starts a worker per cell, watches it, and starts another when
+one ends. A worker that was lost is started again, a cell that failed is left with its reason, and
+the others go on. A runner that is killed takes its workers with it; the next one continues.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearsight.core.files import held
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.engines.engines import POLL_SECONDS, Ending, Engine, Job
+from nearsight.study.run.folder import (
+    FAILED,
+    QUEUE_LOCK,
+    QUEUED,
+    RUNNER_LOCK,
+    cell_folder,
+    fail,
+    failure,
+    is_finished,
+)
+from nearsight.study.run.watcher import Watcher
+
+MOST_LOSSES = 3  # of one cell's worker, before the cell counts as failed
+
+
+@dataclass
+class Results:
+    """Keys of the cells by what became of them in this call."""
+
+    finished: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+def run_cells(
+    out: Path,
+    cells: Sequence[Cell],
+    engine: Engine,
+    workers: int,
+    retry_failed: bool,
+    watcher: Watcher,
+) -> Results:
+    """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it."""
+    if workers < 1:
+        raise ValueError(f"expected at least one worker, got {workers}")
+    out = Path(out)
+    with held(out / RUNNER_LOCK, "runner"), held(out / QUEUE_LOCK, "runner", wait=True):
+        todo = deque(_unfinished(out, cells, retry_failed))
+        running: dict[str, tuple[Cell, Job]] = {}
+        losses: dict[str, int] = {}
+        results = Results()
+        watcher.begin(out, cells)
+        try:
+            while todo or running:
+                while todo and len(running) < workers:
+                    cell = todo.popleft()
+                    (cell_folder(out, cell) / QUEUED).touch()
+                    running[cell.key] = cell, engine.start(cell, cell_folder(out, cell))
+                    watcher.queued(cell)
+                time.sleep(POLL_SECONDS)
+                for cell, job in list(running.values()):
+                    if (ending := job.ended()) is not None:
+                        del running[cell.key]
+                        (cell_folder(out, cell) / QUEUED).unlink(missing_ok=True)
+                        if _again(cell, cell_folder(out, cell), ending, losses, results, watcher):
+                            todo.appendleft(cell)
+                watcher.look([cell for cell, _ in running.values()])
+        finally:
+            for _, job in running.values():
+                job.stop()
+            for cell, job in running.values():
+                job.wait()
+                (cell_folder(out, cell) / QUEUED).unlink(missing_ok=True)
+            watcher.end()
+        return results
+
+
+def _unfinished(out: Path, cells: Sequence[Cell], retry_failed: bool) -> list[Cell]:
+    found = []
+    for cell in cells:
+        folder = cell_folder(out, cell)
+        if is_finished(folder) or (failure(folder) and not retry_failed):
+            continue
+        (folder / FAILED).unlink(missing_ok=True)
+        found.append(cell)
+    return found
+
+
+def _again(
+    cell: Cell,
+    folder: Path,
+    ending: Ending,
+    losses: dict[str, int],
+    results: Results,
+    watcher: Watcher,
+) -> bool:
+    """Note what became of a worker; True if its cell must be started again."""
+    if is_finished(folder):
+        results.finished.append(cell.key)
+        watcher.finished(cell)
+        return False
+    if ending.lost is not None:
+        losses[cell.key] = losses.get(cell.key, 0) + 1
+        if losses[cell.key] < MOST_LOSSES:
+            watcher.note(f"{cell.label}: its worker ended by {ending.lost}; it is started again")
+            return True
+        fail(folder, f"its worker ended {MOST_LOSSES} times by {ending.lost}; out of memory?")
+    elif ending.failed is not None:
+        fail(folder, ending.failed)
+    results.failed.append(cell.key)
+    watcher.failed(cell, failure(folder) or "unknown reason")
+    return False

@@ -1,0 +1,95 @@
+"""Studies from recipe to finished cells: what would run, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nearsight.study.design.plan import Cell, cells_of
+from nearsight.study.design.recipe import Recipe
+from nearsight.study.run.engines.engines import EngineOptions, open_engine
+from nearsight.study.run.folder import State, cell_folder, reuse, state_of, write_study
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a study, and what became of each in its folder."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    states: tuple[State, ...]
+
+    @property
+    def todo(self) -> list[Cell]:
+        return [x for x, state in zip(self.cells, self.states) if state != "finished"]
+
+
+def planned(
+    recipe: Recipe,
+    seeds: Sequence[int] | None = None,
+    out: Path | None = None,
+    data_root: Path | None = None,
+    device: str = "cpu",
+) -> Plan:
+    """What a study consists of; with a folder also what is done of it. Nothing is written."""
+    from nearsight.data.sets.catalog import load_dataset
+
+    study = recipe.study()
+    chosen = range(study.num_seeds) if seeds is None else seeds
+    settings = {x.protocol.data.name: x.protocol.data for x in study.conditions}
+    hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
+    cells = tuple(cells_of(study, chosen, hashes, device))
+    states = tuple("waiting" if out is None else state_of(cell_folder(out, x)) for x in cells)
+    return Plan(recipe.name, cells, states)
+
+
+def expected_seconds(plan: Plan, workers: int, data_root: Path | None = None) -> float:
+    """How long the cells that are not finished take here, at most: early stopping may end them.
+
+    What it assumes is in calibration.py, and ``study plan`` prints it.
+    """
+    from nearsight.study.run.calibration import epoch_seconds, num_cores, study_seconds
+
+    known: dict[str, float] = {}
+    work = []
+    for cell in plan.todo:
+        same = str(asdict(cell.protocol))
+        if same not in known:
+            known[same] = epoch_seconds(cell.protocol, cell.device, data_root)
+        work.append(known[same] * cell.protocol.epochs)
+    return study_seconds(work, workers, plan.cells[0].processes, num_cores())
+
+
+def run_study(
+    recipe: Recipe,
+    out: Path,
+    seeds: Sequence[int] | None = None,
+    workers: int | None = None,
+    data_root: Path | None = None,
+    device: str = "cpu",
+    retry_failed: bool = False,
+    reuse_from: Path | None = None,
+    engine: EngineOptions | None = None,
+) -> list[Cell]:
+    """Run what is missing of a study and return the cells that are still not finished.
+
+    ``workers``: cells at a time; None: as many as the engine has room for.
+    """
+    from nearsight.data.sets.catalog import data_root as found_root
+    from nearsight.study.run.loop import run_cells
+    from nearsight.study.run.watcher import Watcher
+
+    plan = planned(recipe, seeds, out, data_root, device)
+    write_study(out, recipe.name, plan.cells, recipe.question)
+    root = found_root(data_root).resolve()
+    place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
+    watcher = Watcher()
+    if reuse_from is not None:
+        copied = reuse(out, plan.cells, reuse_from)
+        watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
+    try:
+        run_cells(out, plan.cells, place, workers or place.room(), retry_failed, watcher)
+    finally:
+        place.close()
+    return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]

@@ -1,0 +1,106 @@
+"""What a person sees while a study runs: a live table in a terminal, a line per event elsewhere.
+
+An engine may keep a cell in a queue, so a cell counts as started when its worker holds its folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from nearsight.runs.folder import TIMING, read_lines
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.folder import at_work, cell_folder, epochs_done, failure, is_finished
+from nearsight.train.reporter import clock
+
+LOOK_SECONDS = 1.0
+
+
+class Watcher:
+    """Prints to stderr; in a terminal a table of what is at work, redrawn in place."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self.live: Live | None = None
+        self.looked = 0.0
+        self.at_work: set[str] = set()  # keys, at the last look
+
+    def begin(self, out: Path, cells: Sequence[Cell]) -> None:
+        self.out, self.cells = Path(out), list(cells)
+        self.done = {cell.key for cell in cells if is_finished(cell_folder(out, cell))}
+        self.lost = {cell.key for cell in cells if failure(cell_folder(out, cell))}
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
+            self.live = Live(console=self.console, transient=True, auto_refresh=False)
+            self.live.start()
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def queued(self, cell: Cell) -> None:
+        """The engine has it."""
+        self.lost.discard(cell.key)
+        if self.live is None:
+            self.note(f"queued    {cell.label}")
+
+    def finished(self, cell: Cell) -> None:
+        self.done.add(cell.key)
+        if self.live is None:
+            self.note(f"finished  {cell.label} ({len(self.done)} of {len(self.cells)})")
+
+    def failed(self, cell: Cell, reason: str) -> None:
+        self.lost.add(cell.key)
+        self.note(f"failed    {cell.label}: {reason}")
+
+    def look(self, given: Sequence[Cell]) -> None:
+        """At those the engine has, at most once a second: who is at work? Redraw, or tell."""
+        now = time.monotonic()
+        if now - self.looked < LOOK_SECONDS:
+            return
+        self.looked, before = now, self.at_work
+        running = [cell for cell in given if at_work(cell_folder(self.out, cell))]
+        self.at_work = {cell.key for cell in running}
+        if self.live is not None:
+            self.live.update(self._drawn(running, len(given) - len(running)), refresh=True)
+            return
+        for cell in running:
+            if cell.key not in before:
+                self.note(f"started   {cell.label}")
+
+    def end(self) -> None:
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    def _drawn(self, running: Sequence[Cell], num_queued: int) -> Group:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for cell in running:
+            epochs, total = epochs_done(cell_folder(self.out, cell)), cell.protocol.epochs
+            bar = ProgressBar(total=total, completed=epochs, width=18)
+            table.add_row(bar, f"{epochs}/{total}", Text(cell.label, overflow="ellipsis"))
+        counts = f"{len(self.done)} of {len(self.cells)} cells finished"
+        if num_queued:
+            counts += f", {num_queued} queued"
+        if self.lost:
+            counts += f", {len(self.lost)} failed"
+        return Group(Text(f"{counts}; {self._left()}"), table)
+
+    def _left(self) -> str:
+        """With as many at work as now, at the mean pace so far, as if no cell stopped early."""
+        todo = [x for x in self.cells if x.key not in self.done and x.key not in self.lost]
+        left = sum(cell.protocol.epochs - epochs_done(cell_folder(self.out, cell)) for cell in todo)
+        seconds = [
+            line["seconds"] for cell in self.cells for line in read_lines(self._timing(cell))
+        ]
+        if not seconds or not self.at_work:
+            return "time left not known yet"
+        return f"at most {clock(left * sum(seconds) / len(seconds) / len(self.at_work))} left"
+
+    def _timing(self, cell: Cell) -> Path:
+        return cell_folder(self.out, cell) / TIMING

@@ -1,0 +1,97 @@
+"""Tables 1 and 2 of the protocol paper with a study's numbers beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+from nearsight.report.read.conditions import Condition, Family, paired_difference
+from nearsight.report.read.evidence import Evidence
+from nearsight.report.write.sheet import Cell, Heading, Sheet
+from nearsight.study.claims.paper_tables import PAPER_TABLE_1, PAPER_TABLE_2
+from nearsight.study.show.sheets import over_runs
+
+Found = Mapping[tuple[str, str], tuple[Family, Condition]]
+PAPER_NOTE = (
+    "The paper: one seed, the compact ViT (8 layers, 192 wide, 8x8 patches), up to 600 epochs. "
+    "Ours: mean and 95 % interval over seeds at the scale named; other scales need not agree."
+)
+
+
+def paper_sheets(families: Sequence[Family]) -> tuple[Sheet, ...]:
+    """Tables 1 and 2 of the protocol paper with our numbers beside them, where we have some."""
+    found = {
+        (family.first.record["data"]["name"], condition.label): (family, condition)
+        for family in families
+        for condition in family.conditions
+        if not family.is_models
+    }
+    return (*_table_1(found), *_table_2(found))
+
+
+def _table_1(found: Found) -> list[Sheet]:
+    rows: list[tuple[Cell, ...]] = []
+    for data, of_paper in PAPER_TABLE_1.items():
+        ours = [found.get((data, name)) for name in ("baseline", "modern")]
+        if None in ours:
+            continue
+        (family, baseline), (_, modern) = (x for x in ours if x is not None)
+        gain = paired_difference(modern, baseline, "accuracy")
+        low, high = of_paper["baseline"].accuracy, of_paper["modern"].accuracy
+        cells = (baseline.estimate("accuracy"), low, modern.estimate("accuracy"), high, gain)
+        rows.append((f"{family.name}, {family.length_text}", *cells, high - low))
+    if not rows:
+        return []
+    headings = [Heading("data", "data")]
+    for text in ("Baseline", "Modern", "gain"):
+        headings.append(Heading(f"{text}, ours", text.lower(), percent=True))
+        headings.append(Heading(f"{text}, paper", f"{text.lower()}_paper", percent=True))
+    title = "Table 1 of the protocol paper: test accuracy"
+    return [Sheet("table-1", title, tuple(headings), tuple(rows))]
+
+
+def _table_2(found: Found) -> list[Sheet]:
+    """Accuracy with MAD, and entropy: together they would be too wide."""
+    ours = {name: found[key] for name in PAPER_TABLE_2 if (key := ("cifar100", name)) in found}
+    if len(ours) < 3:
+        return []
+    scale = " ".join(
+        dict.fromkeys(f"Ours: {family.name}, {family.length_text}." for family, _ in ours.values())
+    )
+    title = "Table 2 of the protocol paper: all combinations on CIFAR-100"
+    parts = {"": ("accuracy", "min_mad", "max_mad"), "-entropy": ("min_entropy", "max_entropy")}
+    return [
+        Sheet(
+            key=f"table-2{end}",
+            title=f"{title}{end.replace('-', ', ')}",
+            headings=(Heading("condition", "condition"), *chain(*map(_headings, values))),
+            rows=tuple(
+                (name, *chain(*(_beside(value, condition, name) for value in values)))
+                for name, (_, condition) in ours.items()
+            ),
+            note=scale,
+        )
+        for end, values in parts.items()
+    ]
+
+
+def _headings(value: str) -> tuple[Heading, Heading]:
+    text, percent = value.replace("_", " ").replace("mad", "MAD"), value == "accuracy"
+    return (
+        Heading(f"{text}, ours", value, percent),
+        Heading(f"{text}, paper", f"{value}_paper", percent),
+    )
+
+
+def _beside(value: str, condition: Condition, name: str) -> tuple[Cell, Cell]:
+    paper = PAPER_TABLE_2[name][value]
+    if value == "accuracy":
+        return condition.estimate("accuracy"), paper
+    which, _, metric = value.partition("_")
+    return over_runs(condition, partial(_extreme_head, metric=metric, which=which)), paper
+
+
+def _extreme_head(run: Evidence, metric: str, which: str) -> float:
+    found = [head for heads in run.heads[metric].mean for head in heads]
+    return min(found) if which == "min" else max(found)

@@ -1,0 +1,61 @@
+"""A study to publish: everything its report needs, without weights, checkpoints and machine paths.
+
+The folder that comes out is a study folder like any other: ``study report`` and ``study claims``
+read it. Values per image stay behind; the effects that need them are taken from summary.json.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from nearsight.runs.folder import LOG, MEASURE, RECORD, SCHEMA_VERSION, read_record, write_json
+from nearsight.study.analyse.summary import SUMMARY, write_summary
+from nearsight.study.design.plan import Cell
+from nearsight.study.run.folder import CELL, STUDY, cell_folder, is_finished, read_cells, read_study
+from nearsight.study.show.study_page import study_report
+
+KEPT = (LOG, MEASURE)
+
+
+def export_study(out: Path, target: Path) -> Path:
+    """Copy a study without weights into a folder, with its page; the folder."""
+    out, target = Path(out), Path(target)
+    name = read_study(out)["study"]
+    if out.resolve() == target.resolve():
+        raise ValueError(f"expected another folder than the study's own, got {target}")
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"expected a folder to export to, but {target} is a file")
+    if target.is_dir() and any(target.iterdir()):
+        there = read_study(target)["study"] if (target / STUDY).is_file() else "something else"
+        if there != name:
+            raise ValueError(
+                f"expected an empty folder or one with {name}, but {target} has {there}"
+            )
+    write_summary(out)
+    target.mkdir(parents=True, exist_ok=True)
+    for cell in read_cells(out):
+        source, copy = cell_folder(out, cell), cell_folder(target, cell)
+        copy.mkdir(parents=True, exist_ok=True)
+        contents = {"schema_version": SCHEMA_VERSION, **cell.contents()}
+        write_json(copy / CELL, without_folders(contents, cell))
+        if is_finished(source):
+            record = without_folders(read_record(source), cell)
+            record["provenance"]["command"] = f"nearsight study run {name}"
+            write_json(copy / RECORD, record)
+            for file in KEPT:
+                shutil.copyfile(source / file, copy / file)
+    for file in (STUDY, SUMMARY):
+        shutil.copyfile(out / file, target / file)
+    study_report(target, target / "report.html")
+    return target
+
+
+def without_folders(contents: dict[str, Any], cell: Cell) -> dict[str, Any]:
+    """cell.json or run.json with the names alone of the weights that a protocol starts from."""
+    for setting in cell.weights:
+        part, name = setting.split(".")
+        settings = contents["protocol"][part]
+        settings[name] = Path(settings[name]).name
+    return contents

@@ -1,0 +1,123 @@
+"""The report of a study: its answer, effects, tables and claims, then the page of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearsight.report.figures.drawing import Drawing
+from nearsight.report.figures.study.effect_curves import EffectCurve, effect_curves
+from nearsight.report.figures.study.effects import Contrast, effect_plot
+from nearsight.report.read.conditions import Family
+from nearsight.report.read.grouping import read_families
+from nearsight.report.write.answer import difference_text
+from nearsight.report.write.front import Chapter, Front
+from nearsight.report.write.page import write_report
+from nearsight.study.analyse.effects import Effects, effects_by_epoch, study_effects
+from nearsight.study.analyse.factorial import Effect, Factorial
+from nearsight.study.analyse.matched import Course
+from nearsight.study.analyse.outcome import factorial_groups
+from nearsight.study.analyse.results import courses
+from nearsight.study.analyse.summary import write_claims, write_summary
+from nearsight.study.run.folder import cell_folder, is_finished, read_cells, read_study
+from nearsight.study.show.claims_page import claims_section, claims_sheet
+from nearsight.study.show.paper_sheets import PAPER_NOTE, paper_sheets
+from nearsight.study.show.sheets import cost_sheet, effect_sheets, effects_note, multiplicity
+
+CURVES = ("min_mad", "layer1_mad")  # whose effects are drawn over epochs
+
+
+def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
+    """Write the page of what is finished in a study folder, its summary.json and claims.json."""
+    effects = study_effects(out)
+    write_summary(out, effects)
+    folders = [cell_folder(out, cell) for cell in read_cells(out)]
+    done = [folder for folder in folders if is_finished(folder)]
+    return write_report(done, page, formats, study_front(out, read_families(done), effects))
+
+
+def study_front(out: Path, families: list[Family], effects: Sequence[Effects]) -> Front:
+    """What the page shows before the figures of the runs."""
+    seen = [x for x in effects if len(x.at_end.seeds) > 1]
+    _, verdicts = write_claims(out)
+    scale = scale_text(families)
+    of_min_mad = [x for x in seen if x.value == "min_mad"]
+    curves = effect_courses(courses(out)) if seen else []
+    seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
+    return Front(
+        question=read_study(out).get("question", ""),
+        answers=(answer(of_min_mad, scale),) if of_min_mad else (),
+        drawings=(
+            *effect_figure(seen, f"{scale} · {seeds}"),
+            *effect_curves(curves, "effect-curves", f"{scale} · {seeds}"),
+        ),
+        chapters=(
+            Chapter("Beside the paper", paper_sheets(families), PAPER_NOTE),
+            Chapter("Effects", effect_sheets(effects), effects_note(effects) if effects else ""),
+            Chapter("Length and cost", (cost_sheet(families),)),
+        ),
+        claims=claims_section(verdicts),
+        unseen=(claims_sheet([x for x in verdicts if x.findings]),),
+    )
+
+
+def answer(found: Sequence[Effects], scale: str) -> str:
+    """The main effects on the most local head, and those at matched steps; with the scale."""
+    told = _told([x.at_end for x in found])
+    matched = [x.at_steps[1] for x in found if x.at_steps]
+    clear = _told(matched, clear=True)
+    several = "averaged over the other factors and " if len(found[0].at_end.levels) > 1 else ""
+    steps = f" At matched steps: {'; '.join(clear) or 'none excludes 0'}." if matched else ""
+    return (
+        f"What switching a factor on changes in the MAD of the most local head, {several}paired by "
+        f"seed: {'; '.join(told)}.{steps} Scale: {scale}."
+    )
+
+
+def _told(found: Sequence[Factorial], clear: bool = False) -> list[str]:
+    """Main effects with their intervals; ``clear``: only those whose interval excludes 0."""
+    return [
+        f"{of.name(effect)} {difference_text(x)}"
+        for of in found
+        for effect in of.effects
+        if _is_main(effect)
+        and (x := effect.estimate) is not None
+        and not (clear and x.low <= 0 <= x.high)
+    ]
+
+
+def _is_main(effect: Effect) -> bool:
+    return len(effect.factors) == 1
+
+
+def scale_text(families: list[Family]) -> str:
+    return "; ".join(f"{family.name}, {family.length_text}" for family in families)
+
+
+def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
+    """The figure of effects at the end and at matched steps."""
+    by_value: dict[str, list[Contrast]] = {}
+    for x in found:
+        for effect in x.at_end.effects:
+            then = x.at_steps[1].effect(*effect.factors).estimate if x.at_steps else None
+            contrast = Contrast(x.at_end.name(effect), effect.estimate, then)
+            by_value.setdefault(x.value, []).append(contrast)
+    if not by_value:
+        return []
+    words = f"{subtitle} · on minus off, mean over the others"
+    return [effect_plot(by_value, "effects", words, multiplicity(found))]
+
+
+def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:
+    """The main effects at every epoch at which all runs of a factorial were seen."""
+    curves: dict[tuple[str, str, str], EffectCurve] = {}
+    for value in CURVES:
+        for group in factorial_groups(found).values():
+            for epoch, of in effects_by_epoch(group, value):
+                where = ", ".join(map(str, of.fixed.values()))
+                for effect in filter(_is_main, of.effects):
+                    if effect.estimate is not None:
+                        curve = EffectCurve(value, where, effect.label, [])
+                        key = (value, where, effect.label)
+                        curves.setdefault(key, curve).points.append((epoch, effect.estimate))
+    return list(curves.values())

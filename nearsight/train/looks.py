@@ -1,0 +1,95 @@
+"""When locality appears: attention measured while a run trains, on a few validation images.
+
+The same measurement as ``nearsight measure`` makes at the end (never on test images), before the
+first step (epoch 0) and every ``measure_every`` epochs, into train.jsonl. It draws no random
+numbers and changes no weight: the run ends with the same bytes with and without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from nearsight.core.processes import World
+from nearsight.data import draws
+from nearsight.evaluate.accuracy import model_scores
+from nearsight.measure.folders.summary import layer_means
+from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.profile.profile import Profile, measure_model
+from nearsight.protocol.schema import Protocol
+from nearsight.train.preparation import Prepared
+
+METRICS = ("mad", "entropy", "self_mass", "mad_without_self")
+NONLOCALITY = "nonlocality"
+BATCH = 64
+IMAGE_SEED = 0  # which images are chosen: the same for every epoch, protocol and seed
+CLEAN_IMAGES = 2048  # training images for the clean loss
+
+
+def look(
+    protocol: Protocol,
+    epoch: int,
+    parts: Prepared,
+    world: World,
+    precision: torch.dtype | None = None,
+) -> dict[str, Any]:
+    """Measure a model while it trains; return what the epoch's line of train.jsonl gains.
+
+    The result is empty unless the protocol asks for a look at this epoch (0: before the first
+    step). ``attention`` holds the mean and 95 % interval over images of every metric,
+    [layer][head], the nonlocality of every layer, and gates, centres and spans of layers with
+    GPSA. ``clean_train_loss`` is the cross-entropy on a fixed set of training images, without
+    augmentation and with hard labels, so that it compares runs with different augmentation.
+    """
+    if protocol.measure_every is None or epoch % protocol.measure_every:
+        return {}
+    return {
+        "attention": _attention(protocol, parts, precision),
+        "clean_train_loss": _clean_train_loss(parts, world, precision),
+    }
+
+
+def _attention(
+    protocol: Protocol, parts: Prepared, precision: torch.dtype | None
+) -> dict[str, Any]:
+    """Measure the same validation images in every process."""
+    validation, device = parts.validation, next(parts.called.parameters()).device
+    key, num = ("measured while training", IMAGE_SEED), protocol.measure_images
+    chosen = validation[draws.sample(*key, length=len(validation), num=num)]
+    batches = (
+        parts.transform(torch.from_numpy(parts.train.images[rows.numpy()]).to(device))
+        for rows in chosen.split(BATCH)
+    )
+    with torch.autocast(device.type, precision, enabled=precision is not None):
+        profile = measure_model(parts.called, batches, metrics=(*METRICS, NONLOCALITY))
+    return {"num_images": profile.num_images, **_numbers(profile)}
+
+
+def _clean_train_loss(parts: Prepared, world: World, precision: torch.dtype | None) -> float:
+    train = parts.train
+    num = min(CLEAN_IMAGES, len(train.indices))
+    rows = draws.sample("clean loss", IMAGE_SEED, length=len(train.indices), num=num)
+    return model_scores(
+        parts.called, train.images, train.labels, train.indices[rows],
+        parts.transform, world, precision,
+    ).loss  # fmt: skip
+
+
+def _numbers(profile: Profile) -> dict[str, Any]:
+    found: dict[str, Any] = {name: _intervals(profile.metrics[name]) for name in METRICS}
+    found[f"layer_mean_{NONLOCALITY}"] = layer_means(profile.metrics[NONLOCALITY])
+    if profile.gates:
+        found["gpsa"] = [
+            asdict(profile.gates[layer]) if layer in profile.gates else None
+            for layer in range(len(profile.layers))
+        ]
+    return found
+
+
+def _intervals(estimates: Estimates) -> dict[str, list[list[float]]]:
+    return {
+        part: [layer.tolist() for layer in getattr(estimates, part)]
+        for part in ("mean", "low", "high")
+    }
