@@ -151,7 +151,8 @@ def test_a_root_that_cannot_be_written_is_cached_at_home(
 def test_two_processes_that_decode_at_once_both_succeed(root: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from nearsight.data.sets.cifar import cifar; from nearsight.data.sets.cache import decoded\n"
+        "from nearsight.data.sets.cifar import cifar\n"
+        "from nearsight.data.sets.cache import decoded\n"
         "root = Path(sys.argv[1])\n"
         "print(decoded(cifar('cifar100', root / 'cifar-100-binary'), root).hash)\n"
     )

@@ -1,7 +1,7 @@
 """A cell that is a torchrun job: its worker is torchrun's agent, and starts a process per rank.
 
-``python -m nearsight.study.run.ranks FOLDER`` is one of them. Ranks train together; the worker measures
-alone. A rank whose agent is gone stops itself, so that a killed worker leaves nothing behind.
+``python -m nearsight.study.run.ranks FOLDER`` is one of them. Ranks train together; the worker
+measures alone. A rank whose agent is gone stops itself, so that a killed worker leaves nothing.
 """
 
 from __future__ import annotations
