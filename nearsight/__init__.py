@@ -1,15 +1,13 @@
 """nearsight: how local is a Vision Transformer's attention, what makes it local, is local better?
 
-The names below are imported when first used, so that ``import nearsight`` needs no torch. What is
-imported now makes our models known to timm, whenever that comes.
+The names below are imported when first used, so that ``import nearsight`` needs no torch.
+``import nearsight.timm`` makes our models known to ``timm.create_model``.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
-
-import nearsight.models  # noqa: F401
 
 __version__ = "0.1.0"
 

@@ -12,10 +12,10 @@ from types import ModuleType
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
-from nearsight.runs.folder import LOG, read_lines
+from nearsight.runs.files import LOG, read_lines
 from nearsight.study.design.plan import Cell
 from nearsight.study.design.recipe import Condition, Recipe, Study
-from nearsight.study.run.folder import write_study
+from nearsight.study.folder import write_study
 from nearsight.study.run.runner import planned
 
 EPOCHS = 23

@@ -204,7 +204,7 @@ def diff(
     """How b differs from a, head by head, with paired 95 % intervals over the images."""
     from nearsight.measure.folders.comparison import folder_difference
     from nearsight.report.write.changes import print_difference
-    from nearsight.runs.folder import write_json
+    from nearsight.runs.files import write_json
 
     contents = folder_difference(a, b)
     print_difference(contents)

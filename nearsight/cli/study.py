@@ -91,7 +91,7 @@ def run_one(
 ) -> None:
     """Run every cell that is not finished; again: continues."""
     from nearsight.study.design.recipe import recipe
-    from nearsight.study.run.engines.engines import EngineOptions, slurm_parameters
+    from nearsight.study.engines.base import EngineOptions, slurm_parameters
     from nearsight.study.run.runner import run_study
     from nearsight.study.show.study_tables import print_status
 
@@ -170,12 +170,14 @@ def causal(
     from nearsight.core.processes import find_device
     from nearsight.core.terminal import counting
     from nearsight.evaluate.causal import causal_run
+    from nearsight.report.figures.study.causal_losses import write_causal_figure
     from nearsight.study.show.causal_table import print_causal
 
     with counting(f"changing heads of {run}, passes") as count:
         path = causal_run(
             run, heads, window, num_images, str(find_device(device)), data_root, batch_size, count
         )
+    write_causal_figure(run)
     print_causal(run)
     print(path)
 
@@ -200,7 +202,7 @@ def show_claims(
     ] = False,
 ) -> None:
     """What the study says of the papers' claims; every verdict goes into claims.json."""
-    from nearsight.study.analyse.summary import write_claims
+    from nearsight.study.claims.all_claims import write_claims
     from nearsight.study.show.study_tables import print_verdicts
 
     path, found = write_claims(folder)

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
 MEGABYTE = 1_000_000
 
 
@@ -15,8 +18,7 @@ def counting(title: str, megabytes: bool = False) -> Iterator[Callable[[int, int
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -29,3 +31,14 @@ def counting(title: str, megabytes: bool = False) -> Iterator[Callable[[int, int
             bar.update(task, completed=done, total=total, description=text)
 
         yield count
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss or m:ss.
+
+    >>> clock(3725.0)
+    '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

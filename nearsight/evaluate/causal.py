@@ -2,15 +2,14 @@
 
 causal.json in a run's folder: for every head, for all heads of a layer together and for all heads
 of the model, the accuracy lost on the same test images when their patches look only inside a
-window, only outside of it, or where they look on average (measure/intervention.py). causal.svg
-beside it shows the same.
+window, only outside of it, or where they look on average (intervention.py).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.core.files import write_bytes
-from nearsight.evaluate.head_groups import Head, head_groups
 from nearsight.evaluate.intervention import (
     Intervention,
     LayerMean,
@@ -31,26 +28,22 @@ from nearsight.evaluate.intervention import (
 )
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
 from nearsight.measure.capture.observation import evaluating, image_batches
+from nearsight.measure.capture.refusals import refuse_unseen
 from nearsight.measure.folders.run_folder import IMAGE_SEED, chosen_images, finished_run
-from nearsight.measure.rows.proof import refuse_unseen
-from nearsight.report.figures.drawing import whole_figure
-from nearsight.report.figures.study.causal_losses import drawn_file
-from nearsight.runs.folder import (
+from nearsight.runs.files import (
     CAUSAL,
     SCHEMA_VERSION,
     WEIGHTS,
     file_hash,
-    provenance,
-    read_record,
-    run_name,
     write_json,
 )
+from nearsight.runs.provenance import provenance
 from nearsight.stats.paired import accuracy_loss
-from nearsight.study.analyse.seed_tests import holm
+from nearsight.stats.seeds import holm
 
 NUM_IMAGES = 1000  # or all there are
 WINDOW = 3
-FIGURE = "causal.svg"
+Head = tuple[int, int]  # layer and head, counted from 0
 
 
 def causal_run(
@@ -63,7 +56,7 @@ def causal_run(
     batch_size: int = 64,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Change the attention of a finished run's heads; ``causal.json`` and a figure in its folder.
+    """Change the attention of a finished run's heads and write ``causal.json`` into its folder.
 
     ``heads`` are (layer, head) counted from 0; None: every head, every layer's heads together, and
     all heads together. ``window`` is the side of the window in patches. The test images are chosen
@@ -132,8 +125,6 @@ def causal_run(
         "provenance": provenance(device),
     }
     write_json(path / CAUSAL, contents)
-    drawing = drawn_file(path, f"{run_name(read_record(path))} · {dataset.name}", "causal")
-    write_bytes(path / FIGURE, whole_figure(drawing, "svg"))
     return path / CAUSAL
 
 
@@ -189,3 +180,51 @@ def _rules(layers: Mapping[str, LayerMean], window: int) -> tuple[dict[str, Rule
     else:
         rules["outside"] = looking("outside", window, layers)
     return rules | {"mean": averaged(layers)}, remarks
+
+
+@dataclass(frozen=True)
+class HeadGroup:
+    """Some heads and what they are called."""
+
+    name: str  # "2.1": head 1 of layer 2, "layer 2", "all heads"; counted from 1
+    heads: tuple[Head, ...]
+
+    def by_name(self, layers: Sequence[str]) -> dict[str, list[int]]:
+        """The numbers of the heads by the names of their layers."""
+        found: dict[str, list[int]] = {}
+        for layer, head in self.heads:
+            found.setdefault(layers[layer], []).append(head)
+        return found
+
+
+def head_groups(
+    num_heads: Sequence[int], heads: Sequence[Head] | None = None, left_out: Sequence[int] = ()
+) -> list[HeadGroup]:
+    """One group for each of ``heads``, of layers with ``num_heads`` heads.
+
+    None: each head alone, those of each layer, and all together, but of the layers ``left_out``.
+
+    >>> [group.name for group in head_groups([2, 1, 3], left_out=[2])]
+    ['1.1', '1.2', '2.1', 'layer 1', 'layer 2', 'all heads']
+    """
+    if heads is not None:
+        for layer, head in heads:
+            if not (0 <= layer < len(num_heads) and 0 <= head < num_heads[layer]):
+                raise ValueError(
+                    "expected a head as LAYER.HEAD, counted from 1, of layers with "
+                    f"{', '.join(map(str, num_heads))} heads, got {layer + 1}.{head + 1}"
+                )
+        return [_alone(head) for head in dict.fromkeys(heads)]
+    layers = [layer for layer in range(len(num_heads)) if layer not in left_out]
+    if not layers:
+        raise ValueError("expected a layer whose patches have a say in the answer, found none")
+    every = tuple((layer, head) for layer in layers for head in range(num_heads[layer]))
+    together = [
+        HeadGroup(f"layer {layer + 1}", tuple(head for head in every if head[0] == layer))
+        for layer in layers
+    ]
+    return [*map(_alone, every), *together, HeadGroup("all heads", every)]
+
+
+def _alone(head: Head) -> HeadGroup:
+    return HeadGroup(f"{head[0] + 1}.{head[1] + 1}", (head,))

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from nearsight.measure.capture.interception import AttentionCall
-from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.layout.families import layout_of
 from nearsight.measure.layout.tokens import Layout, Skipped
 from nearsight.measure.maps.captured import num_leading
 from nearsight.measure.rows.proof import prove

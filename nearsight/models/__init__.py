@@ -1,5 +1,1 @@
-"""Vision Transformers; ``import nearsight.models`` makes our names known to timm."""
-
-from nearsight.models.zoo.names import announce
-
-announce()
+"""Vision Transformers: layers, the parts added to them, architectures, loading and cost."""

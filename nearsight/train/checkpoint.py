@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from nearsight.core.files import sync, write_bytes
-from nearsight.runs.folder import SCHEMA_VERSION, read_json, write_json
+from nearsight.runs.files import SCHEMA_VERSION, read_json, write_json
 
 KEPT = 2
 TENSORS, STATE = "tensors.safetensors", "state.json"

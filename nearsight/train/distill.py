@@ -27,7 +27,8 @@ from nearsight.models.load.registry import check_name, split_name
 from nearsight.models.load.weights import load_weights
 from nearsight.models.zoo.own import full_name
 from nearsight.protocol.schema import Distillation
-from nearsight.runs.folder import RECORD, load_run
+from nearsight.runs.files import RECORD
+from nearsight.runs.load import load_run
 
 LIBRARIES = ("timm", "torchvision")
 

@@ -16,7 +16,7 @@ import safetensors.torch
 
 from nearsight.core.files import append_bytes, write_bytes
 from nearsight.core.processes import World
-from nearsight.runs.folder import (
+from nearsight.runs.files import (
     CHECKPOINT,
     LOG,
     RECORD,

@@ -16,7 +16,7 @@ from nearsight.core.processes import World
 from nearsight.data import draws
 from nearsight.evaluate.accuracy import model_scores
 from nearsight.measure.folders.summary import layer_means
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile, measure_model
 from nearsight.protocol.schema import Protocol
 from nearsight.train.preparation import Prepared

@@ -20,7 +20,7 @@ from nearsight.evaluate.accuracy import model_scores
 from nearsight.models.zoo.own import full_name
 from nearsight.protocol.overrides import fitted_warmup
 from nearsight.protocol.schema import Protocol
-from nearsight.runs.folder import SCHEMA_VERSION, locked
+from nearsight.runs.files import SCHEMA_VERSION, locked
 from nearsight.train.batches import epoch_batches
 from nearsight.train.exactness import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal

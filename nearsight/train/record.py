@@ -16,7 +16,8 @@ from nearsight.evaluate.accuracy import Scores
 from nearsight.protocol.overrides import protocol_from
 from nearsight.protocol.presets import assumed_values
 from nearsight.protocol.schema import Protocol
-from nearsight.runs.folder import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
+from nearsight.runs.files import RECORD, SCHEMA_VERSION, file_hash, read_record
+from nearsight.runs.provenance import provenance
 from nearsight.train.state import Counters
 
 

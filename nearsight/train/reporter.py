@@ -8,18 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from nearsight.core.terminal import clock
+
 REFRESH_SECONDS = 0.2
-
-
-def clock(seconds: float) -> str:
-    """Seconds as h:mm:ss or m:ss.
-
-    >>> clock(3725.0)
-    '1:02:05'
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 class Reporter:

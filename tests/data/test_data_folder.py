@@ -9,9 +9,9 @@ import pytest
 from made_data import write_image, write_tiny_imagenet
 from PIL import Image
 
-from nearsight.data.input.pixels import read_pixels
 from nearsight.data.sets.catalog import dataset_name, load_dataset
 from nearsight.data.sets.dataset import Dataset
+from nearsight.data.sets.pixels import read_pixels
 from nearsight.protocol.schema import DataSettings
 
 

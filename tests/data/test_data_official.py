@@ -16,7 +16,7 @@ from nearsight.data.sets.catalog import (
     list_datasets,
     load_dataset,
 )
-from nearsight.data.sets.file_state import write_origin
+from nearsight.data.sets.sources import write_origin
 from nearsight.protocol.schema import DataSettings
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.layout.tokens import LayerFacts
 from nearsight.measure.metrics.convention import convention_of
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile
 from nearsight.models.layers.grid import Grid
 

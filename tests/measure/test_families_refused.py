@@ -6,7 +6,7 @@ from measure.families_global import create_timm
 from measure.families_refused import REFUSED
 
 from nearsight.measure.capture.interception import AttentionCapture
-from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.layout.families import layout_of
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.layers.grid import Grid
 

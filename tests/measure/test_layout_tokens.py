@@ -6,7 +6,7 @@ from measure.families_table import CASES
 from torch import nn
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
-from nearsight.measure.layout.placement import family_of, layout_of
+from nearsight.measure.layout.families import family_of, layout_of
 from nearsight.measure.layout.tokens import Layout, Skipped
 from nearsight.models.layers.grid import Grid
 

@@ -14,8 +14,7 @@ from measure.made_profiles import NUM_IMAGES, made_profile
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
 from nearsight.measure.folders.values import read_values, write_values
-from nearsight.measure.profile.estimates import Estimates
-from nearsight.measure.profile.interval import resample_counts
+from nearsight.measure.metrics.estimates import Estimates, resample_counts
 from nearsight.models.layers.grid import Grid
 
 

@@ -6,7 +6,7 @@ from measure import reference_attention as slow
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from nearsight.measure.profile.interval import bootstrap_interval, normal_interval, resample_counts
+from nearsight.measure.metrics.estimates import bootstrap_interval, normal_interval, resample_counts
 
 
 def sample(images, heads):

@@ -19,7 +19,8 @@ from nearsight.measure.folders.target import measure_target
 from nearsight.measure.folders.values import read_values
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.load.registry import create_model
-from nearsight.runs.folder import file_hash, load_run, read_measure, read_record
+from nearsight.runs.files import file_hash, read_measure, read_record
+from nearsight.runs.load import load_run
 
 NUM_PICTURES = 13
 

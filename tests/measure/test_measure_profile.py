@@ -9,7 +9,7 @@ from measure import reference_attention as slow
 
 import nearsight as ns
 from nearsight.measure.folders.summary import measurement
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.nulls import null_lines
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows.unfold import BLOCK_SIZES

@@ -268,7 +268,7 @@ def test_the_hand_written_gradient_reaches_the_factors():
 def test_the_forward_of_flex_attention_gives_the_same_values(monkeypatch: pytest.MonkeyPatch):
     from torch.nn.attention.flex_attention import flex_attention
 
-    from nearsight.models.layers import flex
+    from nearsight.models.layers import attention as flex
 
     monkeypatch.setattr(flex, "_compiled", lambda: flex_attention)  # to compile takes a minute
     (q, k, v), bias = biased_tokens(num_prefix=1)

@@ -13,6 +13,7 @@ from models.reference_jumbo import COLS, HEADS, PATCH, ROWS, TOKENS, slow_logits
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import nearsight.timm  # noqa: F401
 from nearsight.models.load.registry import create_model
 from nearsight.models.load.weights import load_weights
 from nearsight.models.parts.locat.locat import add_locat

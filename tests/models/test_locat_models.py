@@ -203,9 +203,20 @@ def test_weights_of_another_variant_are_refused_in_a_sentence(saved, wanted, sen
     assert "\n" not in str(error.value)
 
 
+def test_a_plain_import_registers_nothing_and_leaves_the_import_system_alone():
+    script = (
+        "import sys; before = list(sys.meta_path); import nearsight, nearsight.models;"
+        "assert sys.meta_path == before; assert 'torch' not in sys.modules;"
+        "from nearsight.models.compat import declare_missing_ops; declare_missing_ops();"
+        "import timm; print(timm.is_model('locatvit_tiny'))"
+    )
+    run = [sys.executable, "-W", "error", "-c", script]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 def test_names_are_timms_too_whichever_is_imported_first():
     script = (
-        "import sys, nearsight.models; assert 'torch' not in sys.modules;"
+        "import nearsight.timm;"
         "import timm; print(timm.create_model('locatvit_tiny', depth=1).locat);"
         "print(timm.is_model('jumbo_base'), timm.list_models('locat*'))"
     )

@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 import torch
 
 from nearsight.measure.folders.summary import measurement
-from nearsight.measure.layout.facts import LayerFacts
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.layout.tokens import LayerFacts
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile
 from nearsight.models.layers.grid import Grid
 from nearsight.protocol.presets import assumed_values, preset

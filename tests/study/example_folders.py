@@ -10,16 +10,16 @@ import numpy as np
 from report.example_runs import write_run
 
 from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.layout.facts import LayerFacts
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.layout.tokens import LayerFacts
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile
 from nearsight.models.layers.grid import Grid
 from nearsight.protocol.schema import Optimizer
-from nearsight.runs.folder import RECORD, read_json, write_json
+from nearsight.runs.files import RECORD, read_json, write_json
 from nearsight.study.design.designs import cutmix_off_and_on, eight
 from nearsight.study.design.plan import cells_of
 from nearsight.study.design.recipe import Condition, Study
-from nearsight.study.run.folder import CELL, cell_folder, read_cells, write_study
+from nearsight.study.folder import CELL, cell_folder, read_cells, write_study
 
 SEEDS = (0, 1, 2)
 PAIR = ("autoaugment", "cutmix")

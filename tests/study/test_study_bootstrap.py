@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearsight.measure.profile.interval import resample_counts
+from nearsight.measure.metrics.estimates import resample_counts
 from nearsight.stats.estimate import over_seeds
-from nearsight.study.analyse.bootstrap import (
+from nearsight.study.analyse.extremes import (
     extreme_contrast,
     extreme_difference,
     extreme_effects,

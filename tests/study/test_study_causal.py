@@ -14,8 +14,7 @@ from rich.console import Console
 from scipy.stats import binom
 from torch import nn
 
-from nearsight.evaluate.causal import answers, causal_run, unread_layers
-from nearsight.evaluate.head_groups import head_groups
+from nearsight.evaluate.causal import answers, causal_run, head_groups, unread_layers
 from nearsight.evaluate.intervention import Intervention, MeanAttention, averaged, looking
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.folders.run_folder import chosen_images

@@ -12,12 +12,13 @@ import pytest
 from made_data import write_coloured_folder
 from made_study import EPOCHS, disturb, made_recipe, worker_of, written_cells
 
-from nearsight.runs.folder import LOG, RECORD, WEIGHTS, read_lines, read_record
+from nearsight.runs.files import LOG, RECORD, WEIGHTS, read_lines, read_record
+from nearsight.study.engines.base import EngineOptions
+from nearsight.study.engines.opening import open_engine
+from nearsight.study.folder import cell_folder, failure
 from nearsight.study.run.cell import train_cell
-from nearsight.study.run.engines.engines import EngineOptions, open_engine
-from nearsight.study.run.folder import cell_folder, failure
-from nearsight.study.run.loop import run_cells
 from nearsight.study.run.runner import planned, run_study
+from nearsight.study.run.scheduler import run_cells
 from nearsight.study.run.watcher import Watcher
 from nearsight.train.loop import train_run
 
@@ -51,7 +52,7 @@ def test_ray_gives_the_bytes_of_local_workers_though_a_ray_worker_is_killed(
     root: Path, tmp_path: Path, capsys
 ):
     pytest.importorskip("ray", reason="the extra ray is not installed")
-    from nearsight.study.run.engines.ray_engine import RayEngine
+    from nearsight.study.engines.ray_engine import RayEngine
 
     recipe, data_root = made_recipe(root, num_seeds=2), tmp_path
     assert run_study(recipe, tmp_path / "local", workers=2, data_root=data_root) == []
@@ -82,7 +83,7 @@ def test_a_slurm_job_that_is_preempted_is_queued_again_and_ends_with_the_same_by
     root: Path, tmp_path: Path
 ):
     pytest.importorskip("submitit", reason="the extra slurm is not installed")
-    from nearsight.study.run.engines.slurm_engine import JOB, SlurmEngine
+    from nearsight.study.engines.slurm_engine import JOB, SlurmEngine
 
     out = tmp_path / "slurm"
     (cell,) = written_cells(root, out)
@@ -104,7 +105,7 @@ def test_slurm_is_told_what_a_cell_needs_and_the_job_of_a_dead_runner_is_cancell
     root: Path, tmp_path: Path, monkeypatch
 ):
     pytest.importorskip("submitit", reason="the extra slurm is not installed")
-    from nearsight.study.run.engines.slurm_engine import SlurmEngine
+    from nearsight.study.engines.slurm_engine import SlurmEngine
 
     commands = tmp_path / "bin"
     commands.mkdir()

@@ -11,11 +11,11 @@ from made_study import written_cells
 from rich.console import Console
 
 from nearsight.core.files import held
-from nearsight.runs.folder import MEASURE, RECORD, write_json
+from nearsight.runs.files import MEASURE, RECORD, write_json
 from nearsight.study.design.plan import Cell
-from nearsight.study.run.engines.engines import Ending, Engine, ending_of
-from nearsight.study.run.folder import WORKER_LOCK, cell_folder, failure, state_of
-from nearsight.study.run.loop import MOST_LOSSES, run_cells
+from nearsight.study.engines.base import Ending, Engine, ending_of
+from nearsight.study.folder import WORKER_LOCK, cell_folder, failure, state_of
+from nearsight.study.run.scheduler import MOST_LOSSES, run_cells
 from nearsight.study.run.watcher import Watcher
 from nearsight.study.show.study_tables import print_status
 

@@ -13,7 +13,7 @@ from nearsight.cli.app import app
 from nearsight.protocol.presets import preset
 from nearsight.study.analyse.results import courses, outcomes
 from nearsight.study.analyse.summary import summary
-from nearsight.study.run.folder import cell_folder, read_cells
+from nearsight.study.folder import cell_folder, read_cells
 
 
 def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):

@@ -14,9 +14,9 @@ from made_data import write_coloured_folder
 from typer.testing import CliRunner
 
 from nearsight.cli.app import app
-from nearsight.runs.folder import LOG, WEIGHTS, read_measure
+from nearsight.runs.files import LOG, WEIGHTS, read_measure
 from nearsight.study.design.recipe import read_recipe
-from nearsight.study.run.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
+from nearsight.study.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
 from nearsight.study.run.runner import planned, run_study
 from nearsight.train.loop import train_run
 

@@ -7,7 +7,7 @@ import pytest
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import GaussianSettings, GpsaSettings, LocatSettings
-from nearsight.study.analyse.claim_values import claim_values
+from nearsight.study.analyse.results import claim_values
 from nearsight.study.design.settings import protocol_settings, size_and_kind
 
 

@@ -10,14 +10,9 @@ from hypothesis import strategies as some
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from nearsight.stats.seeds import holm, sign_flip_p, smallest_p, smallest_p_text
 from nearsight.study.analyse.outcome import Outcome, by_condition, condition_text, levels_of
-from nearsight.study.analyse.seed_tests import (
-    holm,
-    sign_flip_p,
-    smallest_p,
-    smallest_p_text,
-    summaries,
-)
+from nearsight.study.analyse.summary import summaries
 
 numbers = some.floats(-3, 3).map(lambda x: round(x, 3))
 

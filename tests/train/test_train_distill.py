@@ -21,11 +21,12 @@ from nearsight.data.sets.catalog import load_dataset
 from nearsight.data.sets.split import stratified_split
 from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import Distillation, Mixup, ModelSettings, Protocol
-from nearsight.runs.folder import LOG, WEIGHTS, load_run, read_record
+from nearsight.runs.files import LOG, WEIGHTS, read_record
+from nearsight.runs.load import load_run
 from nearsight.train.batches import Samples, epoch_batches
 from nearsight.train.distill import Teacher, teacher_of, weights_hash
 from nearsight.train.loop import train_run
-from nearsight.train.loss import distillation_loss, soft_cross_entropy
+from nearsight.train.step import distillation_loss, soft_cross_entropy
 
 TINY = Distillation(teacher="test_resnet", weights="random", image_size=32)
 CPU = torch.device("cpu")

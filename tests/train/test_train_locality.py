@@ -17,7 +17,8 @@ from nearsight.data.sets.catalog import load_dataset
 from nearsight.data.sets.split import stratified_split
 from nearsight.models.load.registry import model_for
 from nearsight.protocol.schema import CutMix, ModelSettings, Protocol
-from nearsight.runs.folder import LOG, WEIGHTS, load_run, read_lines
+from nearsight.runs.files import LOG, WEIGHTS, read_lines
+from nearsight.runs.load import load_run
 from nearsight.train.loop import train_run
 
 

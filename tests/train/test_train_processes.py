@@ -26,7 +26,7 @@ from nearsight.protocol.schema import (
     Optimizer,
     Protocol,
 )
-from nearsight.runs.folder import LOG, WEIGHTS, read_lines
+from nearsight.runs.files import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
 TEACHER = Distillation(teacher="test_resnet", weights="random", image_size=32)

@@ -15,7 +15,7 @@ from nearsight.core.signals import Interrupted
 from nearsight.models.load.registry import model_for
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import ModelSettings, Protocol
-from nearsight.runs.folder import LOG, WEIGHTS, read_lines
+from nearsight.runs.files import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
 

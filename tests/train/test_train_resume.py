@@ -11,7 +11,7 @@ from recording import PowerCut, Recorder, cut_power, terminate
 
 from nearsight.core.signals import Interrupted
 from nearsight.protocol.schema import Protocol
-from nearsight.runs.folder import LOG, WEIGHTS
+from nearsight.runs.files import LOG, WEIGHTS
 from nearsight.train.loop import train_run
 
 STEPS = 12  # 3 epochs of 4

@@ -14,7 +14,8 @@ from torch import nn
 
 from nearsight.data.sets.catalog import load_dataset
 from nearsight.protocol.schema import Mixup, Optimizer, Protocol
-from nearsight.runs.folder import LOG, RECORD, WEIGHTS, load_run, locked, read_lines, read_record
+from nearsight.runs.files import LOG, RECORD, WEIGHTS, locked, read_lines, read_record
+from nearsight.runs.load import load_run
 from nearsight.train.loop import train_run
 
 

@@ -19,8 +19,7 @@ from typing import IO
 from nearsight.core.files import sync
 from nearsight.data.sets.catalog import data_root, dataset_name, described
 from nearsight.data.sets.download import Progress, download, file_md5
-from nearsight.data.sets.file_state import write_origin
-from nearsight.data.sets.sources import SOURCES
+from nearsight.data.sets.sources import SOURCES, write_origin
 
 
 def fetch_dataset(

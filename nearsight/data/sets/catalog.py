@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import LAYOUTS, cifar
 from nearsight.data.sets.dataset import Dataset
-from nearsight.data.sets.file_state import origin_of
-from nearsight.data.sets.sources import SOURCES
+from nearsight.data.sets.sources import SOURCES, origin_of
 from nearsight.data.sets.tiny_imagenet import tiny_imagenet
 
 if TYPE_CHECKING:

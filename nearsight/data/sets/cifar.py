@@ -14,7 +14,7 @@ import numpy as np
 
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.dataset import ImageSet
-from nearsight.data.sets.file_state import files_key, origin_of
+from nearsight.data.sets.sources import files_key, origin_of
 
 NUM_PIXELS = 3 * 32 * 32
 RECORDS_PER_PIECE = 4096

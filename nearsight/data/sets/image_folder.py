@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nearsight.data.input.pixels import SUFFIXES, Labelled, Reader
 from nearsight.data.sets.cache import Decoding
-from nearsight.data.sets.file_state import files_key
+from nearsight.data.sets.pixels import SUFFIXES, Labelled, Reader
+from nearsight.data.sets.sources import files_key
 from nearsight.data.sets.split import stratified_split
 from nearsight.data.sets.tiny_imagenet import ANNOTATIONS
 

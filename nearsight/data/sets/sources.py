@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+ORIGIN_FILE = "origin.json"
+OFFICIAL = "official"
+NOT_OFFICIAL = "not the official bytes"
 
 
 @dataclass(frozen=True)
@@ -43,3 +52,42 @@ SOURCES = {
         image_size=64,
     ),
 }
+
+
+def files_key(folder: Path, paths: Iterable[Path]) -> str:
+    """Changes when a file is added, removed, renamed, resized or written."""
+    lines = []
+    origin = folder / ORIGIN_FILE
+    names = sorted({str(path) for path in (*paths, *([origin] if origin.is_file() else []))})
+    for name in names:
+        state = os.stat(name)
+        lines.append(f"{name.removeprefix(str(folder))} {state.st_size} {state.st_mtime_ns}\n")
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def folder_digest(folder: Path) -> str:
+    """sha256 over the names and contents of all files in a folder, ``origin.json`` aside."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / ORIGIN_FILE:
+            with path.open("rb") as handle:
+                content = hashlib.file_digest(handle, "sha256").hexdigest()
+            line = f"{path.relative_to(folder).as_posix()} {content}\n"
+            digest.update(line.encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def write_origin(folder: Path, name: str) -> None:
+    """Record that ``folder`` came out of the archive of ``name``, whose checksum was right."""
+    record = {"schema_version": 1, "md5": SOURCES[name].md5, "sha256": folder_digest(folder)}
+    (folder / ORIGIN_FILE).write_text(json.dumps(record, indent=1) + "\n")
+
+
+def origin_of(folder: Path, name: str) -> str:
+    """``official`` if the files are those of the checksummed archive, else not."""
+    try:
+        record = json.loads((folder / ORIGIN_FILE).read_text())
+        official = record["md5"] == SOURCES[name].md5 and record["sha256"] == folder_digest(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        official = False
+    return OFFICIAL if official else NOT_OFFICIAL

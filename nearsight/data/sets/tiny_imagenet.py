@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearsight.data.input.pixels import Labelled, Reader
 from nearsight.data.sets.cache import Decoding
-from nearsight.data.sets.file_state import files_key, origin_of
+from nearsight.data.sets.pixels import Labelled, Reader
+from nearsight.data.sets.sources import files_key, origin_of
 
 ANNOTATIONS = "val/val_annotations.txt"
 

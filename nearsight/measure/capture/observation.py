@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.measure.rows.proof import refuse_scripted
+from nearsight.measure.capture.refusals import refuse_scripted
 
 BATCH_SIZE = 32  # of images given as one tensor
 

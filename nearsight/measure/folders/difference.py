@@ -14,8 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearsight.measure.profile.estimates import Estimates
-from nearsight.measure.profile.interval import normal_interval, resample_counts, resampled_extremes
+from nearsight.measure.metrics.estimates import (
+    Estimates,
+    normal_interval,
+    resample_counts,
+    resampled_extremes,
+)
 from nearsight.measure.profile.profile import Profile
 
 SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size

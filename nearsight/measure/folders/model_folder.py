@@ -34,16 +34,8 @@ from nearsight.measure.metrics.table import DEFAULT_METRICS, chosen_metrics
 from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.load.named import INITIAL_SEED, NamedModel, named_model
-from nearsight.runs.folder import (
-    MEASURE,
-    RECORD,
-    SCHEMA_VERSION,
-    file_hash,
-    hardware,
-    provenance,
-    read_record,
-    write_json,
-)
+from nearsight.runs.files import MEASURE, RECORD, SCHEMA_VERSION, file_hash, read_record, write_json
+from nearsight.runs.provenance import hardware, provenance
 
 KIND = "model"  # of run.json: a model that was measured, not trained here
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}

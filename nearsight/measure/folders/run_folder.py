@@ -24,16 +24,9 @@ from nearsight.measure.metrics.table import DEFAULT_METRICS
 from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.load.registry import model_for
-from nearsight.runs.folder import (
-    MEASURE,
-    WEIGHTS,
-    LoadedRun,
-    file_hash,
-    hardware,
-    load_run,
-    read_record,
-    write_json,
-)
+from nearsight.runs.files import MEASURE, WEIGHTS, file_hash, read_record, write_json
+from nearsight.runs.load import LoadedRun, load_run
+from nearsight.runs.provenance import hardware
 
 NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import torch.distributed as dist
 
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile
 from nearsight.measure.readouts.widths import LayerWidths
 

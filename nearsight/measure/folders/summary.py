@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import nearsight
-from nearsight.measure.layout.facts import LayerFacts
-from nearsight.measure.profile.estimates import Estimates
-from nearsight.measure.profile.interval import (
+from nearsight.measure.layout.tokens import LayerFacts
+from nearsight.measure.metrics.estimates import (
     RESAMPLES,
+    Estimates,
     bootstrap_interval,
     normal_interval,
     resample_counts,
@@ -22,7 +22,7 @@ from nearsight.measure.profile.nulls import null_lines
 from nearsight.measure.profile.profile import Profile
 from nearsight.measure.readouts.histogram import METHOD, PERCENTILES
 from nearsight.measure.readouts.widths import MARGIN, LayerWidths
-from nearsight.runs.folder import MEASURE_VERSION
+from nearsight.runs.files import MEASURE_VERSION
 
 AVERAGED = ("mad", "entropy", "self_mass", "nonlocality")  # also as means over heads
 

@@ -18,9 +18,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from nearsight.core.files import write_bytes
-from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.layout.tokens import LayerFacts
 from nearsight.measure.metrics.convention import convention_of
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile
 from nearsight.models.layers.grid import Grid
 

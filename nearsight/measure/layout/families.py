@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch import nn
+
 from nearsight.measure.capture.interception import AttentionCall, Place
 from nearsight.measure.layout import pooled, windows
-from nearsight.measure.layout.tokens import Given, Layout, Skipped, global_layout, refuse
+from nearsight.measure.layout.tokens import Given, Layout, Skipped, checked, global_layout, refuse
+from nearsight.models.layers.grid import Grid
 
 Family = Callable[[AttentionCall, Place, Given], Layout | Skipped]
 
@@ -126,3 +129,28 @@ HUGGING_FACE = {
     "vit_mae.modeling_vit_mae.ViTMAEPreTrainedModel": refused(SHUFFLED),
 }
 FAMILIES |= {f"transformers.models.{name}": family for name, family in HUGGING_FACE.items()}
+
+
+def layout_of(
+    call: AttentionCall, grid: Grid | None = None, num_prefix: int | None = None
+) -> Layout | Skipped:
+    """Where the tokens of this call sit; ``grid`` and ``num_prefix`` are what the user says.
+
+    A ValueError names the layer and the reason where that is not known, or not as the user says.
+    """
+    given = Given(grid, num_prefix)
+    for place in reversed(call.path):
+        if family := family_of(type(place.module)):
+            found = family(call, place, given)
+            break
+    else:
+        found = global_layout(call, given)
+    return checked(call, found) if isinstance(found, Layout) else found
+
+
+def family_of(kind: type[nn.Module]) -> Family | None:
+    """What the table knows of a class or the classes it comes from."""
+    for each in kind.__mro__:
+        if family := FAMILIES.get(f"{each.__module__}.{each.__qualname__}"):
+            return family
+    return None

@@ -185,3 +185,20 @@ def _refuse_grid(
         f"{call.sizes[-1]} tokens attend to each other, and {problem}; "
         "give grid= and num_prefix= if its patches are in rows after the prefix tokens",
     )
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """A measured layer: its module, where its patches are, and how well the proof held."""
+
+    name: str
+    kind: str  # class of the module that attends
+    grid: Grid
+    num_heads: int
+    num_prefix: int
+    num_keys: int  # keys with a place that a query can see
+    num_windows: int
+    proof_error: float  # of attention @ values, relative to the layer's largest output
+    note: str | None
+    num_unplaced: int = 0  # keys without a place over all windows: prefix tokens, padding
+    image_size: tuple[int, int] | None = None  # height and width in pixels

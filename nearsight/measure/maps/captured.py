@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
 from nearsight.measure.capture.observation import eager, inner_model
-from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.capture.refusals import refuse_scripted, refuse_unseen
+from nearsight.measure.layout.families import layout_of
 from nearsight.measure.layout.tokens import Layout, Skipped
-from nearsight.measure.rows.proof import prove, refuse_scripted, refuse_unseen
+from nearsight.measure.rows.proof import prove
 from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
 from nearsight.models.layers.grid import Grid
 

@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
 from nearsight.measure.capture.observation import evaluating, image_batches
-from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.capture.refusals import refuse_unseen
+from nearsight.measure.layout.families import layout_of
 from nearsight.measure.layout.tokens import Layout, Skipped
 from nearsight.measure.maps.captured import num_leading, on_the_image
 from nearsight.measure.metrics.features import num_class_tokens
 from nearsight.measure.readouts.gates import gates_of
-from nearsight.measure.rows.proof import prove, refuse_unseen
+from nearsight.measure.rows.proof import prove
 from nearsight.measure.rows.unfold import Buffers, Unfolded
 from nearsight.models.layers.grid import Grid
 

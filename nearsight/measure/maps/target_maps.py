@@ -28,7 +28,8 @@ from nearsight.measure.maps.image_maps import (
 )
 from nearsight.models.load.named import named_model
 from nearsight.models.load.registry import check_name, split_name
-from nearsight.runs.folder import RECORD, load_run, read_record, run_name
+from nearsight.runs.files import RECORD, read_record, run_name
+from nearsight.runs.load import load_run
 
 ANY = Preprocessing("any", None, None)
 NUM_IMAGES = 100  # the paper's, or all there are

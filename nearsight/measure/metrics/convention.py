@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearsight.measure.layout.facts import LayerFacts
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.layout.tokens import LayerFacts
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.models.layers.grid import Grid
 
 Unit = Literal["grid diagonal", "patches", "pixels"]

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsight.measure.profile.estimates import Estimates
+from nearsight.measure.metrics.estimates import Estimates
 
 NEEDED = ("sink", "self_mass", "radius_mass", "offset", "offset_spread", "entropy", "score")
 MOSTLY = 0.5  # of the attention: sink, identity, 3x3 box

@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.capture.observation import evaluating, image_batches, inner_model
+from nearsight.measure.capture.refusals import refuse_unseen
 from nearsight.measure.metrics.convention import PAPER, Convention, convention_of, converted
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.metrics.head_names import head_names
 from nearsight.measure.metrics.table import DEFAULT_METRICS, METRICS, chosen_metrics
-from nearsight.measure.profile.estimates import Estimates
 from nearsight.measure.profile.recorder import LayerFacts, Recorder
 from nearsight.measure.readouts.gates import LayerGates
 from nearsight.measure.readouts.widths import LayerWidths, WidthRecorder
-from nearsight.measure.rows.proof import refuse_unseen
 from nearsight.models.layers.grid import Grid
 
 

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from nearsight.measure.capture.interception import AttentionCall
-from nearsight.measure.layout.facts import LayerFacts
+from nearsight.measure.layout.families import layout_of
 from nearsight.measure.layout.geometry import Geometry
-from nearsight.measure.layout.placement import layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.measure.layout.tokens import LayerFacts, Layout, Skipped
 from nearsight.measure.metrics.convention import PAPER, Convention
 from nearsight.measure.metrics.features import Missing, block_of, feature_values
 from nearsight.measure.metrics.position import MeanMap

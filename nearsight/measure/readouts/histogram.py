@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.profile.interval import normal_interval
+from nearsight.measure.metrics.estimates import normal_interval
 from nearsight.measure.rows.blocks import wide
 
 PERCENTILES = (5, 25, 50, 75, 95)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
 from nearsight.measure.capture.observation import evaluating, image_batches
-from nearsight.measure.layout.placement import layout_of
+from nearsight.measure.layout.families import layout_of
 from nearsight.measure.layout.tokens import Layout, Skipped
 from nearsight.measure.readouts.histogram import Distribution
 from nearsight.models.layers.grid import Grid

@@ -10,7 +10,9 @@ factors, from which the kernels make what they need.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import cache
+from typing import Literal, no_type_check
 
 import torch
 import torch.nn.functional as F
@@ -104,8 +106,6 @@ def attend(
         if bias is not None and kernel == "pieces":
             return _in_pieces(*given, scale, bias)
         if bias is not None and kernel == "flex":
-            from nearsight.models.layers.flex import flex_attend
-
             return flex_attend(*given, scale, bias)
     whole = attention_mask(bias, mask, queries)
     return F.scaled_dot_product_attention(*given, whole, dropout, scale=scale)
@@ -185,3 +185,33 @@ class SelfAttention(nn.Module):
         q, k, v = separate_heads(qkv, self.biased)
         out = attend(q, k, v, self.scale, self.patch_bias(q, k, x))  # [batch, head, token, width]
         return self.proj(join_heads(out))
+
+
+def flex_attend(
+    queries: Float[Tensor, "batch head token width"],
+    keys: Float[Tensor, "batch head token width"],
+    values: Float[Tensor, "batch head token width"],
+    scale: float,
+    bias: SeparableBias,
+) -> Float[Tensor, "batch head token width"]:
+    """``attend`` with a bias in two factors; prefix tokens come first and have none."""
+    rows, cols = bias
+    num_prefix, num_cols = queries.shape[-2] - rows.shape[-2], cols.shape[-1]
+
+    @no_type_check  # torch traces it
+    def add(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        patch, other = (query - num_prefix).clamp(min=0), (key - num_prefix).clamp(min=0)
+        along_rows = rows[batch, head, patch, other // num_cols]
+        along_cols = cols[batch, head, patch, other % num_cols]
+        between_patches = (query >= num_prefix) & (key >= num_prefix)
+        return score + torch.where(between_patches, along_rows * along_cols, 0.0)
+
+    return _compiled()(queries, keys, values, score_mod=add, scale=scale)
+
+
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    """Compiled when first needed; eager FlexAttention would make the whole matrix."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention)

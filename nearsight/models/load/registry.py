@@ -156,7 +156,9 @@ def _published_model(
 ) -> nn.Module:
     """A model of names.py; one that takes LocAt or GPSA as an option gets it from its own class."""
     from nearsight.models.zoo.architectures import build_named
+    from nearsight.models.zoo.registration import register_with_timm
 
+    register_with_timm()
     family = ARCHITECTURES[name].family
     if locat is not None and takes_locat(name):
         gaussian = asdict(locat.gaussian) if locat.gaussian else False

@@ -1,16 +1,7 @@
-"""Names of the published models with LocAt and of ConViT, and their registration with timm.
-
-``import nearsight.models`` makes the names known to ``timm.create_model``. timm and torch are not
-imported for that: if timm is not there yet, the names are registered as soon as it is.
-"""
+"""Names of the published models with LocAt and of ConViT, and what each is built from."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 Family = Literal["vit", "rope", "swin", "jumbo", "convit", "deit"]
@@ -70,57 +61,3 @@ TWINS = {  # timm's names of the same models, whose weights fit ours
 def takes_locat(name: str) -> bool:
     """Whether this is one of our names whose model takes ``gaussian`` and ``refine``."""
     return name in ARCHITECTURES and ARCHITECTURES[name].family not in ("convit", "deit")
-
-
-def announce() -> None:
-    """Register the names with timm, now or when it is imported."""
-    if "timm" in sys.modules:
-        _register()
-    elif not any(isinstance(finder, _WithTimm) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WithTimm())
-
-
-class _WithTimm(MetaPathFinder):
-    """Finds timm as ever, once; its import then also registers our names.
-
-    timm imports torchvision, so what that needs next to another torch is declared first.
-    """
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if fullname != "timm":
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec("timm")
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
-
-        def load_and_register(module: Any) -> None:
-            from nearsight.models.compat import declare_missing_ops
-
-            declare_missing_ops()
-            load(module)
-            _register()
-
-        spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
-        return spec
-
-
-def _register() -> None:
-    from timm.models import is_model, register_model
-
-    for name in ARCHITECTURES:
-        if not is_model(name):
-            register_model(_entry(name))
-
-
-def _entry(name: str) -> Callable[..., Any]:
-    """What timm calls to build a model of this name."""
-
-    def entry(pretrained: bool = False, **options: Any) -> Any:
-        from nearsight.models.zoo.architectures import build_named
-
-        return build_named(name, pretrained, options)
-
-    entry.__name__ = entry.__qualname__ = name
-    return entry

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from html import escape
 
 from nearsight.protocol.fraction import whole_name
 from nearsight.report.read.conditions import Condition, Family
 from nearsight.report.read.evidence import Evidence
-from nearsight.report.write.tables import Row, interval_text, number_text
 from nearsight.stats.estimate import Estimate, over_seeds
 
 SCHEDULE = ("epochs", "patience", "warmup_epochs", "measure_every")  # follow the fraction
-HEADER = (
-    "series", "fraction", "num_train", "epochs", "num_seeds", "score", "value", "low", "high",
-    "gain_percent", "gain_low", "gain_high",
-)  # fmt: skip
 SCORES = {"accuracy": "top-1 accuracy", "top5_accuracy": "top-5 accuracy"}  # of the test set
 
 
@@ -104,9 +98,15 @@ def relative_gain(one: Condition, plain: Condition, score: str) -> Estimate | No
     return over_seeds([100 * (mine[seed] - theirs[seed]) / theirs[seed] for seed in shared])
 
 
-def efficiency_rows(series: list[Series]) -> list[Row]:
+HEADER = (
+    "series", "fraction", "num_train", "epochs", "num_seeds", "score", "value", "low", "high",
+    "gain_percent", "gain_low", "gain_high",
+)  # fmt: skip
+
+
+def efficiency_rows(series: list[Series]) -> list[tuple[str | int | float, ...]]:
     """A row per series, fraction and score, for HEADER."""
-    rows: list[Row] = []
+    rows: list[tuple[str | int | float, ...]] = []
     for each in series:
         for fraction, condition in each.points.items():
             run = condition.runs[0]
@@ -117,50 +117,3 @@ def efficiency_rows(series: list[Series]) -> list[Row]:
                 gained = (gain.value, gain.low, gain.high) if gain else ("", "", "")
                 rows.append((*facts, score, x.value, x.low, x.high, *gained))
     return rows
-
-
-def efficiency_tables(family: Family) -> str:
-    """Table 2 of the ConViT paper: scores of every series by fraction, and the gains, as HTML."""
-    series = sample_series(family)
-    conditions = [condition for each in series for condition in each.points.values()]
-    return "".join(
-        _table(series, score)
-        for score in SCORES
-        if series and all(x.has(score) for x in conditions)
-    )
-
-
-def _table(series: list[Series], score: str) -> str:
-    head = "".join(
-        f"<th>{escape(each.label)}</th>" + "<th>gain</th>" * bool(each.gains(score))
-        for each in series
-    )
-    body = "".join(
-        f'<tr><th scope="row">{100 * fraction:g} % of the data</th>'
-        + "".join(_cells(each, fraction, score) for each in series)
-        + "</tr>"
-        for fraction in sorted({x for each in series for x in each.points})
-    )
-    return (
-        f'<table class="summary"><thead><tr><th>{SCORES[score]}</th>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table>"
-    )
-
-
-def _cells(each: Series, fraction: float, score: str) -> str:
-    """A series at a fraction: its score and, where the series has gains, the gain."""
-    condition, gains = each.points.get(fraction), each.gains(score)
-    cells = _cell(each.label, condition.estimate(score) if condition else None, share=True)
-    return cells + (_cell("gain", gains.get(fraction), share=False) if gains else "")
-
-
-def _cell(label: str, x: Estimate | None, share: bool) -> str:
-    start = f'<td data-label="{escape(label)}">'
-    if x is None:
-        return f"{start}–</td>"
-    value = number_text(x.value, percent=True) if share else f"{x.value:+.1f} %"
-    interval = interval_text(x, percent=True) if share else f"{x.low:+.1f} to {x.high:+.1f} %"
-    return (
-        f'{start}<span>{value}</span><span class="interval">{interval}</span>'
-        f'<span class="interval">n = {x.n:,} {x.over}</span></td>'
-    )

@@ -21,7 +21,7 @@ from nearsight.report.read.learned import (
     gaussians_of,
     looks_of,
 )
-from nearsight.runs.folder import LOG, MEASURE, read_lines, read_measure, read_record
+from nearsight.runs.files import LOG, MEASURE, read_lines, read_measure, read_record
 from nearsight.stats.estimate import Estimate, wilson_interval
 
 METRICS = ("mad", "entropy", "self_mass")

@@ -21,9 +21,9 @@ from nearsight.report.figures.drawing import (
     whole_figure,
 )
 from nearsight.report.read.conditions import Family
-from nearsight.report.read.efficiency import efficiency_tables
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.answer import answer, question
+from nearsight.report.write.efficiency_tables import efficiency_tables
 from nearsight.report.write.export import (
     MEDIA,
     SUFFIX,

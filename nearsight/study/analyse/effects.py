@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearsight.study.analyse.bootstrap import ExtremeContrast
-from nearsight.study.analyse.extremes import min_mad_effects
+from nearsight.study.analyse.extremes import ExtremeContrast, min_mad_effects
 from nearsight.study.analyse.factorial import Factorial, factorial
 from nearsight.study.analyse.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.analyse.outcome import Outcome, factorial_groups

@@ -6,21 +6,23 @@ Only run.json, train.jsonl and measure.json are read. A cell that is not finishe
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from nearsight.report.read.learned import looks_of
-from nearsight.runs.folder import LOG, read_lines, read_measure, read_record
-from nearsight.study.analyse.claim_values import claim_values
+from nearsight.runs.files import LOG, read_lines, read_measure, read_record
 from nearsight.study.analyse.matched import Course
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.design.plan import Cell
 from nearsight.study.design.recipe import Level
 from nearsight.study.design.settings import protocol_settings
-from nearsight.study.run.folder import cell_folder, is_finished, read_cells
+from nearsight.study.folder import cell_folder, is_finished, read_cells
 
 VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown
 LOOKED = VALUES[1:]  # also while training
+EARLY = 5  # epochs; the paper says "the first few"
 
 
 def outcomes(out: Path) -> list[Outcome]:
@@ -83,3 +85,46 @@ def courses(out: Path) -> list[Course]:
         epochs, settings = [line["epoch"] for line in lines], settings_of(cell, folder)
         found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings))
     return found
+
+
+def claim_values(
+    measure: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """By name; ``lines`` of train.jsonl."""
+    summary, last = measure["summary"], measure["layers"][-1]
+    by_layer = summary["layer_mean_mad"]
+    found: dict[str, float | None] = {
+        "min_entropy": summary["min_entropy"]["value"],
+        "layer1_entropy": summary["layer_mean_entropy"][0]["value"],
+        "mad_rise": by_layer[-1]["value"] - by_layer[0]["value"],
+        "nonlocality": summary.get("mean_nonlocality", {}).get("value"),
+        "last_locality_score": last.get("locality_score", {}).get("mean"),
+        "last_cls_similarity": last.get("cls_similarity", {}).get("mean"),
+        **_while_training(lines),
+    }
+    return {name: float(x) for name, x in found.items() if x is not None}
+
+
+def _while_training(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    looks = {line["epoch"]: line["attention"] for line in lines if line.get("attention")}
+    if 0 not in looks or len(looks) < 2:
+        return {}
+    first, last = looks[0], looks[max(looks)]
+    found: dict[str, float] = {}
+    early = [epoch for epoch in looks if 0 < epoch <= EARLY]
+    if early and _far(first):
+        found["early_nonlocality"] = max(
+            after - before for before, after in zip(_far(first), _far(looks[max(early)]))
+        )
+    gated = [i for i, entry in enumerate(first.get("gpsa", [])) if entry]
+    if gated and _far(first):
+        found["gpsa_nonlocality"] = min(_far(last)[i] - _far(first)[i] for i in gated)
+    gates = [(first["gpsa"][i]["gate"], last["gpsa"][i]["gate"]) for i in gated]
+    if gates and all(before and after for before, after in gates):
+        found["gate_change"] = max(fmean(after) - fmean(before) for before, after in gates)
+    return found
+
+
+def _far(look: Mapping[str, Any]) -> list[float]:
+    """Nonlocality of every layer."""
+    return [entry["value"] for entry in look.get("layer_mean_nonlocality") or []]

@@ -7,24 +7,19 @@ the lowest training loss that all reached; the differences of every condition fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsight.runs.folder import SCHEMA_VERSION, read_record, write_json
-from nearsight.stats.estimate import over_seeds, paired
+from nearsight.runs.files import SCHEMA_VERSION, read_record, write_json
+from nearsight.stats.estimate import deviation, over_seeds, paired
 from nearsight.study.analyse.effects import Effects, study_effects
 from nearsight.study.analyse.extremes import EFFECTS, SUMMARY
 from nearsight.study.analyse.factorial import Effect, Factorial
-from nearsight.study.analyse.outcome import Outcome, by_condition, condition_text
+from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
 from nearsight.study.analyse.results import VALUES, outcomes, settings_of, values_of
-from nearsight.study.analyse.seed_tests import summaries
-from nearsight.study.claims.all_claims import verdicts
-from nearsight.study.claims.verdict import Verdict
-from nearsight.study.run.folder import cell_folder, failure, is_finished, read_cells, read_study
-
-CLAIMS = "claims.json"
+from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
 
 
 def write_summary(out: Path, effects: Sequence[Effects] | None = None) -> Path:
@@ -32,15 +27,6 @@ def write_summary(out: Path, effects: Sequence[Effects] | None = None) -> Path:
     path = Path(out) / SUMMARY
     write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out, effects)})
     return path
-
-
-def write_claims(out: Path) -> tuple[Path, list[Verdict]]:
-    """Judge the papers' claims by what is finished; claims.json, and the verdicts."""
-    found = verdicts(outcomes(out))
-    path = Path(out) / CLAIMS
-    judged = [verdict.contents() for verdict in found]
-    write_json(path, {"schema_version": SCHEMA_VERSION, "verdicts": judged})
-    return path, found
 
 
 def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, Any]:
@@ -128,3 +114,34 @@ def _effect(effect: Effect) -> dict[str, Any]:
         "p": effect.p,
         "holm_p": effect.holm_p,
     }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A number of one condition over seeds; without deviation and interval if there is one seed."""
+
+    condition: Factors
+    value: str
+    mean: float
+    sd: float | None  # n - 1
+    low: float | None  # 95 % t-interval of the mean
+    high: float | None
+    seeds: tuple[int, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.seeds)
+
+
+def summaries(outcomes: Iterable[Outcome], value: str) -> list[Summary]:
+    """Mean, SD, n and 95 % t-interval over seeds of every condition that has the number."""
+    found = []
+    for condition, by_seed in by_condition(outcomes, value).items():
+        seeds, numbers = tuple(by_seed), list(by_seed.values())
+        if len(numbers) == 1:
+            found.append(Summary(condition, value, numbers[0], None, None, None, seeds))
+            continue
+        x = over_seeds(numbers)
+        spread = deviation(numbers)
+        found.append(Summary(condition, value, x.value, spread, x.low, x.high, seeds))
+    return found

@@ -1,4 +1,4 @@
-"""The claims of the three papers, all of them, and verdicts on them.
+"""The claims of the three papers, and the verdicts of a study on them (claims.json).
 
 >>> from nearsight.study.claims.all_claims import CLAIMS, claim
 >>> claim("convit-data").source
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from pathlib import Path
 
+from nearsight.runs.files import SCHEMA_VERSION, write_json
 from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.analyse.results import outcomes
 from nearsight.study.claims.claim import Claim
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS
 from nearsight.study.claims.locat_claims import LOCAT_CLAIMS
@@ -18,6 +21,7 @@ from nearsight.study.claims.protocol_claims import PROTOCOL_CLAIMS
 from nearsight.study.claims.verdict import Verdict, judge
 
 CLAIMS: tuple[Claim, ...] = (*PROTOCOL_CLAIMS, *LOCAT_CLAIMS, *CONVIT_CLAIMS)
+CLAIMS_FILE = "claims.json"
 
 
 def claim(id: str) -> Claim:
@@ -33,3 +37,12 @@ def claim(id: str) -> Claim:
 def verdicts(outcomes: Sequence[Outcome], claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
     """Of every claim: one verdict per setting in which it can be asked, at least one."""
     return [verdict for each in claims for verdict in judge(each, outcomes)]
+
+
+def write_claims(out: Path) -> tuple[Path, list[Verdict]]:
+    """Judge the papers' claims by what is finished; claims.json, and the verdicts."""
+    found = verdicts(outcomes(out))
+    path = Path(out) / CLAIMS_FILE
+    judged = [verdict.contents() for verdict in found]
+    write_json(path, {"schema_version": SCHEMA_VERSION, "verdicts": judged})
+    return path, found

@@ -13,16 +13,38 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from nearsight.models.zoo.own import full_name
 from nearsight.protocol.overrides import fitted_warmup, protocol_from
 from nearsight.protocol.schema import Protocol
-from nearsight.study.design.named_files import absolute, named_hashes
+from nearsight.runs.files import WEIGHTS, file_hash
 from nearsight.study.design.recipe import Condition, Level, Study
 
 NUMBERS = 1  # of this package's way to numbers; see the changelog
 THREADS = 1  # of every cell in every engine, so that results do not depend on the engine
+WORDS = ("pretrained", "random")
+
+
+def named_files(protocol: Protocol) -> dict[str, Path]:
+    """By setting, the file of weights that it names; of a run's folder the weights in it."""
+    teaching = protocol.distillation
+    named = {"model.weights": protocol.model.weights}
+    if teaching is not None and teaching.weights not in WORDS:
+        named["distillation.weights"] = teaching.weights
+    paths = {setting: Path(path) for setting, path in named.items() if path is not None}
+    return {setting: x / WEIGHTS if x.is_dir() else x for setting, x in paths.items()}
+
+
+def named_hashes(protocol: Protocol) -> dict[str, str]:
+    """By setting, the hash of the file's bytes."""
+    found = {}
+    for setting, path in named_files(protocol).items():
+        if not path.is_file():
+            raise ValueError(f"expected the weights of {setting}, but there is no {path}")
+        found[setting] = file_hash(path)
+    return found
 
 
 @dataclass(frozen=True)
@@ -128,3 +150,13 @@ def _settled(protocol: Protocol) -> Protocol:
     """As a run records it: the model's full name, the warm-up that fits; paths from the root."""
     model = replace(protocol.model, name=full_name(protocol.model.name))
     return fitted_warmup(absolute(replace(protocol, model=model)))[0]
+
+
+def absolute(protocol: Protocol) -> Protocol:
+    """The same with absolute paths: a worker may start in another folder."""
+    model, teaching = protocol.model, protocol.distillation
+    if model.weights is not None:
+        model = replace(model, weights=str(Path(model.weights).resolve()))
+    if teaching is not None and teaching.weights not in WORDS:
+        teaching = replace(teaching, weights=str(Path(teaching.weights).resolve()))
+    return replace(protocol, model=model, distillation=teaching)

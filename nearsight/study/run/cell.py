@@ -2,6 +2,9 @@
 
 A cell that is started again goes on where it stopped. What it cannot do it writes into failed.json
 and leaves with FAILED; a signal leaves a checkpoint. A worker whose runner is gone stops itself.
+
+A cell of several processes is a torchrun job: its worker is torchrun's agent and starts this module
+once per rank. The ranks train together; the worker measures alone.
 """
 
 from __future__ import annotations
@@ -13,16 +16,17 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 
 from nearsight.core.files import held
-from nearsight.runs.folder import MEASURE, read_json
-from nearsight.study.design.named_files import named_files, named_hashes
-from nearsight.study.design.plan import THREADS, Cell
-from nearsight.study.run.folder import CELL, FAILED, WORKER_LOCK, fail, failure, is_finished
-from nearsight.study.run.ranks import train_in_processes
+from nearsight.runs.files import MEASURE, read_json
+from nearsight.study.design.plan import THREADS, Cell, named_files, named_hashes
+from nearsight.study.engines.base import EXIT_FAILED
+from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, is_finished
 
-EXIT_FAILED = 3
+MODULE = "nearsight.study.run.cell"
+RANKS_LOCK = "ranks.lock"
 WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
 
 
@@ -60,6 +64,37 @@ def train_cell(cell: Cell, folder: Path, data_root: Path | None) -> None:
     train_run(cell.protocol, folder, seed=cell.seed, device=cell.device, data_root=data_root)
 
 
+def train_rank(folder: Path, data_root: Path | None) -> None:
+    """Train the cell as one of torchrun's processes.
+
+    The first waits for ranks of a worker that was killed; the others wait for the first.
+    """
+    first = os.environ["RANK"] == "0"
+    with held(folder / RANKS_LOCK, "worker", wait=True) if first else nullcontext():
+        train_cell(Cell.of(read_json(folder / CELL)), folder, data_root)
+
+
+def train_in_processes(folder: Path, num_processes: int, data_root: Path | None) -> None:
+    """Train the cell of a folder with torchrun in this process."""
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main as torchrun
+
+    from nearsight.core.signals import Interrupted
+
+    command = ["--standalone", f"--nproc-per-node={num_processes}", "-m", MODULE]
+    root = [] if data_root is None else ["--data-root", str(data_root)]
+    try:
+        torchrun([*command, str(folder), *root, "--rank"])
+    except SignalException as stopped:
+        raise Interrupted(stopped.sigval, folder) from stopped
+    except ChildFailedError as error:
+        code = error.get_first_failure()[1].exitcode
+        if failure(folder) is None and (code < 0 or code > 128):
+            raise Interrupted(-code if code < 0 else code - 128, folder) from error
+        raise
+
+
 def watch_parent() -> None:
     """From now on this process stops, with a checkpoint, when the one that started it is gone."""
     parent = os.getppid()
@@ -78,17 +113,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--rank", action="store_true", help="one of torchrun's processes")
     given = parser.parse_args()
     watch_parent()
     from nearsight.core.signals import Interrupted
 
     try:
-        run_cell(given.folder, given.data_root)
+        work = train_rank if given.rank else run_cell
+        work(given.folder, given.data_root)
     except Interrupted as stopped:
         return stopped.exit_code
     except Exception as error:
         traceback.print_exc()
-        if failure(given.folder) is None:  # a rank has not written it
+        if failure(given.folder) is None:  # the first process to fail has the cause
             fail(given.folder, f"{type(error).__name__}: {error}")
         return EXIT_FAILED
     return 0

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from nearsight.study.design.plan import Cell, cells_of
 from nearsight.study.design.recipe import Recipe
-from nearsight.study.run.engines.engines import EngineOptions, open_engine
-from nearsight.study.run.folder import State, cell_folder, reuse, state_of, write_study
+from nearsight.study.engines.base import EngineOptions
+from nearsight.study.engines.opening import open_engine
+from nearsight.study.folder import State, cell_folder, reuse, state_of, write_study
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def run_study(
     ``workers``: cells at a time; None: as many as the engine has room for.
     """
     from nearsight.data.sets.catalog import data_root as found_root
-    from nearsight.study.run.loop import run_cells
+    from nearsight.study.run.scheduler import run_cells
     from nearsight.study.run.watcher import Watcher
 
     plan = planned(recipe, seeds, out, data_root, device)

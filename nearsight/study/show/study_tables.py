@@ -9,10 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from nearsight.core.terminal import clock
 from nearsight.study.claims.verdict import Verdict
 from nearsight.study.design.plan import Cell
 from nearsight.study.design.recipe import Condition, Recipe
-from nearsight.study.run.folder import (
+from nearsight.study.folder import (
     cell_folder,
     epochs_done,
     failure,
@@ -21,7 +22,6 @@ from nearsight.study.run.folder import (
     state_of,
 )
 from nearsight.study.run.runner import Plan
-from nearsight.train.reporter import clock
 
 MAX_WIDTH = 80
 SIGNS = {"finished": "done", "running": "runs", "failed": "FAILED", "stopped": "stopped"}

@@ -10,14 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel
+from nearsight.core.files import write_bytes
+from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel, whole_figure
 from nearsight.report.read.conditions import Family
 from nearsight.report.read.grouping import BLUE
-from nearsight.runs.folder import CAUSAL, read_json
+from nearsight.runs.files import CAUSAL, read_json, read_record, run_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FIGURE = "causal.svg"
 LEVEL = 0.05  # of p after Holm
 CHANGES = {"inside": "only inside", "outside": "only outside", "mean": "mean map"}
 TITLES = {
@@ -117,6 +119,14 @@ def causal_drawings(family: Family, key: str) -> list[Drawing]:
                 )
             )  # fmt: skip
     return found
+
+
+def write_causal_figure(folder: Path) -> Path:
+    """Draw the causal.json of a run folder into causal.svg beside it, and return its path."""
+    record = read_record(folder)
+    drawing = drawn_file(folder, f"{run_name(record)} · {record['data']['name']}", "causal")
+    write_bytes(folder / FIGURE, whole_figure(drawing, "svg"))
+    return folder / FIGURE
 
 
 def drawn_file(folder: Path, name: str, key: str, *style: str) -> Drawing:

@@ -8,18 +8,15 @@ gone Ray ends its tasks, and a worker without its task stops with a checkpoint.
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
 
 import ray
 from ray import exceptions
 
 from nearsight.study.design.plan import Cell
-from nearsight.study.run.engines.engines import (
+from nearsight.study.engines.base import (
     Ending,
     EngineOptions,
     ending_of,
@@ -28,6 +25,8 @@ from nearsight.study.run.engines.engines import (
 )
 
 GRACE_SECONDS = 60.0  # for a checkpoint, before a task that was asked to stop is killed
+
+
 STORE_BYTES = 100 * 2**20  # of a cluster of our own; nothing but exit codes is in it
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearsight.study.design.plan import Cell
-from nearsight.study.run.engines.engines import Ending, ending_of, start_worker
+from nearsight.study.engines.base import Ending, ending_of, start_worker
 
 ROOM = 2
 

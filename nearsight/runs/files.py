@@ -18,30 +18,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
-import shlex
-import subprocess
-import sys
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearsight.core.files import held, write_bytes
-from nearsight.protocol.overrides import protocol_from
-from nearsight.protocol.schema import Protocol
 
 if TYPE_CHECKING:
-    from torch import nn
+    pass
 
-    from nearsight.data.input.transform import InputTransform
 
 SCHEMA_VERSION = 1
+
+
 MEASURE_VERSION = 2  # of measure.json
+
+
 RECORD, LOG, TIMING = "run.json", "train.jsonl", "timing.jsonl"
+
+
 WEIGHTS, MEASURE, CHECKPOINT, LOCK = "weights.safetensors", "measure.json", "checkpoint", "lock"
+
+
 CAUSAL = "causal.json"
 
 
@@ -106,86 +104,3 @@ def file_hash(path: Path) -> str:
     """sha256 of a file, the first 16 digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def _output_of(*command: str) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def commit() -> str | None:
-    """The commit of nearsight's source, '+' when it was changed since; None outside a checkout."""
-    here = str(Path(__file__).parents[1])
-    name = _output_of("git", "-C", here, "rev-parse", "--short=12", "HEAD")
-    changed = _output_of("git", "-C", here, "status", "--porcelain", "--", here)
-    return f"{name}+" if name and changed else name
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def hardware(device: str, processes: int = 1) -> dict[str, Any]:
-    """What a stage ran on."""
-    import torch
-
-    facts = {"device": device, "cpu": _cpu(), "threads": torch.get_num_threads()}
-    if device.startswith("cuda"):
-        facts["gpu"] = torch.cuda.get_device_name(device)
-    return {**facts, "processes": processes}
-
-
-def provenance(device: str, processes: int = 1) -> dict[str, Any]:
-    """Who made this, from what, on what, when, and how to make it again."""
-    names = ("nearsight", "torch", "timm", "numpy", "pydantic")
-    versions = {name: metadata.version(name) for name in names}
-    program = "nearsight" if Path(sys.argv[0]).name in ("nearsight", "__main__.py") else sys.argv[0]
-    return {
-        "command": shlex.join([Path(program).name, *sys.argv[1:]]),
-        "commit": commit(),
-        "versions": {"python": platform.python_version(), **versions},
-        "hardware": hardware(device, processes),
-        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-
-
-@dataclass(frozen=True)
-class LoadedRun:
-    """A run ready to be looked at: the model holds its best weights, in evaluation mode."""
-
-    path: Path
-    protocol: Protocol
-    model: nn.Module
-    transform: InputTransform  # uint8 [n, 3, h, w] -> the model's input
-    record: dict[str, Any]
-
-
-def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
-    """Model, protocol and transform of a run folder, from its best checkpoint."""
-    from nearsight.data.input.transform import InputTransform
-    from nearsight.models.load.registry import model_for
-    from nearsight.models.load.weights import load_weights
-
-    folder = Path(path)
-    record = read_record(folder)
-    if "protocol" not in record:
-        raise ValueError(f"expected a run that was trained, got {folder}, a measured model")
-    if not (folder / WEIGHTS).is_file():
-        raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
-    protocol = protocol_from(record["protocol"])
-    data = record["data"]
-    model, size = model_for(
-        protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
-    )
-    if changed := load_weights(model, folder / WEIGHTS):
-        raise ValueError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
-    transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
-    return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

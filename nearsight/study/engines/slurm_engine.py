@@ -15,9 +15,9 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError
 
-from nearsight.runs.folder import SCHEMA_VERSION, read_json, write_json
+from nearsight.runs.files import SCHEMA_VERSION, read_json, write_json
 from nearsight.study.design.plan import Cell
-from nearsight.study.run.engines.engines import (
+from nearsight.study.engines.base import (
     Ending,
     EngineOptions,
     ending_of,
@@ -26,7 +26,11 @@ from nearsight.study.run.engines.engines import (
 )
 
 LOGS = "slurm"  # in the study folder: submitit's files of every job
+
+
 JOB = "slurm.json"  # in a cell's folder, while its job is under way
+
+
 ROOM = 1000  # Slurm has a queue of its own
 
 

@@ -16,7 +16,10 @@ from nearsight.data.sets.dataset import ImageSet
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
+
+
 IMAGES_PER_PIECE = 1024
+
 
 Labelled = tuple[Path, int]
 

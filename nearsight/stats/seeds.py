@@ -5,47 +5,14 @@ Seeds are the sample: an interval says how far the number would move with other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
-from nearsight.stats.estimate import deviation, over_seeds
-from nearsight.study.analyse.outcome import Factors, Outcome, by_condition
-
 FEWEST_FOR_P = 6  # seeds; with 5 the smallest p is 0.0625
+
+
 MOST_FOR_P = 24  # seeds; 2^23 sums are the most that are enumerated
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A number of one condition over seeds; without deviation and interval if there is one seed."""
-
-    condition: Factors
-    value: str
-    mean: float
-    sd: float | None  # n - 1
-    low: float | None  # 95 % t-interval of the mean
-    high: float | None
-    seeds: tuple[int, ...]
-
-    @property
-    def n(self) -> int:
-        return len(self.seeds)
-
-
-def summaries(outcomes: Iterable[Outcome], value: str) -> list[Summary]:
-    """Mean, SD, n and 95 % t-interval over seeds of every condition that has the number."""
-    found = []
-    for condition, by_seed in by_condition(outcomes, value).items():
-        seeds, numbers = tuple(by_seed), list(by_seed.values())
-        if len(numbers) == 1:
-            found.append(Summary(condition, value, numbers[0], None, None, None, seeds))
-            continue
-        x = over_seeds(numbers)
-        spread = deviation(numbers)
-        found.append(Summary(condition, value, x.value, spread, x.low, x.high, seeds))
-    return found
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from nearsight.study.design.plan import THREADS, Cell
-from nearsight.study.run.cell import EXIT_FAILED
-from nearsight.study.run.folder import CELL, WORKER_LOG
+from nearsight.study.folder import CELL, WORKER_LOG
 
 EngineName = Literal["local", "ray", "slurm"]
+
+
 POLL_SECONDS = 0.2
+EXIT_FAILED = 3
 
 
 @dataclass(frozen=True)
@@ -79,28 +81,6 @@ class EngineOptions:
         if self.gpus_per_cell is not None:
             return self.gpus_per_cell
         return float(cell.processes) if cell.device.startswith("cuda") else 0.0
-
-
-def open_engine(
-    options: EngineOptions, out: Path, data_root: Path, cells: list[Cell], workers: int | None
-) -> Engine:
-    """An engine of a name; ValueError when its extra is not installed. Close it when done."""
-    try:
-        if options.name == "ray":
-            from nearsight.study.run.engines.ray_engine import RayEngine
-
-            return RayEngine(options, data_root, cells, workers)
-        if options.name == "slurm":
-            from nearsight.study.run.engines.slurm_engine import SlurmEngine
-
-            return SlurmEngine(options, out, data_root, cells)
-    except ImportError:
-        raise ValueError(
-            f"{options.name} is not installed: pip install 'nearsight[{options.name}]'"
-        ) from None
-    from nearsight.study.run.engines.local import LocalEngine
-
-    return LocalEngine(data_root)
 
 
 def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from nearsight.runs.folder import (
+from nearsight.runs.files import (
     LOG,
     MEASURE,
     RECORD,
@@ -29,8 +29,13 @@ from nearsight.runs.folder import (
 from nearsight.study.design.plan import Cell
 
 CELLS, CELL, STUDY = "cells", "cell.json", "study.json"
+
+
 FAILED, WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "failed.json", "log.txt", "worker.lock", "lock"
+
+
 QUEUED, QUEUE_LOCK = "queued", "queue.lock"  # of the runner too; asking for it disturbs nobody
+
 
 State = Literal["finished", "running", "failed", "queued", "stopped", "waiting"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from nearsight.core.files import held
 from nearsight.study.design.plan import Cell
-from nearsight.study.run.engines.engines import POLL_SECONDS, Ending, Engine, Job
-from nearsight.study.run.folder import (
+from nearsight.study.engines.base import POLL_SECONDS, Ending, Engine, Job
+from nearsight.study.folder import (
     FAILED,
     QUEUE_LOCK,
     QUEUED,

@@ -1,0 +1,64 @@
+"""A run folder: what each stage reads and writes, with provenance.
+
+run.json            protocol, seed, data, model, provenance, status, result
+train.jsonl         a line per epoch: only what protocol and seed decide
+timing.jsonl        a line per epoch: wall-clock and images/s
+weights.safetensors the best checkpoint
+checkpoint/         what is needed to go on (train/checkpoint.py)
+measure.json        attention metrics of every head (measure/summary.py)
+measure.safetensors the same per image (measure/values.py)
+causal.json         accuracy lost when heads are changed (study/causal.py)
+
+A model that was measured without being trained here has run.json (kind "model": its name, weights,
+preprocessing) and the two files of measure (measure/model_folder.py).
+Nothing here imports torch before a model is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsight.protocol.overrides import protocol_from
+from nearsight.protocol.schema import Protocol
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from nearsight.data.input.transform import InputTransform
+from nearsight.runs.files import WEIGHTS, read_record
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run ready to be looked at: the model holds its best weights, in evaluation mode."""
+
+    path: Path
+    protocol: Protocol
+    model: nn.Module
+    transform: InputTransform  # uint8 [n, 3, h, w] -> the model's input
+    record: dict[str, Any]
+
+
+def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
+    """Model, protocol and transform of a run folder, from its best checkpoint."""
+    from nearsight.data.input.transform import InputTransform
+    from nearsight.models.load.registry import model_for
+    from nearsight.models.load.weights import load_weights
+
+    folder = Path(path)
+    record = read_record(folder)
+    if "protocol" not in record:
+        raise ValueError(f"expected a run that was trained, got {folder}, a measured model")
+    if not (folder / WEIGHTS).is_file():
+        raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
+    protocol = protocol_from(record["protocol"])
+    data = record["data"]
+    model, size = model_for(
+        protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
+    )
+    if changed := load_weights(model, folder / WEIGHTS):
+        raise ValueError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
+    transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
+    return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

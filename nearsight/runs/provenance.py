@@ -1,0 +1,78 @@
+"""A run folder: what each stage reads and writes, with provenance.
+
+run.json            protocol, seed, data, model, provenance, status, result
+train.jsonl         a line per epoch: only what protocol and seed decide
+timing.jsonl        a line per epoch: wall-clock and images/s
+weights.safetensors the best checkpoint
+checkpoint/         what is needed to go on (train/checkpoint.py)
+measure.json        attention metrics of every head (measure/summary.py)
+measure.safetensors the same per image (measure/values.py)
+causal.json         accuracy lost when heads are changed (study/causal.py)
+
+A model that was measured without being trained here has run.json (kind "model": its name, weights,
+preprocessing) and the two files of measure (measure/model_folder.py).
+Nothing here imports torch before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass
+
+
+def _output_of(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def commit() -> str | None:
+    """The commit of nearsight's source, '+' when it was changed since; None outside a checkout."""
+    here = str(Path(__file__).parents[1])
+    name = _output_of("git", "-C", here, "rev-parse", "--short=12", "HEAD")
+    changed = _output_of("git", "-C", here, "status", "--porcelain", "--", here)
+    return f"{name}+" if name and changed else name
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def hardware(device: str, processes: int = 1) -> dict[str, Any]:
+    """What a stage ran on."""
+    import torch
+
+    facts = {"device": device, "cpu": _cpu(), "threads": torch.get_num_threads()}
+    if device.startswith("cuda"):
+        facts["gpu"] = torch.cuda.get_device_name(device)
+    return {**facts, "processes": processes}
+
+
+def provenance(device: str, processes: int = 1) -> dict[str, Any]:
+    """Who made this, from what, on what, when, and how to make it again."""
+    names = ("nearsight", "torch", "timm", "numpy", "pydantic")
+    versions = {name: metadata.version(name) for name in names}
+    program = "nearsight" if Path(sys.argv[0]).name in ("nearsight", "__main__.py") else sys.argv[0]
+    return {
+        "command": shlex.join([Path(program).name, *sys.argv[1:]]),
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **versions},
+        "hardware": hardware(device, processes),
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }

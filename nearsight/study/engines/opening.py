@@ -1,0 +1,34 @@
+"""Engines: what starts the worker of a cell somewhere and tells how it ended.
+
+Whatever the engine, a cell is the same fresh process (``start_worker``) with one thread, in the
+same folder, so that its bytes do not depend on it. The loop over the cells is in loop.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nearsight.study.design.plan import Cell
+from nearsight.study.engines.base import Engine, EngineOptions
+
+
+def open_engine(
+    options: EngineOptions, out: Path, data_root: Path, cells: list[Cell], workers: int | None
+) -> Engine:
+    """An engine of a name; ValueError when its extra is not installed. Close it when done."""
+    try:
+        if options.name == "ray":
+            from nearsight.study.engines.ray_engine import RayEngine
+
+            return RayEngine(options, data_root, cells, workers)
+        if options.name == "slurm":
+            from nearsight.study.engines.slurm_engine import SlurmEngine
+
+            return SlurmEngine(options, out, data_root, cells)
+    except ImportError:
+        raise ValueError(
+            f"{options.name} is not installed: pip install 'nearsight[{options.name}]'"
+        ) from None
+    from nearsight.study.engines.local import LocalEngine
+
+    return LocalEngine(data_root)

@@ -1,0 +1,13 @@
+"""Make our models known to timm: ``import nearsight.timm``, then ``timm.create_model(name)``.
+
+>>> import timm
+>>> import nearsight.timm
+>>> timm.is_model("locatvit_base")
+True
+"""
+
+from __future__ import annotations
+
+from nearsight.models.zoo.registration import register_with_timm
+
+register_with_timm()
