@@ -1,6 +1,6 @@
 """``python -m nearsight`` and ``torchrun -m nearsight``."""
 
-from nearsight.cli.app import main
+from nearsight.cli import main
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,6 @@ True
 
 from __future__ import annotations
 
-from nearsight.models.zoo.registration import register_with_timm
+from nearsight.models.zoo import register_with_timm
 
 register_with_timm()

@@ -11,8 +11,8 @@ Expected: table 3 (ConViT-S+ on 100 classes of ImageNet, one seed): a 82.2, b 82
 
 from __future__ import annotations
 
-from nearsight.protocol.presets import preset
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import preset
+from nearsight.study.design import Condition, Study
 
 ROWS = (
     "convit", "convit-gates", "convit-convolution", "convit-gates-convolution", "convit-gpsa",

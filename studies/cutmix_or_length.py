@@ -35,9 +35,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.schema import Protocol
-from nearsight.study.design.designs import cutmix_off_and_on
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import Protocol
+from nearsight.study.design import Condition, Study, cutmix_off_and_on
 
 LEARNING_RATE = 1e-3  # replaced by the chosen one before the study starts
 

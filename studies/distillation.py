@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
-from nearsight.protocol.schema import Distillation, Protocol
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import Distillation, Protocol, preset
+from nearsight.study.design import Condition, Study
 
 MODELS = {"plain": "convit-gpsa", "convit": "convit"}
 TEACHER = Distillation(teacher="resnet18", weights="runs/teacher")

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
-from nearsight.protocol.schema import GaussianSettings, LocatSettings
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import GaussianSettings, LocatSettings, preset
+from nearsight.study.design import Condition, Study
 
 KERNELS: dict[str, GaussianSettings] = {
     "width from the input": GaussianSettings(source="input"),

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.protocol.presets import preset
-from nearsight.protocol.schema import CutMix, CutOut, Mixup, RandomErasing
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import CutMix, CutOut, Mixup, RandomErasing, preset
+from nearsight.study.design import Condition, Study
 
 CHANGES: dict[str, dict[str, object]] = {
     "none": {},

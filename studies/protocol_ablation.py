@@ -10,8 +10,7 @@ Expected: the paper, one seed: min MAD at most 0.024 in every condition with Cut
 
 from __future__ import annotations
 
-from nearsight.study.design.designs import eight
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.design import Condition, Study, eight
 
 
 def study() -> Study:

@@ -10,8 +10,8 @@ Expected: the paper's table 1, one seed: accuracy 78.46 and 84.84 % (CIFAR-10), 
 
 from __future__ import annotations
 
-from nearsight.protocol.presets import preset
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import preset
+from nearsight.study.design import Condition, Study
 
 DATA = ("cifar10", "cifar100", "tiny-imagenet")
 

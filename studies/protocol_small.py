@@ -11,8 +11,7 @@ Expected: from results/protocol-small: accuracy 24 to 31 %, min MAD 0.39 to 0.43
 
 from __future__ import annotations
 
-from nearsight.study.design.designs import eight, shrunk
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.design import Condition, Study, eight, shrunk
 
 
 def study() -> Study:

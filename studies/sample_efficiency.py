@@ -11,9 +11,8 @@ Expected: the ConViT paper's table 2 (ImageNet, ConViT-S over DeiT-S, one seed):
 
 from __future__ import annotations
 
-from nearsight.protocol.fraction import FRACTIONS, at_fraction
-from nearsight.protocol.presets import preset
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import FRACTIONS, at_fraction, preset
+from nearsight.study.design import Condition, Study
 
 MODELS = {"plain": "convit-gpsa", "convit": "convit"}
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.study.design.designs import cutmix_off_and_on
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.design import Condition, Study, cutmix_off_and_on
 
 SIZES: dict[str, dict[str, int]] = {
     "compact": {},

@@ -13,10 +13,8 @@ Expected: from results/smallest, CutMix on min MAD at matched steps: 0.000 (-0.0
 
 from __future__ import annotations
 
-from nearsight.protocol.fraction import at_fraction
-from nearsight.protocol.schema import Protocol
-from nearsight.study.design.designs import cutmix_off_and_on, shrunk
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.protocol import Protocol, at_fraction
+from nearsight.study.design import Condition, Study, cutmix_off_and_on, shrunk
 
 
 def on_a_tenth(protocol: Protocol) -> Protocol:

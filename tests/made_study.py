@@ -14,7 +14,7 @@ from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
 from nearsight.runs.files import LOG, read_lines
 from nearsight.study.design.plan import Cell
-from nearsight.study.design.recipe import Condition, Recipe, Study
+from nearsight.study.design.recipe_file import Condition, Recipe, Study
 from nearsight.study.folder import write_study
 from nearsight.study.run.runner import planned
 

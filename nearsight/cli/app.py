@@ -19,7 +19,7 @@ from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
 from nearsight.cli.study import study_app
-from nearsight.core.terminal import counting
+from nearsight.core import counting
 
 app = typer.Typer(
     help="How local is a Vision Transformer's attention, what makes it local, is local better?",
@@ -57,9 +57,7 @@ def show_protocols(
     data: Annotated[str, typer.Option(help="The data set whose values to take.")] = "cifar100",
 ) -> None:
     """The presets and what each changes; with a name, all its settings as YAML."""
-    from nearsight.protocol.overrides import protocol_yaml
-    from nearsight.protocol.preset_tables import preset_tables
-    from nearsight.protocol.presets import preset
+    from nearsight.protocol import preset, preset_tables, protocol_yaml
 
     if name is None:
         from rich.console import Console
@@ -108,9 +106,8 @@ def train(
     data_root: DataRoot = None,
 ) -> None:
     """Train a Vision Transformer by a protocol into a run folder."""
-    from nearsight.data.sets.catalog import dataset_name
-    from nearsight.protocol.fraction import at_fraction
-    from nearsight.protocol.overrides import override, read_protocol
+    from nearsight.data.sets import dataset_name
+    from nearsight.protocol import at_fraction, override, read_protocol
 
     named: dict[str, str | None] = {
         "data.name": dataset_name(data) if data else None,
@@ -125,7 +122,7 @@ def train(
         choice = at_fraction(choice, fraction)
     import torch
 
-    from nearsight.train.loop import train_run
+    from nearsight.train import train_run
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -179,9 +176,9 @@ def measure(
     data_root: DataRoot = None,
 ) -> None:
     """How local every attention head is, into measure.json."""
-    from nearsight.core.processes import joined
-    from nearsight.measure.folders.target import measure_target
-    from nearsight.report.write.terminal_table import print_measurements
+    from nearsight.core import joined
+    from nearsight.measure.folders import measure_target
+    from nearsight.report.write import print_measurements
 
     with joined(device) as world, counting(f"measuring {target}") as count:
         path = measure_target(
@@ -202,9 +199,9 @@ def diff(
     out: Annotated[Path | None, typer.Option(help="Write every head to this JSON file.")] = None,
 ) -> None:
     """How b differs from a, head by head, with paired 95 % intervals over the images."""
-    from nearsight.measure.folders.comparison import folder_difference
-    from nearsight.report.write.changes import print_difference
-    from nearsight.runs.files import write_json
+    from nearsight.measure.folders import folder_difference
+    from nearsight.report.write import print_difference
+    from nearsight.runs import write_json
 
     contents = folder_difference(a, b)
     print_difference(contents)
@@ -227,8 +224,7 @@ def report(
     ] = None,
 ) -> None:
     """Tables and figures of one or more runs as one self-contained HTML page."""
-    from nearsight.report.write.page import write_report
-    from nearsight.report.write.terminal_table import print_measurements
+    from nearsight.report.write import print_measurements, write_report
 
     path = write_report(runs, out, tuple(format_ or ()))
     print_measurements(runs)

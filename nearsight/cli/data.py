@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearsight.core.terminal import counting
+from nearsight.core import counting
 
 data_app = typer.Typer(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
 
@@ -20,7 +20,7 @@ DataRoot = Annotated[
 @data_app.command("list", epilog="Example: nearsight data list")
 def list_data(data_root: DataRoot = None) -> None:
     """The data sets nearsight knows, and which of them are here."""
-    from nearsight.data.sets.catalog import list_datasets
+    from nearsight.data.sets import list_datasets
 
     for row in list_datasets(data_root):
         print(f"{row.name:15}{row.state:10}{row.place}")
@@ -32,7 +32,7 @@ def fetch_data(
     data_root: DataRoot = None,
 ) -> None:
     """Download, check and unpack a data set; started again, the download continues."""
-    from nearsight.data.sets.archive import fetch_dataset
+    from nearsight.data.sets import fetch_dataset
 
     with counting(f"fetching {name}", megabytes=True) as count:
         folder = fetch_dataset(name, data_root, progress=count)
@@ -45,7 +45,7 @@ def check_data(
     data_root: DataRoot = None,
 ) -> None:
     """Read a data set whole and say whether it is the official one."""
-    from nearsight.data.sets.catalog import check_dataset, dataset_name
+    from nearsight.data.sets import check_dataset, dataset_name
 
     found = check_dataset(dataset_name(name), data_root)
     print(
@@ -62,6 +62,6 @@ def import_data(
     data_root: DataRoot = None,
 ) -> None:
     """Copy a data set you already have to where nearsight looks for it."""
-    from nearsight.data.sets.archive import import_folder
+    from nearsight.data.sets import import_folder
 
     print(import_folder(given, data_root))

@@ -68,13 +68,13 @@ def show_maps(
 
     Of GPSA a strip above a head's map shows its gate, from white (content) to red (position).
     """
-    from nearsight.report.figures.maps.map_panels import check_format, write_maps
+    from nearsight.report.figures.maps import check_format, write_maps
 
     check_format(out)
     patches = None if not patch else [_place(text) for text in patch]
     index = _head(head)
-    from nearsight.core.processes import find_device
-    from nearsight.measure.maps.target_maps import target_maps
+    from nearsight.core import find_device
+    from nearsight.measure.maps import target_maps
 
     found = target_maps(
         targets, image, patches, None if layer is None else layer - 1, index, images=images,

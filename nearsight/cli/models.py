@@ -36,7 +36,7 @@ def show_models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Our names; with a name, its parameters, tokens and FLOPs per image."""
-    from nearsight.protocol.overrides import option_values
+    from nearsight.protocol import option_values
 
     options = option_values(set_ or [])
     if name is None and (options or image_size):
@@ -44,8 +44,8 @@ def show_models(
     for key, expected in NOT_SET.items():
         if key in options:
             raise ValueError(f"expected {expected}, got --set {key}")
-    from nearsight.measure.folders.target import sides
-    from nearsight.models.cost.model_tables import named_cost, own_names, print_cost, print_names
+    from nearsight.measure.folders import sides
+    from nearsight.models.cost import named_cost, own_names, print_cost, print_names
 
     if name is None:
         print(json.dumps(own_names(), indent=2)) if as_json else print_names()

@@ -29,8 +29,8 @@ Out = Annotated[Path, typer.Argument(help="A study folder.")]
 @study_app.command("list", epilog="Example: nearsight study list")
 def list_studies(recipes: Recipes = None) -> None:
     """The recipes: question, cells, cost, expected numbers."""
-    from nearsight.study.design.recipe import recipes as found
-    from nearsight.study.show.study_tables import print_recipes
+    from nearsight.study.design import recipes as found
+    from nearsight.study.show import print_recipes
 
     print_recipes(found(recipes))
 
@@ -45,9 +45,9 @@ def plan_study(
     data_root: DataRoot = None,
 ) -> None:
     """What would run, and how long it takes here; nothing is written."""
-    from nearsight.study.design.recipe import recipe
-    from nearsight.study.run.runner import expected_seconds, planned
-    from nearsight.study.show.study_tables import print_plan
+    from nearsight.study.design import recipe
+    from nearsight.study.run import expected_seconds, planned
+    from nearsight.study.show import print_plan
 
     chosen = None if seeds is None else range(seeds)
     plan = planned(recipe(name, recipes), chosen, out, data_root)
@@ -90,10 +90,10 @@ def run_one(
     data_root: DataRoot = None,
 ) -> None:
     """Run every cell that is not finished; again: continues."""
-    from nearsight.study.design.recipe import recipe
-    from nearsight.study.engines.base import EngineOptions, slurm_parameters
-    from nearsight.study.run.runner import run_study
-    from nearsight.study.show.study_tables import print_status
+    from nearsight.study.design import recipe
+    from nearsight.study.engines import EngineOptions, slurm_parameters
+    from nearsight.study.run import run_study
+    from nearsight.study.show import print_status
 
     options = EngineOptions(engine, address, gpus_per_cell, slurm_parameters(slurm or ()))
     chosen = None if seeds is None else range(seeds)
@@ -112,7 +112,7 @@ def run_one(
 @study_app.command("status", epilog="Example: nearsight study status studies-out/quick")
 def show_status(out: Out) -> None:
     """What is finished, running, queued, failed (and why), stopped or waiting."""
-    from nearsight.study.show.study_tables import print_status
+    from nearsight.study.show import print_status
 
     print_status(out)
 
@@ -127,7 +127,7 @@ def write_page(
     ] = None,
 ) -> None:
     """Figures, effects and tables of what is finished, as one page; numbers in summary.json."""
-    from nearsight.study.show.study_page import study_report
+    from nearsight.study.show import study_report
 
     print(study_report(folder, out or folder / "report.html", tuple(format_ or ())))
 
@@ -140,7 +140,7 @@ def export(
     to: Annotated[Path, typer.Option(help="New or empty, or of the same study.")],
 ) -> None:
     """Copy a study to publish it: its JSON and page, no weights, no paths of this machine."""
-    from nearsight.study.show.publish import export_study
+    from nearsight.study.show import export_study
 
     print(export_study(folder, to))
 
@@ -167,11 +167,10 @@ def causal(
 ) -> None:
     """Is locality used? The accuracy lost when heads look elsewhere, into causal.json and .svg."""
     heads = [_layer_and_head(text) for text in head] if head else None
-    from nearsight.core.processes import find_device
-    from nearsight.core.terminal import counting
-    from nearsight.evaluate.causal import causal_run
-    from nearsight.report.figures.study.causal_losses import write_causal_figure
-    from nearsight.study.show.causal_table import print_causal
+    from nearsight.core import counting, find_device
+    from nearsight.evaluate import causal_run
+    from nearsight.report.figures.study import write_causal_figure
+    from nearsight.study.show import print_causal
 
     with counting(f"changing heads of {run}, passes") as count:
         path = causal_run(
@@ -202,8 +201,8 @@ def show_claims(
     ] = False,
 ) -> None:
     """What the study says of the papers' claims; every verdict goes into claims.json."""
-    from nearsight.study.claims.all_claims import write_claims
-    from nearsight.study.show.study_tables import print_verdicts
+    from nearsight.study.claims import write_claims
+    from nearsight.study.show import print_verdicts
 
     path, found = write_claims(folder)
     print_verdicts(found, all_)

@@ -12,13 +12,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
-
-Parallel = Literal["ddp", "fsdp"]
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -41,17 +38,24 @@ class World:
         """The sums over all processes in float64, the same on each of them."""
         if self.size == 1:
             return values
+        import torch
+        import torch.distributed as dist
+
         sums = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(sums)
         return sums.tolist()
 
     def wait(self) -> None:
         if self.size > 1:
+            import torch.distributed as dist
+
             dist.barrier()
 
 
 def find_device(name: str) -> torch.device:
     """``auto`` is CUDA where there is one; ValueError when the device is unknown or absent."""
+    import torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -68,6 +72,9 @@ def find_device(name: str) -> torch.device:
 @contextmanager
 def joined(device_name: str) -> Iterator[World]:
     """Join the processes torchrun started, or stay alone; a group of the caller's is kept."""
+    import torch
+    import torch.distributed as dist
+
     device = find_device(device_name)
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -85,39 +92,3 @@ def joined(device_name: str) -> Iterator[World]:
         if ours:
             gc.collect()  # a wrapped model must not outlive the group
             dist.destroy_process_group()
-
-
-def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:
-    """What to call instead of the model; its weights stay those of ``model``."""
-    if world.size > 1 and parallel == "fsdp":
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
-
-        mesh = init_device_mesh(world.device.type, (world.size,))
-        for block in getattr(model, "blocks", []):
-            fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)
-    called: nn.Module = torch.compile(model) if compiled else model  # type: ignore[assignment]
-    if world.size > 1 and parallel == "ddp":
-        return nn.parallel.DistributedDataParallel(called)
-    return called
-
-
-def whole(tensor: Tensor) -> Tensor:
-    """A detached copy on the CPU; the parts of a sharded tensor are put together (collective)."""
-    from torch.distributed.tensor import DTensor
-
-    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return full.detach().to("cpu", copy=True).contiguous()
-
-
-def copy_into(target: Tensor, source: Tensor) -> None:
-    """Overwrite a tensor, sharded or not, with a whole one."""
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    with torch.no_grad():
-        if isinstance(target, DTensor):
-            here = source.to(target.device)
-            target.copy_(distribute_tensor(here, target.device_mesh, target.placements))
-        else:
-            target.copy_(source)

@@ -1,1 +1,1 @@
-"""Data sets, their cache, and augmentation."""
+"""Data sets, augmentation, and the preparation of images."""

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nearsight.core.processes import World
-from nearsight.data.input.transform import InputTransform
+from nearsight.core import World
+from nearsight.data.input import InputTransform
 
 BATCH = 512
 TOP = 5

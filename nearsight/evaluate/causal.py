@@ -26,20 +26,16 @@ from nearsight.evaluate.intervention import (
     averaged,
     looking,
 )
-from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
-from nearsight.measure.capture.observation import evaluating, image_batches
-from nearsight.measure.capture.refusals import refuse_unseen
-from nearsight.measure.folders.run_folder import IMAGE_SEED, chosen_images, finished_run
-from nearsight.runs.files import (
-    CAUSAL,
-    SCHEMA_VERSION,
-    WEIGHTS,
-    file_hash,
-    write_json,
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    evaluating,
+    image_batches,
+    refuse_unseen,
 )
-from nearsight.runs.provenance import provenance
-from nearsight.stats.paired import accuracy_loss
-from nearsight.stats.seeds import holm
+from nearsight.measure.folders import IMAGE_SEED, chosen_images, finished_run
+from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, file_hash, provenance, write_json
+from nearsight.stats import accuracy_loss, holm
 
 NUM_IMAGES = 1000  # or all there are
 WINDOW = 3

@@ -22,13 +22,11 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from nearsight.measure.capture.interception import AttentionCall
-from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
-from nearsight.measure.maps.captured import num_leading
-from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.capture import AttentionCall
+from nearsight.measure.layout import Layout, Skipped, layout_of
+from nearsight.measure.maps import num_leading
+from nearsight.measure.rows import Block, Buffers, Unfolded, prove
+from nearsight.models.layers import Grid
 
 EVERYTHING = Block(slice(None), slice(None), slice(None))
 SMALLEST = 1e-30  # share on the patches that are left, below which it is spread evenly over them

@@ -1,1 +1,1 @@
-"""How local every attention head of a trained model is."""
+"""How local every attention head of a model is."""

@@ -18,9 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.models.layers.attention import SelfAttention
-from nearsight.models.layers.drop_path import DropPath, rates_by_depth
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import DropPath, Grid, SelfAttention, rates_by_depth
 
 
 @dataclass(frozen=True)

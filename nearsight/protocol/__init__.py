@@ -1,0 +1,76 @@
+"""The frozen settings of a run: the schema, presets by name, overrides given as text."""
+
+from __future__ import annotations
+
+from nearsight.protocol.fraction import FRACTIONS, at_fraction, whole_name
+from nearsight.protocol.overrides import (
+    fitted_warmup,
+    option_values,
+    override,
+    protocol_from,
+    protocol_yaml,
+    read_protocol,
+)
+from nearsight.protocol.part_settings import (
+    GaussianChoice,
+    GpsaChoice,
+    gaussian_settings,
+    gpsa_settings,
+    locat_settings,
+)
+from nearsight.protocol.preset_listing import preset_tables
+from nearsight.protocol.presets import EIGHT, PARTS, assumed_values, preset
+from nearsight.protocol.schema import (
+    ColorJitter,
+    CutMix,
+    CutOut,
+    DataSettings,
+    Distillation,
+    GaussianSettings,
+    GpsaSettings,
+    LocatSettings,
+    Mixup,
+    ModelSettings,
+    Optimizer,
+    Protocol,
+    RandAugment,
+    RandomErasing,
+    ResizedCrop,
+)
+
+__all__ = [
+    "EIGHT",
+    "FRACTIONS",
+    "PARTS",
+    "ColorJitter",
+    "CutMix",
+    "CutOut",
+    "DataSettings",
+    "Distillation",
+    "GaussianChoice",
+    "GaussianSettings",
+    "GpsaChoice",
+    "GpsaSettings",
+    "LocatSettings",
+    "Mixup",
+    "ModelSettings",
+    "Optimizer",
+    "Protocol",
+    "RandAugment",
+    "RandomErasing",
+    "ResizedCrop",
+    "assumed_values",
+    "at_fraction",
+    "fitted_warmup",
+    "gaussian_settings",
+    "gpsa_settings",
+    "locat_settings",
+    "option_values",
+    "override",
+    "preset",
+    "preset_tables",
+    "protocol_from",
+    "protocol_yaml",
+    "read_protocol",
+    "whole_name",
+]

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core.files import held, write_bytes
+from nearsight.core import held, write_bytes
 
 if TYPE_CHECKING:
     pass

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.protocol.overrides import protocol_from
-from nearsight.protocol.schema import Protocol
+from nearsight.protocol import Protocol, protocol_from
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from nearsight.data.input.transform import InputTransform
+    from nearsight.data.input import InputTransform
 from nearsight.runs.files import WEIGHTS, read_record
 
 
@@ -43,9 +42,8 @@ class LoadedRun:
 
 def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
     """Model, protocol and transform of a run folder, from its best checkpoint."""
-    from nearsight.data.input.transform import InputTransform
-    from nearsight.models.load.registry import model_for
-    from nearsight.models.load.weights import load_weights
+    from nearsight.data.input import InputTransform
+    from nearsight.models.load import load_weights, model_for
 
     folder = Path(path)
     record = read_record(folder)

@@ -1,1 +1,1 @@
-"""Many runs: plan, run to the end, compare."""
+"""Many runs: design them, run them to the end, analyse and show them."""

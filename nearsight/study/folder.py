@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from nearsight.runs.files import (
+from nearsight.runs import (
     LOG,
     MEASURE,
     RECORD,
@@ -26,7 +26,7 @@ from nearsight.runs.files import (
     read_record,
     write_json,
 )
-from nearsight.study.design.plan import Cell
+from nearsight.study.design import Cell
 
 CELLS, CELL, STUDY = "cells", "cell.json", "study.json"
 

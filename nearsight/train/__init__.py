@@ -1,0 +1,10 @@
+"""Training: the loop over epochs and everything a run needs to be stopped and continued exactly."""
+
+from __future__ import annotations
+
+from nearsight.train.batches import epoch_batches
+from nearsight.train.loop import train_run
+from nearsight.train.preparation import prepare
+from nearsight.train.step import Stepper
+
+__all__ = ["Stepper", "epoch_batches", "prepare", "train_run"]

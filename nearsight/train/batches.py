@@ -16,12 +16,18 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from nearsight.core.processes import World
-from nearsight.data.augment.mix import Mix, draw_mix, mix_images, mixed_targets
-from nearsight.data.augment.pipeline import augment_images, normalized
+from nearsight.core import World
+from nearsight.data.augment import (
+    Mix,
+    augment_images,
+    draw_mix,
+    mix_images,
+    mixed_targets,
+    normalized,
+)
 from nearsight.data.draws import permutation
-from nearsight.data.input.transform import InputTransform
-from nearsight.protocol.schema import Protocol
+from nearsight.data.input import InputTransform
+from nearsight.protocol import Protocol
 
 CHUNK = 1024  # samples augmented at once
 

@@ -15,14 +15,17 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from nearsight.core.files import sync, write_bytes
-from nearsight.runs.files import SCHEMA_VERSION, read_json, write_json
+from nearsight.core import World, sync, write_bytes
+from nearsight.protocol import Protocol
+from nearsight.runs import SCHEMA_VERSION, read_json, write_json
+from nearsight.train.parallel import Parallel
 
 KEPT = 2
 TENSORS, STATE = "tensors.safetensors", "state.json"
@@ -88,3 +91,38 @@ def _verified(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if _hash(_canonical(content["state"])) != content["sha256"]["state"]:
         raise ValueError(f"{STATE} does not match its checksum")
     return safetensors.torch.load(tensors), content["state"]
+
+
+class Way(TypedDict):
+    """How the model is called; decides whether resuming is exact."""
+
+    compiled: bool
+    parallel: Parallel
+
+
+def can_be_exact(protocol: Protocol, world: World, way: Way) -> bool:
+    """Only eager float32 or float64 on the CPU repeats its bytes."""
+    whole = protocol.precision in ("float32", "float64")
+    return world.device.type == "cpu" and whole and not way["compiled"]
+
+
+def conditions(world: World, way: Way, exact: bool) -> dict[str, Any]:
+    """What must not change for a resumed run to end with the same bytes."""
+    return {
+        "device": world.device.type,
+        "threads": torch.get_num_threads(),
+        "processes": world.size,
+        "torch": torch.__version__,
+        "exact": exact,
+        **way,
+    }
+
+
+def inexact_note(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """A note if a run that goes on under ``now`` cannot end with the same bytes; else None."""
+    changed = [key for key, value in now.items() if before.get(key) != value]
+    if not now["exact"]:
+        return "not bit-exact: only eager float32 on CPU is"
+    if changed == ["exact"]:
+        return "not bit-exact: continued under other conditions before"
+    return f"not bit-exact: {', '.join(changed)} changed" if changed else None

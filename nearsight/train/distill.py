@@ -20,15 +20,19 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from nearsight.data.input.transform import InputTransform
-from nearsight.models.load.hub import from_hub
-from nearsight.models.load.named import INITIAL_SEED, built, own_preprocessing
-from nearsight.models.load.registry import check_name, split_name
-from nearsight.models.load.weights import load_weights
-from nearsight.models.zoo.own import full_name
-from nearsight.protocol.schema import Distillation
-from nearsight.runs.files import RECORD
-from nearsight.runs.load import load_run
+from nearsight.data.input import InputTransform
+from nearsight.models.load import (
+    INITIAL_SEED,
+    built,
+    check_name,
+    from_hub,
+    load_weights,
+    own_preprocessing,
+    split_name,
+)
+from nearsight.models.zoo import full_name
+from nearsight.protocol import Distillation
+from nearsight.runs import RECORD, load_run
 
 LIBRARIES = ("timm", "torchvision")
 

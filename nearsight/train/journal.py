@@ -14,17 +14,8 @@ from typing import Any
 
 import safetensors.torch
 
-from nearsight.core.files import append_bytes, write_bytes
-from nearsight.core.processes import World
-from nearsight.runs.files import (
-    CHECKPOINT,
-    LOG,
-    RECORD,
-    SCHEMA_VERSION,
-    TIMING,
-    WEIGHTS,
-    write_json,
-)
+from nearsight.core import World, append_bytes, write_bytes
+from nearsight.runs import CHECKPOINT, LOG, RECORD, SCHEMA_VERSION, TIMING, WEIGHTS, write_json
 from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
 from nearsight.train.state import TrainingState
 from nearsight.train.trackers import Tracker, tracked_values

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from nearsight.core.processes import World
+from nearsight.core import World
 from nearsight.data import draws
-from nearsight.evaluate.accuracy import model_scores
-from nearsight.measure.folders.summary import layer_means
-from nearsight.measure.metrics.estimates import Estimates
-from nearsight.measure.profile.profile import Profile, measure_model
-from nearsight.protocol.schema import Protocol
+from nearsight.evaluate import model_scores
+from nearsight.measure.folders import layer_means
+from nearsight.measure.metrics import Estimates
+from nearsight.measure.profile import Profile, measure_model
+from nearsight.protocol import Protocol
 from nearsight.train.preparation import Prepared
 
 METRICS = ("mad", "entropy", "self_mass", "mad_without_self")

@@ -14,17 +14,16 @@ from typing import Any
 
 import torch
 
-from nearsight.core.processes import Parallel, World, joined
-from nearsight.core.signals import Interrupted, StopRequest, stop_signals
-from nearsight.evaluate.accuracy import model_scores
-from nearsight.models.zoo.own import full_name
-from nearsight.protocol.overrides import fitted_warmup
-from nearsight.protocol.schema import Protocol
-from nearsight.runs.files import SCHEMA_VERSION, locked
+from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
+from nearsight.evaluate import model_scores
+from nearsight.models.zoo import full_name
+from nearsight.protocol import Protocol, fitted_warmup
+from nearsight.runs import SCHEMA_VERSION, locked
 from nearsight.train.batches import epoch_batches
-from nearsight.train.exactness import Way, can_be_exact, conditions, inexact_note
+from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal
 from nearsight.train.looks import look
+from nearsight.train.parallel import Parallel
 from nearsight.train.preparation import Prepared, prepare
 from nearsight.train.record import check_same_inputs, existing_record, headline, result
 from nearsight.train.reporter import Reporter

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.protocol.schema import Optimizer
+from nearsight.protocol import Optimizer
 
 
 def learning_rate(

@@ -9,18 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.core.memory import keep_freed_memory
-from nearsight.core.processes import Parallel, World, parallelised
-from nearsight.data.input.transform import InputTransform
-from nearsight.data.sets.catalog import load_dataset
-from nearsight.data.sets.dataset import ImageSet
-from nearsight.data.sets.split import train_and_validation
-from nearsight.models.load.registry import model_for
-from nearsight.models.load.weights import load_weights
-from nearsight.protocol.schema import Protocol
+from nearsight.core import World, keep_freed_memory
+from nearsight.data.input import InputTransform
+from nearsight.data.sets import ImageSet, load_dataset, train_and_validation
+from nearsight.models.load import load_weights, model_for
+from nearsight.protocol import Protocol
 from nearsight.train.batches import Samples
 from nearsight.train.distill import Teacher, answer_with_both_heads, teacher_of
 from nearsight.train.optim import MovingAverage, adamw
+from nearsight.train.parallel import Parallel, parallelised
 from nearsight.train.record import new_record
 from nearsight.train.state import TrainingState
 

@@ -10,14 +10,11 @@ from typing import Any
 from torch import nn
 
 import nearsight
-from nearsight.core.processes import World
-from nearsight.data.sets.dataset import Dataset
-from nearsight.evaluate.accuracy import Scores
-from nearsight.protocol.overrides import protocol_from
-from nearsight.protocol.presets import assumed_values
-from nearsight.protocol.schema import Protocol
-from nearsight.runs.files import RECORD, SCHEMA_VERSION, file_hash, read_record
-from nearsight.runs.provenance import provenance
+from nearsight.core import World
+from nearsight.data.sets import Dataset
+from nearsight.evaluate import Scores
+from nearsight.protocol import Protocol, assumed_values, protocol_from
+from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
 from nearsight.train.state import Counters
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from nearsight.core.terminal import clock
+from nearsight.core import clock
 
 REFRESH_SECONDS = 0.2
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.core.processes import copy_into, whole
-from nearsight.models.load.weights import distinct_weights
+from nearsight.models.load import distinct_weights
 from nearsight.train.optim import MovingAverage
+from nearsight.train.parallel import copy_into, whole
 
 
 @dataclass

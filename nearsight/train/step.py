@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from nearsight.core.processes import World
+from nearsight.core import World
 from nearsight.data.draws import seeded_torch
-from nearsight.protocol.schema import Protocol
+from nearsight.protocol import Protocol
 from nearsight.train.batches import Batch, num_steps
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared

@@ -116,7 +116,7 @@ def test_models_without_a_class_token_are_refined_and_averaged():
     images = images_for("vit_tiny_patch16_224")
     tokens = model.forward_features(images)
     add_locat(model, gaussian=False)
-    from nearsight.models.parts.locat.refine import refine
+    from nearsight.models.parts.locat.refinement import refine
 
     expected = model.head(refine(tokens, 3).mean(1))
     torch.testing.assert_close(model(images), expected)

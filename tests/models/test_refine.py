@@ -7,7 +7,7 @@ import timm
 import torch
 from torch import Tensor
 
-from nearsight.models.parts.locat.refine import Refine, RefineMap, refine
+from nearsight.models.parts.locat.refinement import Refine, RefineMap, refine
 
 
 def slow_refine(x: Tensor, num_heads: int) -> Tensor:

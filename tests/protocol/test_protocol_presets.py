@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, asdict, replace
 import pytest
 from pydantic import ValidationError
 
-from nearsight.protocol.preset_tables import preset_changes, preset_tables
+from nearsight.protocol.preset_listing import preset_changes, preset_tables
 from nearsight.protocol.presets import EIGHT, PRESETS, assumed_values, preset
 from nearsight.protocol.schema import AutoAugment, ColorJitter, CutMix, Protocol
 

@@ -1,7 +1,7 @@
 """Effects over epochs: since when they show, and their figure."""
 
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.study.effect_curves import EffectCurve, effect_curves
+from nearsight.report.figures.study.effects_over_time import EffectCurve, effect_curves
 from nearsight.stats.estimate import Estimate
 
 

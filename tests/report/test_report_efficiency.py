@@ -8,7 +8,7 @@ from report.example_runs import write_run
 
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import preset
-from nearsight.report.figures.training.sample_efficiency import sample_efficiency
+from nearsight.report.figures.training.fractions import sample_efficiency
 from nearsight.report.read.efficiency import HEADER, efficiency_rows, sample_series
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.efficiency_tables import efficiency_tables

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from report.example_runs import write_model, write_run
 
 from nearsight.report.figures.drawing import panel_svgs, whole_figure
-from nearsight.report.figures.heads.key_plane import key_conditions, key_plane
+from nearsight.report.figures.heads.key_conditions import key_conditions, key_plane
 from nearsight.report.figures.heads.ranking import least_distances
 from nearsight.report.figures.training.emergence_dots import TALL, apart, emergence
 from nearsight.report.figures.training.locality import locality_course, locality_curves

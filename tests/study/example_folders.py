@@ -18,7 +18,7 @@ from nearsight.protocol.schema import Optimizer
 from nearsight.runs.files import RECORD, read_json, write_json
 from nearsight.study.design.designs import cutmix_off_and_on, eight
 from nearsight.study.design.plan import cells_of
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.design.recipe_file import Condition, Study
 from nearsight.study.folder import CELL, cell_folder, read_cells, write_study
 
 SEEDS = (0, 1, 2)

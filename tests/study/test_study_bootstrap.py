@@ -12,7 +12,7 @@ from nearsight.study.analyse.extremes import (
     extreme_effects,
     mixture_interval,
 )
-from nearsight.study.analyse.factorial import factorial, signs
+from nearsight.study.analyse.factorials import factorial, signs
 from nearsight.study.analyse.outcome import Outcome
 
 IMAGES, HEADS = 17, 5

@@ -4,7 +4,7 @@ import pytest
 
 from nearsight.protocol.presets import preset
 from nearsight.study.design.plan import cells_of
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.design.recipe_file import Condition, Study
 from nearsight.study.run import calibration
 from nearsight.study.run.calibration import assumptions, study_seconds
 from nearsight.study.run.runner import Plan, expected_seconds

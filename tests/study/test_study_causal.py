@@ -20,7 +20,8 @@ from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.folders.run_folder import chosen_images
 from nearsight.models.layers.attention import attend
 from nearsight.models.layers.grid import Grid
-from nearsight.stats.paired import accuracy_loss
+from nearsight.report.figures.study import write_causal_figure
+from nearsight.stats.accuracy import accuracy_loss
 from nearsight.study.show.causal_table import causal_table
 
 
@@ -153,7 +154,7 @@ def test_a_run_is_tried_head_by_head_and_says_what_it_is_of(run):
         "Layer 2 is left out: what its patches see does not reach the answer."
     ]
     assert told[-1] == (13, 13)
-    drawn = (run / "causal.svg").read_text()
+    drawn = write_causal_figure(run).read_text()
     assert ">Only outside the window<" in drawn
     assert ">all heads<" in drawn
     assert "baseline" in drawn

@@ -7,13 +7,12 @@ from study.example_studies import MIN_MAD, eight, made_up, runs
 
 from nearsight.protocol.presets import preset
 from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.claims import claim
-from nearsight.study.claims.all_claims import CLAIMS, verdicts
+from nearsight.study.claims.all_claims import CLAIMS, claim, verdicts
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS, HUNDRED
 from nearsight.study.claims.protocol_claims import ABLATION, DATASETS, PROTOCOL_CLAIMS
 from nearsight.study.claims.verdict import judge
 from nearsight.study.design.plan import cells_of
-from nearsight.study.design.recipe import recipe, recipes
+from nearsight.study.design.recipe_file import recipe, recipes
 from nearsight.study.design.settings import protocol_settings
 
 

@@ -42,7 +42,7 @@ def test_options_of_one_engine_are_refused_by_another():
 def test_an_engine_whose_extra_is_missing_says_how_to_install_it(
     name, package, monkeypatch, tmp_path: Path
 ):
-    monkeypatch.delitem(sys.modules, f"nearsight.study.{name}_engine", raising=False)
+    monkeypatch.delitem(sys.modules, f"nearsight.study.engines.{name}_engine", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=rf"pip install 'nearsight\[{name}\]'"):
         open_engine(EngineOptions(name), tmp_path, tmp_path, [], None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from pandas import DataFrame
 
 from nearsight.stats.estimate import over_seeds
-from nearsight.study.analyse.factorial import factorial, signs
+from nearsight.study.analyse.factorials import factorial, signs
 from nearsight.study.analyse.outcome import Outcome
 
 NAMES = ("autoaugment", "cutmix", "labelsmoothing")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from nearsight.study.analyse.factorial import factorial
+from nearsight.study.analyse.factorials import factorial
 from nearsight.study.analyse.matched import (
     Course,
     at_matched_epoch,

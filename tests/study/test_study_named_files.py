@@ -12,7 +12,7 @@ from nearsight.protocol.schema import Distillation
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.claims.all_claims import verdicts
 from nearsight.study.design.plan import Cell, absolute, cells_of, named_files, named_hashes
-from nearsight.study.design.recipe import Condition, Study, recipe
+from nearsight.study.design.recipe_file import Condition, Study, recipe
 from nearsight.study.design.settings import protocol_settings
 from nearsight.study.run.cell import train_cell
 

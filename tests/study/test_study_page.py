@@ -17,7 +17,7 @@ from nearsight.study.analyse.extremes import EFFECTS
 from nearsight.study.analyse.summary import summary
 from nearsight.study.claims.paper_tables import PAPER_TABLE_2
 from nearsight.study.design.designs import cutmix_off_and_on
-from nearsight.study.design.recipe import Condition
+from nearsight.study.design.recipe_file import Condition
 from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.show.paper_sheets import paper_sheets
 from nearsight.study.show.publish import export_study

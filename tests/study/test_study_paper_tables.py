@@ -3,7 +3,7 @@
 import pytest
 
 from nearsight.protocol.presets import EIGHT, preset
-from nearsight.study.claims import claim
+from nearsight.study.claims.all_claims import claim
 from nearsight.study.claims.paper_tables import (
     PAPER_TABLE_1,
     PAPER_TABLE_2,

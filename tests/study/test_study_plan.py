@@ -11,7 +11,7 @@ import pytest
 from nearsight.core.files import held
 from nearsight.protocol.presets import preset
 from nearsight.study.design.plan import Cell, cells_of
-from nearsight.study.design.recipe import Condition, Study, read_recipe, recipe, recipes
+from nearsight.study.design.recipe_file import Condition, Study, read_recipe, recipe, recipes
 from nearsight.study.folder import (
     CELL,
     FAILED,

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from nearsight.cli.app import app
 from nearsight.runs.files import LOG, WEIGHTS, read_measure
-from nearsight.study.design.recipe import read_recipe
+from nearsight.study.design.recipe_file import read_recipe
 from nearsight.study.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
 from nearsight.study.run.runner import planned, run_study
 from nearsight.train.loop import train_run
@@ -32,7 +32,7 @@ from dataclasses import replace
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
-from nearsight.study.design.recipe import Condition, Study
+from nearsight.study.design.recipe_file import Condition, Study
 
 
 def study():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nearsight.protocol.schema import RandomErasing, ResizedCrop
+from nearsight.protocol import RandomErasing, ResizedCrop
 
 Box = tuple[int, int, int, int]  # top, left, bottom, right
 

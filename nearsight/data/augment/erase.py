@@ -15,7 +15,7 @@ from nearsight.data import draws
 from nearsight.data.augment.box import NOWHERE, NUM_TRIES, Box, fitting_box
 from nearsight.data.augment.colour import Images
 from nearsight.data.augment.policy import SampleKey
-from nearsight.protocol.schema import CutOut, RandomErasing
+from nearsight.protocol import CutOut, RandomErasing
 
 
 def erasing_box(numbers: list[float], settings: RandomErasing, height: int, width: int) -> Box:

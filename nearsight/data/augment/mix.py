@@ -22,7 +22,7 @@ from torch import Tensor
 
 from nearsight.data import draws
 from nearsight.data.augment.box import Box
-from nearsight.protocol.schema import CutMix, Mixup, Protocol
+from nearsight.protocol import CutMix, Mixup, Protocol
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from nearsight.data.augment.policy import (
 )
 from nearsight.data.augment.resize import resized_crops
 from nearsight.data.augment.warp import cropped
-from nearsight.protocol.schema import Protocol, ResizedCrop
+from nearsight.protocol import Protocol, ResizedCrop
 
 _PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large images bounded
 

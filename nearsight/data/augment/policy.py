@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nearsight.data import draws
 from nearsight.data.augment.operations import NOTHING, code
-from nearsight.protocol.schema import ColorJitter, RandAugment
+from nearsight.protocol import ColorJitter, RandAugment
 
 # Cubuk et al. 2019, CIFAR-10, as in torchvision: (operation, probability, magnitude of 0..9) twice.
 CIFAR10_POLICY = (

@@ -1,0 +1,27 @@
+"""Pictures of any size turned into the input of a model: read, resize, crop, normalise."""
+
+from __future__ import annotations
+
+from nearsight.data.input.pictures import (
+    SEED,
+    PictureBatches,
+    chosen_pictures,
+    equal_size,
+    find_pictures,
+    pictures_hash,
+    read_picture,
+)
+from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.data.input.transform import InputTransform
+
+__all__ = [
+    "SEED",
+    "InputTransform",
+    "PictureBatches",
+    "Preprocessing",
+    "chosen_pictures",
+    "equal_size",
+    "find_pictures",
+    "pictures_hash",
+    "read_picture",
+]

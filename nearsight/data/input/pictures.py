@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nearsight.data import draws
 from nearsight.data.input.preprocessing import Preprocessing
-from nearsight.data.sets.pixels import SUFFIXES, as_rgb
+from nearsight.data.sets import SUFFIXES, as_rgb
 
 NUM_PICTURES = 1000  # looked at unless told otherwise
 SEED = 0  # of the choice

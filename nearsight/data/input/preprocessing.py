@@ -15,7 +15,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from nearsight.data.augment.pipeline import normalized
+from nearsight.data.augment import normalized
 from nearsight.data.input.transform import Colour
 
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)

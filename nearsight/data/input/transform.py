@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from nearsight.data.augment.pipeline import normalized
+from nearsight.data.augment import normalized
 
 Colour = tuple[float, float, float]
 

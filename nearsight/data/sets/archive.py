@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from nearsight.core.files import sync
+from nearsight.core import sync
 from nearsight.data.sets.catalog import data_root, dataset_name, described
 from nearsight.data.sets.download import Progress, download, file_md5
 from nearsight.data.sets.sources import SOURCES, write_origin

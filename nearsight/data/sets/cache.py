@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsight.core.files import sync
+from nearsight.core import sync
 from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
 
 SCHEMA_VERSION = 1

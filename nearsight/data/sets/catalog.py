@@ -15,7 +15,7 @@ from nearsight.data.sets.sources import SOURCES, origin_of
 from nearsight.data.sets.tiny_imagenet import tiny_imagenet
 
 if TYPE_CHECKING:
-    from nearsight.protocol.schema import DataSettings
+    from nearsight.protocol import DataSettings
 
 NAMES = (*SOURCES, "shapes")
 FOLDER_PREFIX = "folder:"
@@ -120,7 +120,7 @@ class Report:
 
 def check_dataset(name: str, root: Path | None = None) -> Report:
     """Read all of a data set and compare it with the official files; ValueError if damaged."""
-    from nearsight.protocol.schema import DataSettings
+    from nearsight.protocol import DataSettings
 
     dataset = load_dataset(DataSettings(name=name), root)
     verdict = dataset.origin

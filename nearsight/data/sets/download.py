@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsight.core.files import sync
+from nearsight.core import sync
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 

@@ -1,0 +1,19 @@
+"""See every attention call inside a model without editing the model."""
+
+from __future__ import annotations
+
+from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
+from nearsight.measure.capture.observation import eager, evaluating, image_batches, inner_model
+from nearsight.measure.capture.refusals import refuse_scripted, refuse_unseen
+
+__all__ = [
+    "AttentionCall",
+    "AttentionCapture",
+    "Place",
+    "eager",
+    "evaluating",
+    "image_batches",
+    "inner_model",
+    "refuse_scripted",
+    "refuse_unseen",
+]

@@ -23,9 +23,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nearsight.measure.capture.tracking import PRODUCTS, SoftmaxTracking
-from nearsight.models.layers.attention import attend
-from nearsight.models.layers.bias import PatchBias, attention_mask
-from nearsight.models.parts.gpsa.gpsa import Positional, gated_attention
+from nearsight.models.layers import PatchBias, attend, attention_mask
+from nearsight.models.parts.gpsa import Positional, gated_attention
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+"""Measurements on disk: measure a run or a named model, write and compare the files."""
+
+from __future__ import annotations
+
+from nearsight.measure.folders.comparison import folder_difference
+from nearsight.measure.folders.difference import profile_difference
+from nearsight.measure.folders.model_folder import KIND, check_fit, measure_named
+from nearsight.measure.folders.run_folder import (
+    IMAGE_SEED,
+    chosen_images,
+    finished_run,
+    measure_run,
+)
+from nearsight.measure.folders.summary import layer_means
+from nearsight.measure.folders.target import measure_target, sides
+from nearsight.measure.folders.values import VALUES, read_values
+
+__all__ = [
+    "IMAGE_SEED",
+    "KIND",
+    "VALUES",
+    "check_fit",
+    "chosen_images",
+    "finished_run",
+    "folder_difference",
+    "layer_means",
+    "measure_named",
+    "measure_run",
+    "measure_target",
+    "profile_difference",
+    "read_values",
+    "sides",
+]

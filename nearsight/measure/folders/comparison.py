@@ -9,8 +9,8 @@ from typing import Any
 import nearsight
 from nearsight.measure.folders.difference import ProfileDifference, profile_difference
 from nearsight.measure.folders.values import VALUES, read_values
-from nearsight.measure.profile.profile import Profile
-from nearsight.runs.files import SCHEMA_VERSION, read_measure, read_record, run_name
+from nearsight.measure.profile import Profile
+from nearsight.runs import SCHEMA_VERSION, read_measure, read_record, run_name
 
 METHOD = (
     "mean of per-image differences +- 1.96 sd/sqrt(n); most local: paired bootstrap over images"

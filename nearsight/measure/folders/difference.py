@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearsight.measure.metrics.estimates import (
+from nearsight.measure.metrics import (
     Estimates,
     normal_interval,
     resample_counts,
     resampled_extremes,
 )
-from nearsight.measure.profile.profile import Profile
+from nearsight.measure.profile import Profile
 
 SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size
 BOUNDS = (0.025, 0.975)

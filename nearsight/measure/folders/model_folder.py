@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nearsight.data.input.pictures import (
+from nearsight.data.input import (
     SEED,
     PictureBatches,
     chosen_pictures,
@@ -29,13 +29,19 @@ from nearsight.data.input.pictures import (
 from nearsight.measure.folders.sharing import gathered, place, share_of
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.metrics.convention import convention_of
-from nearsight.measure.metrics.table import DEFAULT_METRICS, chosen_metrics
-from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls
-from nearsight.measure.profile.profile import measure_model
-from nearsight.models.load.named import INITIAL_SEED, NamedModel, named_model
-from nearsight.runs.files import MEASURE, RECORD, SCHEMA_VERSION, file_hash, read_record, write_json
-from nearsight.runs.provenance import hardware, provenance
+from nearsight.measure.metrics import DEFAULT_METRICS, chosen_metrics, convention_of
+from nearsight.measure.profile import NULL_IMAGES, measure_model, measured_nulls
+from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
+from nearsight.runs import (
+    MEASURE,
+    RECORD,
+    SCHEMA_VERSION,
+    file_hash,
+    hardware,
+    provenance,
+    read_record,
+    write_json,
+)
 
 KIND = "model"  # of run.json: a model that was measured, not trained here
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}

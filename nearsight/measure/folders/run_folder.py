@@ -15,18 +15,23 @@ import torch
 from torch import Tensor
 
 from nearsight.data import draws
-from nearsight.data.sets.catalog import load_dataset
-from nearsight.data.sets.dataset import Dataset
+from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.folders.sharing import gathered, place, share_of
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.metrics.table import DEFAULT_METRICS
-from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls
-from nearsight.measure.profile.profile import measure_model
-from nearsight.models.load.registry import model_for
-from nearsight.runs.files import MEASURE, WEIGHTS, file_hash, read_record, write_json
-from nearsight.runs.load import LoadedRun, load_run
-from nearsight.runs.provenance import hardware
+from nearsight.measure.metrics import DEFAULT_METRICS
+from nearsight.measure.profile import NULL_IMAGES, measure_model, measured_nulls
+from nearsight.models.load import model_for
+from nearsight.runs import (
+    MEASURE,
+    WEIGHTS,
+    LoadedRun,
+    file_hash,
+    hardware,
+    load_run,
+    read_record,
+    write_json,
+)
 
 NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed

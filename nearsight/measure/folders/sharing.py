@@ -13,9 +13,9 @@ from typing import TypeVar
 import numpy as np
 import torch.distributed as dist
 
-from nearsight.measure.metrics.estimates import Estimates
-from nearsight.measure.profile.profile import Profile
-from nearsight.measure.readouts.widths import LayerWidths
+from nearsight.measure.metrics import Estimates
+from nearsight.measure.profile import Profile
+from nearsight.measure.readouts import LayerWidths
 
 Item = TypeVar("Item")
 

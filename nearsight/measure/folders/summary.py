@@ -10,19 +10,17 @@ import torch
 from torch import Tensor
 
 import nearsight
-from nearsight.measure.layout.tokens import LayerFacts
-from nearsight.measure.metrics.estimates import (
+from nearsight.measure.layout import LayerFacts
+from nearsight.measure.metrics import (
     RESAMPLES,
     Estimates,
     bootstrap_interval,
     normal_interval,
     resample_counts,
 )
-from nearsight.measure.profile.nulls import null_lines
-from nearsight.measure.profile.profile import Profile
-from nearsight.measure.readouts.histogram import METHOD, PERCENTILES
-from nearsight.measure.readouts.widths import MARGIN, LayerWidths
-from nearsight.runs.files import MEASURE_VERSION
+from nearsight.measure.profile import Profile, null_lines
+from nearsight.measure.readouts import MARGIN, METHOD, PERCENTILES, LayerWidths
+from nearsight.runs import MEASURE_VERSION
 
 AVERAGED = ("mad", "entropy", "self_mass", "nonlocality")  # also as means over heads
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from nearsight.measure.folders.model_folder import KIND, measure_named
 from nearsight.measure.folders.run_folder import measure_run
-from nearsight.measure.metrics.table import DEFAULT_METRICS
-from nearsight.models.load.registry import check_name
-from nearsight.runs.files import RECORD, read_record
+from nearsight.measure.metrics import DEFAULT_METRICS
+from nearsight.models.load import check_name
+from nearsight.runs import RECORD, read_record
 
 
 def measure_target(

@@ -17,12 +17,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from nearsight.core.files import write_bytes
-from nearsight.measure.layout.tokens import LayerFacts
-from nearsight.measure.metrics.convention import convention_of
-from nearsight.measure.metrics.estimates import Estimates
-from nearsight.measure.profile.profile import Profile
-from nearsight.models.layers.grid import Grid
+from nearsight.core import write_bytes
+from nearsight.measure.layout import LayerFacts
+from nearsight.measure.metrics import Estimates, convention_of
+from nearsight.measure.profile import Profile
+from nearsight.models.layers import Grid
 
 VALUES = "measure.safetensors"
 MOST_PER_HEAD = 4  # numbers; longer ones (distance profiles) are in measure.json as means only

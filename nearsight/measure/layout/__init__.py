@@ -1,0 +1,9 @@
+"""Where the queries and keys of an attention call sit on the image, for every family of models."""
+
+from __future__ import annotations
+
+from nearsight.measure.layout.families import layout_of
+from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout.tokens import LayerFacts, Layout, Skipped
+
+__all__ = ["Geometry", "LayerFacts", "Layout", "Skipped", "layout_of"]

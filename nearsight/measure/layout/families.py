@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import nn
 
-from nearsight.measure.capture.interception import AttentionCall, Place
+from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import pooled, windows
 from nearsight.measure.layout.tokens import Given, Layout, Skipped, checked, global_layout, refuse
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 Family = Callable[[AttentionCall, Place, Given], Layout | Skipped]
 
@@ -108,7 +108,7 @@ FAMILIES: dict[str, Family] = {
     "timm.layers.attention_pool.AttentionPoolLatent": skipped(ONE_QUERY),
     "timm.layers.attention_pool.AttentionPoolPrr": skipped(REFINEMENT),
     "nearsight.models.parts.gpsa.gpsa.GPSA": prefixed(0),
-    "nearsight.models.parts.locat.refine.Refine": skipped(REFINEMENT),
+    "nearsight.models.parts.locat.refinement.Refine": skipped(REFINEMENT),
     "torchvision.models.vision_transformer.VisionTransformer": prefixed(1),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": own_grids(
         windows.torchvision_swin

@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.capture.interception import AttentionCall, Place
+from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout.tokens import Layout, numbered, row_by_row
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 
 def kernel_centres(size: int, kernel: int, stride: int, padding: int) -> Float[Tensor, " cell"]:

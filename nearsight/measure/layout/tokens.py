@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from nearsight.measure.capture.interception import AttentionCall
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.capture import AttentionCall
+from nearsight.models.layers import Grid
 
 MAX_INFERRED_PREFIX = 1  # a class token; more tokens than that may sit anywhere in the sequence
 

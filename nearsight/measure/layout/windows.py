@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Int64
 from torch import Tensor
 
-from nearsight.measure.capture.interception import AttentionCall, Place
+from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout.tokens import Layout, refuse
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 Pair = Sequence[int]
 

@@ -11,14 +11,17 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
-from nearsight.measure.capture.observation import eager, inner_model
-from nearsight.measure.capture.refusals import refuse_scripted, refuse_unseen
-from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
-from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    eager,
+    inner_model,
+    refuse_scripted,
+    refuse_unseen,
+)
+from nearsight.measure.layout import Layout, Skipped, layout_of
+from nearsight.measure.rows import Block, Buffers, Unfolded, prove
+from nearsight.models.layers import Grid
 
 
 @contextlib.contextmanager

@@ -17,17 +17,19 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
-from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
-from nearsight.measure.capture.observation import evaluating, image_batches
-from nearsight.measure.capture.refusals import refuse_unseen
-from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    evaluating,
+    image_batches,
+    refuse_unseen,
+)
+from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.maps.captured import num_leading, on_the_image
-from nearsight.measure.metrics.features import num_class_tokens
-from nearsight.measure.readouts.gates import gates_of
-from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.unfold import Buffers, Unfolded
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.metrics import num_class_tokens
+from nearsight.measure.readouts import gates_of
+from nearsight.measure.rows import Buffers, Unfolded, prove
+from nearsight.models.layers import Grid
 
 Patch = tuple[int, int]  # row and column, counted from 0
 DEFAULT_PLACES = (0.25, 0.5, 0.75)  # of height and width: upper left, middle, lower right

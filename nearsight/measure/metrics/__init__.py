@@ -1,0 +1,65 @@
+"""What is measured: one definition per metric, conventions, and intervals over images."""
+
+from __future__ import annotations
+
+from nearsight.measure.metrics.convention import PAPER, Convention, convention_of, converted
+from nearsight.measure.metrics.distance import (
+    mad_without_self,
+    mean_attention_distance,
+    nonlocality,
+    patch_attention,
+)
+from nearsight.measure.metrics.diversity import head_diversity
+from nearsight.measure.metrics.entropy import attention_entropy
+from nearsight.measure.metrics.estimates import (
+    RESAMPLES,
+    Estimates,
+    bootstrap_interval,
+    normal_interval,
+    resample_counts,
+    resampled_extremes,
+)
+from nearsight.measure.metrics.features import Missing, block_of, feature_values, num_class_tokens
+from nearsight.measure.metrics.head_kinds import head_names
+from nearsight.measure.metrics.information import mutual_information
+from nearsight.measure.metrics.mass import radius_mass, ring_mass, self_mass, sink_mass
+from nearsight.measure.metrics.offset import mean_offset, offset_spread
+from nearsight.measure.metrics.position import MeanMap
+from nearsight.measure.metrics.table import DEFAULT_METRICS, METRICS, Chosen, Sum, chosen_metrics
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "METRICS",
+    "PAPER",
+    "RESAMPLES",
+    "Chosen",
+    "Convention",
+    "Estimates",
+    "MeanMap",
+    "Missing",
+    "Sum",
+    "attention_entropy",
+    "block_of",
+    "bootstrap_interval",
+    "chosen_metrics",
+    "convention_of",
+    "converted",
+    "feature_values",
+    "head_diversity",
+    "head_names",
+    "mad_without_self",
+    "mean_attention_distance",
+    "mean_offset",
+    "mutual_information",
+    "nonlocality",
+    "normal_interval",
+    "num_class_tokens",
+    "offset_spread",
+    "patch_attention",
+    "radius_mass",
+    "resample_counts",
+    "resampled_extremes",
+    "ring_mass",
+    "self_mass",
+    "sink_mass",
+]

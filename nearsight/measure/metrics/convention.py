@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearsight.measure.layout.tokens import LayerFacts
+from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 Unit = Literal["grid diagonal", "patches", "pixels"]
 Treatment = Literal["renormalised", "not renormalised"]

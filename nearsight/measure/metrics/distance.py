@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.models.layers.grid import Grid, Unit
+from nearsight.models.layers import Grid, Unit
 
 ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; half precision sums to one within a hundredth
 HALF_TOLERANCE = 1e-2

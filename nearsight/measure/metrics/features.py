@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.measure.capture.interception import AttentionCall, Place
-from nearsight.measure.layout.tokens import Layout
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.capture import AttentionCall, Place
+from nearsight.measure.layout import Layout
+from nearsight.models.layers import Grid
 
 CONTAINERS = (nn.Sequential, nn.ModuleList)
 CLASS_TOKENS = ("cls_token", "class_token", "class_embedding")

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from nearsight.measure.metrics.distance import checked_rows
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 RADII = (1, 2, 3)
 

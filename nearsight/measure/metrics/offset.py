@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.measure.metrics.distance import checked_rows
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 
 def mean_offset(

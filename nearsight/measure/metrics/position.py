@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.measure.metrics.distance import checked_rows
-from nearsight.measure.rows.blocks import Rows, wide
-from nearsight.measure.rows.sums import row_offsets
+from nearsight.measure.rows import Rows, row_offsets, wide
 
 MAX_PATCHES = 1024  # above, the mean offset of every query stands for its row of the map
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
-from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout import Geometry
 from nearsight.measure.metrics.convention import PAPER, Convention
 from nearsight.measure.metrics.distance import ratio
-from nearsight.measure.metrics.head_names import NEEDED
+from nearsight.measure.metrics.head_kinds import NEEDED
 from nearsight.measure.metrics.information import normalised
 from nearsight.measure.rows import sums
 

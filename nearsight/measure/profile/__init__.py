@@ -1,0 +1,8 @@
+"""Measure every head of a model in one pass, with the null lines to compare it to."""
+
+from __future__ import annotations
+
+from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls, null_lines
+from nearsight.measure.profile.profile import Profile, measure_model
+
+__all__ = ["NULL_IMAGES", "Profile", "measure_model", "measured_nulls", "null_lines"]

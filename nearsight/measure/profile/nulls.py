@@ -15,11 +15,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.data import draws
-from nearsight.measure.metrics.distance import mean_attention_distance
-from nearsight.measure.metrics.entropy import attention_entropy
-from nearsight.measure.metrics.mass import self_mass
+from nearsight.measure.metrics import attention_entropy, mean_attention_distance, self_mass
 from nearsight.measure.profile.profile import Profile, measure_model
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid
 
 NULL_IMAGES = 64  # for the two lines that are measured
 SEED = 0  # of the shuffles

@@ -14,17 +14,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearsight.measure.capture.interception import AttentionCapture
-from nearsight.measure.capture.observation import evaluating, image_batches, inner_model
-from nearsight.measure.capture.refusals import refuse_unseen
-from nearsight.measure.metrics.convention import PAPER, Convention, convention_of, converted
-from nearsight.measure.metrics.estimates import Estimates
-from nearsight.measure.metrics.head_names import head_names
-from nearsight.measure.metrics.table import DEFAULT_METRICS, METRICS, chosen_metrics
+from nearsight.measure.capture import (
+    AttentionCapture,
+    evaluating,
+    image_batches,
+    inner_model,
+    refuse_unseen,
+)
+from nearsight.measure.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    PAPER,
+    Convention,
+    Estimates,
+    chosen_metrics,
+    convention_of,
+    converted,
+    head_names,
+)
 from nearsight.measure.profile.recorder import LayerFacts, Recorder
-from nearsight.measure.readouts.gates import LayerGates
-from nearsight.measure.readouts.widths import LayerWidths, WidthRecorder
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.readouts import LayerGates, LayerWidths, WidthRecorder
+from nearsight.models.layers import Grid
 
 
 @dataclass(frozen=True)

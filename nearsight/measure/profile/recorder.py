@@ -9,21 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearsight.measure.capture.interception import AttentionCall
-from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.geometry import Geometry
-from nearsight.measure.layout.tokens import LayerFacts, Layout, Skipped
-from nearsight.measure.metrics.convention import PAPER, Convention
-from nearsight.measure.metrics.features import Missing, block_of, feature_values
-from nearsight.measure.metrics.position import MeanMap
-from nearsight.measure.metrics.table import Chosen, Sum
-from nearsight.measure.readouts.gates import LayerGates, gates_of
-from nearsight.measure.readouts.widths import WidthRecorder
-from nearsight.measure.rows.blocks import attention_rows
-from nearsight.measure.rows.kernel import row_sums
-from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.unfold import Buffers, Unfolded
-from nearsight.models.layers.grid import Grid
+from nearsight.measure.capture import AttentionCall
+from nearsight.measure.layout import Geometry, LayerFacts, Layout, Skipped, layout_of
+from nearsight.measure.metrics import (
+    PAPER,
+    Chosen,
+    Convention,
+    MeanMap,
+    Missing,
+    Sum,
+    block_of,
+    feature_values,
+)
+from nearsight.measure.readouts import LayerGates, WidthRecorder, gates_of
+from nearsight.measure.rows import Buffers, Unfolded, attention_rows, prove, row_sums
+from nearsight.models.layers import Grid
 
 
 class Recorder:

@@ -20,8 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nearsight.measure.capture.interception import AttentionCall
-from nearsight.measure.capture.observation import inner_model
+from nearsight.measure.capture import AttentionCall, inner_model
 
 
 @dataclass(frozen=True)

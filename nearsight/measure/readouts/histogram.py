@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.metrics.estimates import normal_interval
-from nearsight.measure.rows.blocks import wide
+from nearsight.measure.metrics import normal_interval
+from nearsight.measure.rows import wide
 
 PERCENTILES = (5, 25, 50, 75, 95)
 LOWEST, DECADES, PER_DECADE = 1e-4, 8, 1024

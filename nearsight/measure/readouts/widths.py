@@ -22,13 +22,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
-from nearsight.measure.capture.observation import evaluating, image_batches
-from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating, image_batches
+from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.readouts.histogram import Distribution
-from nearsight.models.layers.grid import Grid
-from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.models.layers import Grid
+from nearsight.models.parts.locat import Gaussian
 
 MARGIN = 0.05  # of the range: what is near a bound
 

@@ -1,0 +1,21 @@
+"""Attention weights recomputed a block of rows at a time, checked against the layer, and summed."""
+
+from __future__ import annotations
+
+from nearsight.measure.rows.blocks import Rows, attention_rows, wide
+from nearsight.measure.rows.kernel import row_sums
+from nearsight.measure.rows.proof import prove
+from nearsight.measure.rows.sums import row_offsets
+from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
+
+__all__ = [
+    "Block",
+    "Buffers",
+    "Rows",
+    "Unfolded",
+    "attention_rows",
+    "prove",
+    "row_offsets",
+    "row_sums",
+    "wide",
+]

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout import Geometry
 from nearsight.measure.rows.unfold import HIDDEN, Block, Unfolded
 
 SMALLEST = 1e-30  # weight whose logarithm is still exact in float32

@@ -14,7 +14,7 @@ from ctypes import c_float, c_int, c_int64, c_void_p
 import torch
 from torch import Tensor
 
-from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout import Geometry
 from nearsight.measure.rows.blocks import RowSums
 from nearsight.measure.rows.unfold import Unfolded
 from nearsight.native import LANES, load_library

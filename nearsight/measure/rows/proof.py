@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from nearsight.measure.capture.interception import AttentionCall
+from nearsight.measure.capture import AttentionCall
 from nearsight.measure.rows.unfold import Unfolded
 
 NUM_PROVED = 2  # images of the first batch whose attention is multiplied out

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nearsight.measure.capture.interception import AttentionCall
-from nearsight.measure.layout.tokens import Layout
-from nearsight.models.parts.gpsa.gpsa import Positional
+from nearsight.measure.capture import AttentionCall
+from nearsight.measure.layout import Layout
+from nearsight.models.parts.gpsa import Positional
 
 BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
 LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves

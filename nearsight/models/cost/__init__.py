@@ -1,0 +1,7 @@
+"""What a model costs: parameters, multiply-accumulates and FLOPs, as numbers and tables."""
+
+from __future__ import annotations
+
+from nearsight.models.cost.model_tables import named_cost, own_names, print_cost, print_names
+
+__all__ = ["named_cost", "own_names", "print_cost", "print_names"]

@@ -26,11 +26,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nearsight.models.layers.bias import SeparableBias
-from nearsight.models.layers.grid import Grid
-from nearsight.models.parts.gpsa.gpsa import GPSA
-from nearsight.models.parts.locat.gaussian import Gaussian
-from nearsight.models.parts.locat.refine import Refine
+from nearsight.models.layers import Grid, SeparableBias
+from nearsight.models.parts.gpsa import GPSA
+from nearsight.models.parts.locat import Gaussian, Refine
 
 COPIES = ("clone", "copy", "copy_")  # tagged as element-wise by torch, but no arithmetic
 REDUCTIONS = ("mean", "sum", "linalg_vector_norm")

@@ -12,13 +12,11 @@ from rich.table import Table
 from torch import nn
 
 from nearsight.models.cost.flops import Cost, model_cost
-from nearsight.models.load.named import built, own_preprocessing
-from nearsight.models.load.registry import check_name, split_name
-from nearsight.models.parts.gpsa.gpsa import GPSA
-from nearsight.models.parts.locat.locat import has_locat
+from nearsight.models.load import built, check_name, own_preprocessing, split_name
+from nearsight.models.parts.gpsa import GPSA
+from nearsight.models.parts.locat import has_locat
 from nearsight.models.vit import SIZES
-from nearsight.models.zoo.names import ARCHITECTURES
-from nearsight.models.zoo.own import CONVIT_HEADS, model_names
+from nearsight.models.zoo import ARCHITECTURES, CONVIT_HEADS, model_names
 
 GIGA, MEGA = 10**9, 10**6
 MAX_WIDTH, VIT_DEPTH, USUAL_CLASSES = 80, 12, 1000

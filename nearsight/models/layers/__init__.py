@@ -1,0 +1,30 @@
+"""The building blocks of our models, one layer per file, and the grid that patches sit on."""
+
+from __future__ import annotations
+
+from nearsight.models.layers.attention import (
+    SelfAttention,
+    attend,
+    attention_weights,
+    join_heads,
+    separate_heads,
+)
+from nearsight.models.layers.bias import PatchBias, SeparableBias, attention_mask
+from nearsight.models.layers.drop_path import DropPath, rates_by_depth
+from nearsight.models.layers.grid import Grid, TokenGrid, Unit
+
+__all__ = [
+    "DropPath",
+    "Grid",
+    "PatchBias",
+    "SelfAttention",
+    "SeparableBias",
+    "TokenGrid",
+    "Unit",
+    "attend",
+    "attention_mask",
+    "attention_weights",
+    "join_heads",
+    "rates_by_depth",
+    "separate_heads",
+]

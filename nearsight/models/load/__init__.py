@@ -1,0 +1,29 @@
+"""Models from a name, a file or a hub, with their weights and their image preparation."""
+
+from __future__ import annotations
+
+from nearsight.models.load.hub import from_hub
+from nearsight.models.load.named import (
+    INITIAL_SEED,
+    NamedModel,
+    built,
+    named_model,
+    own_preprocessing,
+)
+from nearsight.models.load.registry import check_name, create_model, model_for, split_name
+from nearsight.models.load.weights import distinct_weights, load_weights
+
+__all__ = [
+    "INITIAL_SEED",
+    "NamedModel",
+    "built",
+    "check_name",
+    "create_model",
+    "distinct_weights",
+    "from_hub",
+    "load_weights",
+    "model_for",
+    "named_model",
+    "own_preprocessing",
+    "split_name",
+]

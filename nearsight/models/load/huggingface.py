@@ -15,7 +15,7 @@ from typing import Any
 from PIL import Image
 from torch import nn
 
-from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.data.input import Preprocessing
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.load.hub import from_hub
 

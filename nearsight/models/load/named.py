@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.data.input import Preprocessing
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.load.hub import from_hub
 from nearsight.models.load.registry import OURS, check_name, create_model, split_name
 from nearsight.models.load.weights import load_weights
-from nearsight.models.zoo.names import ARCHITECTURES
+from nearsight.models.zoo import ARCHITECTURES
 
 INITIAL_SEED = 0  # of random initialisation
 

@@ -17,10 +17,21 @@ from torch import nn
 
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.vit import SIZES, Pool
-from nearsight.models.zoo.names import ARCHITECTURES, takes_locat
-from nearsight.models.zoo.own import full_name, model_names, own_model, with_parts
-from nearsight.protocol.part_settings import GpsaChoice, gpsa_settings, locat_settings
-from nearsight.protocol.schema import LocatSettings, ModelSettings
+from nearsight.models.zoo import (
+    ARCHITECTURES,
+    full_name,
+    model_names,
+    own_model,
+    takes_locat,
+    with_parts,
+)
+from nearsight.protocol import (
+    GpsaChoice,
+    LocatSettings,
+    ModelSettings,
+    gpsa_settings,
+    locat_settings,
+)
 
 TRAINED_SIZE = 224  # pixels of the published models with LocAt
 OURS = "nearsight"
@@ -155,8 +166,7 @@ def _published_model(
     options: dict[str, Any],
 ) -> nn.Module:
     """A model of names.py; one that takes LocAt or GPSA as an option gets it from its own class."""
-    from nearsight.models.zoo.architectures import build_named
-    from nearsight.models.zoo.registration import register_with_timm
+    from nearsight.models.zoo import build_named, register_with_timm
 
     register_with_timm()
     family = ARCHITECTURES[name].family

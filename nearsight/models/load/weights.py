@@ -21,8 +21,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from nearsight.models.compat import declare_missing_ops
-from nearsight.models.layers.grid import Grid
-from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.models.layers import Grid
+from nearsight.models.parts.locat import Gaussian
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 WRAPPINGS = ("state_dict", "model")

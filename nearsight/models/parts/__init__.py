@@ -1,0 +1,1 @@
+"""Parts that are added to a plain model, one room each."""

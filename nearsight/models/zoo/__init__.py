@@ -1,0 +1,20 @@
+"""Architectures by name: ours, and the published LocAt, Jumbo, ConViT and DeiT models."""
+
+from __future__ import annotations
+
+from nearsight.models.zoo.architectures import build_named
+from nearsight.models.zoo.names import ARCHITECTURES, takes_locat
+from nearsight.models.zoo.own import CONVIT_HEADS, full_name, model_names, own_model, with_parts
+from nearsight.models.zoo.registration import register_with_timm
+
+__all__ = [
+    "ARCHITECTURES",
+    "CONVIT_HEADS",
+    "build_named",
+    "full_name",
+    "model_names",
+    "own_model",
+    "register_with_timm",
+    "takes_locat",
+    "with_parts",
+]

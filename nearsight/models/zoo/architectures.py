@@ -12,7 +12,7 @@ from nearsight.models.zoo.convit_models import ConViT, DeiT, DistilledConViT, Di
 from nearsight.models.zoo.jumbo import LocAtJumbo
 from nearsight.models.zoo.locat_models import LocAtRopeViT, LocAtSwin, LocAtViT
 from nearsight.models.zoo.names import ARCHITECTURES, TWINS
-from nearsight.protocol.schema import GaussianSettings, GpsaSettings
+from nearsight.protocol import GaussianSettings, GpsaSettings
 
 declare_missing_ops()
 

@@ -14,10 +14,9 @@ import torch
 from torch import nn
 
 from nearsight.models.compat import declare_missing_ops
-from nearsight.models.parts.gpsa.convit import add_gpsa
+from nearsight.models.parts.gpsa import add_gpsa
 from nearsight.models.zoo.published import Published, check_heads
-from nearsight.protocol.part_settings import gpsa_settings
-from nearsight.protocol.schema import GpsaSettings
+from nearsight.protocol import GpsaSettings, gpsa_settings
 
 declare_missing_ops()
 

@@ -30,7 +30,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.models.compat import declare_missing_ops
-from nearsight.models.parts.locat.refine import Refine, refine
+from nearsight.models.parts.locat import Refine, refine
 from nearsight.models.vit import NORM_EPS
 from nearsight.models.zoo.published import WithLocat, check_heads
 

@@ -8,8 +8,13 @@ from typing import Any
 from torch import nn
 
 from nearsight.models.vit import SIZES, Size, VisionTransformer
-from nearsight.protocol.part_settings import GpsaChoice, gaussian_settings, gpsa_settings
-from nearsight.protocol.schema import GpsaSettings, LocatSettings
+from nearsight.protocol import (
+    GpsaChoice,
+    GpsaSettings,
+    LocatSettings,
+    gaussian_settings,
+    gpsa_settings,
+)
 
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
 LOCAT = {  # ends of our names, and what they have of LocAt
@@ -85,11 +90,11 @@ def with_parts(
     if gpsa is not None and locat is not None and locat.gaussian is not None:
         raise ValueError("expected GAug or GPSA in a model's attention, got both; leave out one")
     if gpsa is not None:
-        from nearsight.models.parts.gpsa.convit import add_gpsa
+        from nearsight.models.parts.gpsa import add_gpsa
 
         model = add_gpsa(model, settings=gpsa)
     if locat is None or not (locat.gaussian or locat.refine):
         return model
-    from nearsight.models.parts.locat.locat import add_locat
+    from nearsight.models.parts.locat import add_locat
 
     return add_locat(model, locat.gaussian, locat.refine, published_start=True)

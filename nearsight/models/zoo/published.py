@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
-from nearsight.models.parts.locat.locat import from_scratch
+from nearsight.models.parts.locat import from_scratch
 
 TAGS = ["vision-transformer", "locality"]
 PARTS = {  # a piece of a weight's name, and the option that decides whether a model has it

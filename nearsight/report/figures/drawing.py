@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nearsight.report.read.conditions import Condition
+from nearsight.report.read import Condition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from nearsight.report.figures.drawing import MUTED
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.report.read.evidence import Evidence
+from nearsight.report.read import Condition, Evidence, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from typing import Literal
 
 from nearsight.report.read.evidence import Evidence
 from nearsight.report.read.learned import Look
-from nearsight.stats.estimate import Estimate, over_seeds, paired
+from nearsight.stats import Estimate, over_seeds, paired
 
 
 @dataclass(frozen=True)

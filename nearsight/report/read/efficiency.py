@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from nearsight.protocol.fraction import whole_name
+from nearsight.protocol import whole_name
 from nearsight.report.read.conditions import Condition, Family
 from nearsight.report.read.evidence import Evidence
-from nearsight.stats.estimate import Estimate, over_seeds
+from nearsight.stats import Estimate, over_seeds
 
 SCHEDULE = ("epochs", "patience", "warmup_epochs", "measure_every")  # follow the fraction
 SCORES = {"accuracy": "top-1 accuracy", "top5_accuracy": "top-5 accuracy"}  # of the test set

@@ -21,8 +21,8 @@ from nearsight.report.read.learned import (
     gaussians_of,
     looks_of,
 )
-from nearsight.runs.files import LOG, MEASURE, read_lines, read_measure, read_record
-from nearsight.stats.estimate import Estimate, wilson_interval
+from nearsight.runs import LOG, MEASURE, read_lines, read_measure, read_record
+from nearsight.stats import Estimate, wilson_interval
 
 METRICS = ("mad", "entropy", "self_mass")
 FEATURES = ("locality_score", "cls_similarity")  # of a layer's output; only where measured

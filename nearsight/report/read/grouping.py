@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from nearsight.protocol.schema import LocatSettings
+from nearsight.protocol import LocatSettings
 from nearsight.report.read.conditions import Condition, Family
 from nearsight.report.read.evidence import Evidence, read_run
 

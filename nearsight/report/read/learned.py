@@ -10,7 +10,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from nearsight.stats.estimate import Estimate
+from nearsight.stats import Estimate
 
 PARTS = ("mean", "low", "high")
 

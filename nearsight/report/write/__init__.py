@@ -1,0 +1,22 @@
+"""Reports as files: the HTML page, tables, exports, and the tables of the terminal."""
+
+from __future__ import annotations
+
+from nearsight.report.write.answer import difference_text
+from nearsight.report.write.changes import print_difference
+from nearsight.report.write.front import Chapter, Front
+from nearsight.report.write.page import write_report
+from nearsight.report.write.sheet import Cell, Heading, Sheet
+from nearsight.report.write.terminal_table import print_measurements
+
+__all__ = [
+    "Cell",
+    "Chapter",
+    "Front",
+    "Heading",
+    "Sheet",
+    "difference_text",
+    "print_difference",
+    "print_measurements",
+    "write_report",
+]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearsight.report.read.conditions import Condition, Family, paired_difference
-from nearsight.report.read.grouping import flat_settings
+from nearsight.report.read import Condition, Family, flat_settings, paired_difference
 from nearsight.report.write.tables import interval_text
-from nearsight.stats.estimate import Estimate
+from nearsight.stats import Estimate
 
 NO_CLAIM = "one seed: no claim"
 PLAIN = "vit"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from html import escape
 
-from nearsight.report.read.conditions import Family
-from nearsight.report.read.efficiency import SCORES, Series, sample_series
+from nearsight.report.read import SCORES, Family, Series, sample_series
 from nearsight.report.write.tables import interval_text, number_text
-from nearsight.stats.estimate import Estimate
+from nearsight.stats import Estimate
 
 
 def efficiency_tables(family: Family) -> str:

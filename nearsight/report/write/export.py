@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import nearsight
-from nearsight.report.read.conditions import Family
+from nearsight.report.read import Family
 from nearsight.report.write.tables import COLUMNS, number_text, shown_columns, signed, stands_out
-from nearsight.stats.estimate import Estimate
+from nearsight.stats import Estimate
 
 MEDIA = {
     "csv": "text/csv",

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from nearsight.report.figures.drawing import Drawing
-from nearsight.report.figures.heads.depth import depth_profiles
-from nearsight.report.figures.heads.feature_locality import feature_depth
-from nearsight.report.figures.heads.heatmaps import head_heatmaps
-from nearsight.report.figures.heads.key_plane import key_plane
-from nearsight.report.figures.heads.plane import mad_entropy_plane
-from nearsight.report.figures.heads.profiles import mad_profiles
-from nearsight.report.figures.heads.ranking import least_distances
-from nearsight.report.figures.parts.gates import gate_depth, gate_training
-from nearsight.report.figures.parts.widths import gaussian_depth
-from nearsight.report.figures.study.causal_losses import causal_drawings
-from nearsight.report.figures.training.curves import learning_curves
-from nearsight.report.figures.training.emergence_dots import emergence
-from nearsight.report.figures.training.locality import locality_curves
-from nearsight.report.figures.training.nonlocality import nonlocality_training
-from nearsight.report.figures.training.onset import onset_curves
-from nearsight.report.figures.training.sample_efficiency import sample_efficiency
-from nearsight.report.read.conditions import Family
+from nearsight.report.figures.heads import (
+    depth_profiles,
+    feature_depth,
+    head_heatmaps,
+    key_plane,
+    least_distances,
+    mad_entropy_plane,
+    mad_profiles,
+)
+from nearsight.report.figures.parts import gate_depth, gate_training, gaussian_depth
+from nearsight.report.figures.study import causal_drawings
+from nearsight.report.figures.training import (
+    emergence,
+    learning_curves,
+    locality_curves,
+    nonlocality_training,
+    onset_curves,
+    sample_efficiency,
+)
+from nearsight.report.read import Family
 
 
 def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:

@@ -7,8 +7,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.report.read.evidence import METRICS, Evidence
+from nearsight.report.read import METRICS, Condition, Evidence, Family
 from nearsight.report.write.run_details import run_entry, settings_table
 from nearsight.report.write.tables import (
     METRIC_NAMES,

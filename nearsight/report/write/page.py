@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 import nearsight
-from nearsight.core.files import write_bytes
+from nearsight.core import write_bytes
 from nearsight.report.figures.drawing import (
     MUTED,
     RULE,
@@ -20,18 +20,10 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
-from nearsight.report.read.conditions import Family
-from nearsight.report.read.grouping import read_families
+from nearsight.report.read import Family, read_families
 from nearsight.report.write.answer import answer, question
 from nearsight.report.write.efficiency_tables import efficiency_tables
-from nearsight.report.write.export import (
-    MEDIA,
-    SUFFIX,
-    csv_text,
-    data_link,
-    json_text,
-    latex_table,
-)
+from nearsight.report.write.export import MEDIA, SUFFIX, csv_text, data_link, json_text, latex_table
 from nearsight.report.write.front import Front
 from nearsight.report.write.gallery import family_drawings
 from nearsight.report.write.markup import (

@@ -6,10 +6,8 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from nearsight.protocol.presets import preset
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.report.read.evidence import Evidence
-from nearsight.report.read.grouping import flat_settings
+from nearsight.protocol import preset
+from nearsight.report.read import Condition, Evidence, Family, flat_settings
 
 WHERE = ("data.name", "model.name", "name")  # told elsewhere
 

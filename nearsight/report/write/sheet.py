@@ -17,7 +17,7 @@ from nearsight.report.write.export import (
     latex_tabular,
 )
 from nearsight.report.write.tables import interval_text, number_text, signed
-from nearsight.stats.estimate import Estimate
+from nearsight.stats import Estimate
 
 Cell = str | int | float | Estimate | None
 NOTHING = "–"

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from itertools import repeat
 
-from nearsight.report.read.conditions import Condition, Family, paired_difference
-from nearsight.report.read.evidence import METRICS, Evidence
-from nearsight.stats.estimate import Estimate
+from nearsight.report.read import METRICS, Condition, Evidence, Family, paired_difference
+from nearsight.stats import Estimate
 
 Row = tuple[str | int | float, ...]
 

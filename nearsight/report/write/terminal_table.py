@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from nearsight.runs.files import read_measure, read_record, run_name
+from nearsight.runs import read_measure, read_record, run_name
 
 BAR_WIDTH = 10
 BAR_MAD = 0.6  # MAD of a full bar, as in the heatmaps

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearsight.study.analyse.extremes import ExtremeContrast, min_mad_effects
-from nearsight.study.analyse.factorial import Factorial, factorial
+from nearsight.study.analyse.factorials import Factorial, factorial
 from nearsight.study.analyse.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.analyse.outcome import Outcome, factorial_groups
 from nearsight.study.analyse.results import VALUES, courses, outcomes

@@ -14,11 +14,11 @@ from scipy.optimize import brentq
 from scipy.stats import t
 from torch import Tensor
 
-from nearsight.measure.metrics.estimates import RESAMPLES, resample_counts, resampled_extremes
-from nearsight.runs.files import read_json
-from nearsight.stats.estimate import Estimate, over_seeds
-from nearsight.study.analyse.factorial import Factorial, Pair, effect_names, signs
-from nearsight.study.design.recipe import Level
+from nearsight.measure.metrics import RESAMPLES, resample_counts, resampled_extremes
+from nearsight.runs import read_json
+from nearsight.stats import Estimate, over_seeds
+from nearsight.study.analyse.factorials import Factorial, Pair, effect_names, signs
+from nearsight.study.design import Level
 from nearsight.study.folder import cell_folder, read_cells
 
 SUMMARY = "summary.json"
@@ -34,7 +34,7 @@ def min_mad_effects(out: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeCo
     Where a cell's measure.safetensors is not there (any more), those of summary.json are taken if
     they are of the same seeds; else there are none.
     """
-    from nearsight.measure.folders.values import VALUES, read_values  # needs torch
+    from nearsight.measure.folders import VALUES, read_values  # needs torch
 
     cells: dict[tuple[Level, ...], dict[int, np.ndarray]] = {}
     known: list[str] | None = None

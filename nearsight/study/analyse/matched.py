@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.design.recipe import Level
+from nearsight.study.design import Level
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from nearsight.study.design.recipe import Level, level_text
+from nearsight.study.design import Level, level_text
 
 Factors = tuple[tuple[str, Level], ...]  # sorted by name; what tells a condition apart
 

@@ -11,13 +11,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from nearsight.report.read.learned import looks_of
-from nearsight.runs.files import LOG, read_lines, read_measure, read_record
+from nearsight.report.read import looks_of
+from nearsight.runs import LOG, read_lines, read_measure, read_record
 from nearsight.study.analyse.matched import Course
 from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.design.plan import Cell
-from nearsight.study.design.recipe import Level
-from nearsight.study.design.settings import protocol_settings
+from nearsight.study.design import Cell, Level, protocol_settings
 from nearsight.study.folder import cell_folder, is_finished, read_cells
 
 VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsight.runs.files import SCHEMA_VERSION, read_record, write_json
-from nearsight.stats.estimate import deviation, over_seeds, paired
+from nearsight.runs import SCHEMA_VERSION, read_record, write_json
+from nearsight.stats import deviation, over_seeds, paired
 from nearsight.study.analyse.effects import Effects, study_effects
 from nearsight.study.analyse.extremes import EFFECTS, SUMMARY
-from nearsight.study.analyse.factorial import Effect, Factorial
+from nearsight.study.analyse.factorials import Effect, Factorial
 from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
 from nearsight.study.analyse.results import VALUES, outcomes, settings_of, values_of
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study

@@ -1,0 +1,9 @@
+"""The claims of the papers and the verdict of a study on each."""
+
+from __future__ import annotations
+
+from nearsight.study.claims.all_claims import write_claims
+from nearsight.study.claims.paper_tables import PAPER_TABLE_1, PAPER_TABLE_2
+from nearsight.study.claims.verdict import Finding, Verdict
+
+__all__ = ["PAPER_TABLE_1", "PAPER_TABLE_2", "Finding", "Verdict", "write_claims"]

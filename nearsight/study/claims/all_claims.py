@@ -11,9 +11,8 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearsight.runs.files import SCHEMA_VERSION, write_json
-from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.analyse.results import outcomes
+from nearsight.runs import SCHEMA_VERSION, write_json
+from nearsight.study.analyse import Outcome, outcomes
 from nearsight.study.claims.claim import Claim
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS
 from nearsight.study.claims.locat_claims import LOCAT_CLAIMS

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nearsight.stats.estimate import Estimate
-from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.design.recipe import Level
+from nearsight.stats import Estimate
+from nearsight.study.analyse import Outcome
+from nearsight.study.design import Level
 
 MAD_MARGIN = 0.05  # a difference of MAD that counts as none; stated before any run
 ACCURACY_MARGIN = 0.02  # likewise of accuracy; the papers give none

@@ -12,12 +12,11 @@ from dataclasses import asdict
 
 import numpy as np
 
-from nearsight.protocol.schema import CutMix
-from nearsight.stats.estimate import paired
-from nearsight.study.analyse.factorial import factorial
-from nearsight.study.analyse.outcome import Outcome
+from nearsight.protocol import CutMix
+from nearsight.stats import paired
+from nearsight.study.analyse import Outcome, factorial
 from nearsight.study.claims.claim import Part, Region, Statistic
-from nearsight.study.design.recipe import Level, level_text
+from nearsight.study.design import Level, level_text
 
 Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
 EIGHT = ("autoaugment", "cutmix", "labelsmoothing")  # the factors of the protocol paper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 
-from nearsight.protocol.schema import GaussianSettings
+from nearsight.protocol import GaussianSettings
 from nearsight.study.claims.claim import ABOVE, ACCURACY_MARGIN, BELOW, Claim, Region, Scale
 from nearsight.study.claims.comparisons import Side, difference, parts
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearsight.protocol.presets import EIGHT
+from nearsight.protocol import EIGHT
 
 
 @dataclass(frozen=True)

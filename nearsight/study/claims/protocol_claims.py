@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from nearsight.study.analyse.outcome import Outcome
+from nearsight.study.analyse import Outcome
 from nearsight.study.claims.claim import (
     ABOVE,
     ACCURACY_MARGIN,

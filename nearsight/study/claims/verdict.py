@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nearsight.stats.estimate import Estimate, over_seeds
-from nearsight.study.analyse.outcome import Outcome
+from nearsight.stats import Estimate, over_seeds
+from nearsight.study.analyse import Outcome
 from nearsight.study.claims.claim import Claim, Part
 from nearsight.study.claims.comparisons import AmbiguousError
-from nearsight.study.design.recipe import Level, level_text
+from nearsight.study.design import Level, level_text
 
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds", "no data"

@@ -1,0 +1,37 @@
+"""What a study consists of: recipes, shared designs, and the plan of its cells."""
+
+from __future__ import annotations
+
+from nearsight.study.design.designs import cutmix_off_and_on, eight, shrunk
+from nearsight.study.design.plan import THREADS, Cell, cells_of, named_files, named_hashes
+from nearsight.study.design.recipe_file import (
+    Condition,
+    Level,
+    Recipe,
+    Study,
+    factor_text,
+    level_text,
+    recipe,
+    recipes,
+)
+from nearsight.study.design.settings import protocol_settings
+
+__all__ = [
+    "THREADS",
+    "Cell",
+    "Condition",
+    "Level",
+    "Recipe",
+    "Study",
+    "cells_of",
+    "cutmix_off_and_on",
+    "eight",
+    "factor_text",
+    "level_text",
+    "named_files",
+    "named_hashes",
+    "protocol_settings",
+    "recipe",
+    "recipes",
+    "shrunk",
+]

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from nearsight.protocol.presets import EIGHT, PARTS, preset
-from nearsight.protocol.schema import Protocol
+from nearsight.protocol import EIGHT, PARTS, Protocol, preset
 
 
 def eight(data: str) -> Iterator[tuple[dict[str, bool], Protocol]]:

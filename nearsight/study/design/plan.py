@@ -16,11 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from nearsight.models.zoo.own import full_name
-from nearsight.protocol.overrides import fitted_warmup, protocol_from
-from nearsight.protocol.schema import Protocol
-from nearsight.runs.files import WEIGHTS, file_hash
-from nearsight.study.design.recipe import Condition, Level, Study
+from nearsight.models.zoo import full_name
+from nearsight.protocol import Protocol, fitted_warmup, protocol_from
+from nearsight.runs import WEIGHTS, file_hash
+from nearsight.study.design.recipe_file import Condition, Level, Study
 
 NUMBERS = 1  # of this package's way to numbers; see the changelog
 THREADS = 1  # of every cell in every engine, so that results do not depend on the engine

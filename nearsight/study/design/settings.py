@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, replace
 
-from nearsight.protocol.schema import GaussianSettings, GpsaSettings, LocatSettings, Protocol
-from nearsight.report.read.grouping import flat_settings
-from nearsight.study.design.recipe import Level
+from nearsight.protocol import GaussianSettings, GpsaSettings, LocatSettings, Protocol
+from nearsight.report.read import flat_settings
+from nearsight.study.design.recipe_file import Level
 
 SILENT = ("name", "measure_every", "measure_images")  # they decide no number of the training
 PARTS = (

@@ -1,0 +1,25 @@
+"""Where the cells of a study run: this machine, a Ray cluster, or Slurm."""
+
+from __future__ import annotations
+
+from nearsight.study.engines.base import (
+    EXIT_FAILED,
+    POLL_SECONDS,
+    Ending,
+    Engine,
+    EngineOptions,
+    Job,
+    slurm_parameters,
+)
+from nearsight.study.engines.opening import open_engine
+
+__all__ = [
+    "EXIT_FAILED",
+    "POLL_SECONDS",
+    "Ending",
+    "Engine",
+    "EngineOptions",
+    "Job",
+    "open_engine",
+    "slurm_parameters",
+]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from nearsight.study.design.plan import THREADS, Cell
+from nearsight.study.design import THREADS, Cell
 from nearsight.study.folder import CELL, WORKER_LOG
 
 EngineName = Literal["local", "ray", "slurm"]

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearsight.study.design.plan import Cell
+from nearsight.study.design import Cell
 from nearsight.study.engines.base import Ending, ending_of, start_worker
 
 ROOM = 2

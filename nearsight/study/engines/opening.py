@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearsight.study.design.plan import Cell
+from nearsight.study.design import Cell
 from nearsight.study.engines.base import Engine, EngineOptions
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from nearsight.study.design.plan import Cell
+from nearsight.study.design import Cell
 from nearsight.study.engines.base import (
     Ending,
     EngineOptions,

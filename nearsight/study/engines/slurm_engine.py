@@ -15,8 +15,8 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError
 
-from nearsight.runs.files import SCHEMA_VERSION, read_json, write_json
-from nearsight.study.design.plan import Cell
+from nearsight.runs import SCHEMA_VERSION, read_json, write_json
+from nearsight.study.design import Cell
 from nearsight.study.engines.base import (
     Ending,
     EngineOptions,

@@ -15,13 +15,11 @@ from pathlib import Path
 
 import torch
 
-from nearsight.core.processes import World
-from nearsight.evaluate.accuracy import BATCH, model_scores
-from nearsight.protocol.schema import Protocol
-from nearsight.study.design.plan import THREADS
-from nearsight.train.batches import epoch_batches
-from nearsight.train.preparation import prepare
-from nearsight.train.step import Stepper
+from nearsight.core import World
+from nearsight.evaluate import BATCH, model_scores
+from nearsight.protocol import Protocol
+from nearsight.study.design import THREADS
+from nearsight.train import Stepper, epoch_batches, prepare
 
 SECONDS = 2.0  # of steps, after the first one
 

@@ -19,10 +19,10 @@ import traceback
 from contextlib import nullcontext
 from pathlib import Path
 
-from nearsight.core.files import held
-from nearsight.runs.files import MEASURE, read_json
-from nearsight.study.design.plan import THREADS, Cell, named_files, named_hashes
-from nearsight.study.engines.base import EXIT_FAILED
+from nearsight.core import held
+from nearsight.runs import MEASURE, read_json
+from nearsight.study.design import THREADS, Cell, named_files, named_hashes
+from nearsight.study.engines import EXIT_FAILED
 from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, is_finished
 
 MODULE = "nearsight.study.run.cell"
@@ -37,8 +37,8 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
             return
         (folder / FAILED).unlink(missing_ok=True)
         cell = Cell.of(read_json(folder / CELL))
-        from nearsight.measure.folders.run_folder import measure_run
-        from nearsight.measure.metrics.table import DEFAULT_METRICS
+        from nearsight.measure.folders import measure_run
+        from nearsight.measure.metrics import DEFAULT_METRICS
 
         if cell.processes == 1:
             train_cell(cell, folder, data_root)
@@ -53,7 +53,7 @@ def train_cell(cell: Cell, folder: Path, data_root: Path | None) -> None:
     """Train in this process, alone or as one of torchrun's."""
     import torch
 
-    from nearsight.train.loop import train_run
+    from nearsight.train import train_run
 
     if torch.__version__ != cell.torch:
         raise ValueError(f"expected torch {cell.torch} as planned, got {torch.__version__} here")
@@ -80,7 +80,7 @@ def train_in_processes(folder: Path, num_processes: int, data_root: Path | None)
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
-    from nearsight.core.signals import Interrupted
+    from nearsight.core import Interrupted
 
     command = ["--standalone", f"--nproc-per-node={num_processes}", "-m", MODULE]
     root = [] if data_root is None else ["--data-root", str(data_root)]
@@ -116,7 +116,7 @@ def main() -> int:
     parser.add_argument("--rank", action="store_true", help="one of torchrun's processes")
     given = parser.parse_args()
     watch_parent()
-    from nearsight.core.signals import Interrupted
+    from nearsight.core import Interrupted
 
     try:
         work = train_rank if given.rank else run_cell

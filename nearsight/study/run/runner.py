@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nearsight.study.design.plan import Cell, cells_of
-from nearsight.study.design.recipe import Recipe
-from nearsight.study.engines.base import EngineOptions
-from nearsight.study.engines.opening import open_engine
+from nearsight.study.design import Cell, Recipe, cells_of
+from nearsight.study.engines import EngineOptions, open_engine
 from nearsight.study.folder import State, cell_folder, reuse, state_of, write_study
 
 
@@ -34,7 +32,7 @@ def planned(
     device: str = "cpu",
 ) -> Plan:
     """What a study consists of; with a folder also what is done of it. Nothing is written."""
-    from nearsight.data.sets.catalog import load_dataset
+    from nearsight.data.sets import load_dataset
 
     study = recipe.study()
     chosen = range(study.num_seeds) if seeds is None else seeds
@@ -77,7 +75,7 @@ def run_study(
 
     ``workers``: cells at a time; None: as many as the engine has room for.
     """
-    from nearsight.data.sets.catalog import data_root as found_root
+    from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
     from nearsight.study.run.watcher import Watcher
 

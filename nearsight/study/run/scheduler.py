@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearsight.core.files import held
-from nearsight.study.design.plan import Cell
-from nearsight.study.engines.base import POLL_SECONDS, Ending, Engine, Job
+from nearsight.core import held
+from nearsight.study.design import Cell
+from nearsight.study.engines import POLL_SECONDS, Ending, Engine, Job
 from nearsight.study.folder import (
     FAILED,
     QUEUE_LOCK,

@@ -15,9 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from nearsight.core.terminal import clock
-from nearsight.runs.files import TIMING, read_lines
-from nearsight.study.design.plan import Cell
+from nearsight.core import clock
+from nearsight.runs import TIMING, read_lines
+from nearsight.study.design import Cell
 from nearsight.study.folder import at_work, cell_folder, epochs_done, failure, is_finished
 
 LOOK_SECONDS = 1.0

@@ -1,0 +1,23 @@
+"""Studies as pages, tables, and folders to publish."""
+
+from __future__ import annotations
+
+from nearsight.study.show.causal_table import print_causal
+from nearsight.study.show.publish import export_study
+from nearsight.study.show.study_page import study_report
+from nearsight.study.show.study_tables import (
+    print_plan,
+    print_recipes,
+    print_status,
+    print_verdicts,
+)
+
+__all__ = [
+    "export_study",
+    "print_causal",
+    "print_plan",
+    "print_recipes",
+    "print_status",
+    "print_verdicts",
+    "study_report",
+]

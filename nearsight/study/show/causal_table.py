@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from nearsight.report.figures.study.causal_losses import CHANGES, LEVEL
-from nearsight.runs.files import CAUSAL, read_json, read_record, run_name
+from nearsight.report.figures.study import CHANGES, LEVEL
+from nearsight.runs import CAUSAL, read_json, read_record, run_name
 from nearsight.study.show.study_tables import console
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from nearsight.report.read.conditions import Condition, Family, paired_difference
-from nearsight.report.read.evidence import Evidence
-from nearsight.report.write.sheet import Cell, Heading, Sheet
-from nearsight.study.claims.paper_tables import PAPER_TABLE_1, PAPER_TABLE_2
+from nearsight.report.read import Condition, Evidence, Family, paired_difference
+from nearsight.report.write import Cell, Heading, Sheet
+from nearsight.study.claims import PAPER_TABLE_1, PAPER_TABLE_2
 from nearsight.study.show.sheets import over_runs
 
 Found = Mapping[tuple[str, str], tuple[Family, Condition]]

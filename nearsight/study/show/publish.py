@@ -10,9 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from nearsight.runs.files import LOG, MEASURE, RECORD, SCHEMA_VERSION, read_record, write_json
-from nearsight.study.analyse.summary import SUMMARY, write_summary
-from nearsight.study.design.plan import Cell
+from nearsight.runs import LOG, MEASURE, RECORD, SCHEMA_VERSION, read_record, write_json
+from nearsight.study.analyse import SUMMARY, write_summary
+from nearsight.study.design import Cell
 from nearsight.study.folder import CELL, STUDY, cell_folder, is_finished, read_cells, read_study
 from nearsight.study.show.study_page import study_report
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nearsight.report.figures.study.effects import NAMES
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.report.read.evidence import Evidence
-from nearsight.report.write.sheet import Cell, Heading, Sheet
-from nearsight.stats.estimate import over_seeds
-from nearsight.study.analyse.effects import Effects
-from nearsight.study.analyse.factorial import Effect
+from nearsight.report.figures.study import NAMES
+from nearsight.report.read import Condition, Evidence, Family
+from nearsight.report.write import Cell, Heading, Sheet
+from nearsight.stats import over_seeds
+from nearsight.study.analyse import Effect, Effects
 
 NOTES = {
     "accuracy": "In percentage points; matched ones over validation images.",

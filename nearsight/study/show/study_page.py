@@ -8,22 +8,21 @@ from html import escape
 from pathlib import Path
 
 from nearsight.report.figures.drawing import Drawing
-from nearsight.report.figures.study.effect_curves import EffectCurve, effect_curves
-from nearsight.report.figures.study.effects import Contrast, effect_plot
-from nearsight.report.read.conditions import Family
-from nearsight.report.read.grouping import read_families
-from nearsight.report.write.answer import difference_text
-from nearsight.report.write.front import Chapter, Front
-from nearsight.report.write.page import write_report
-from nearsight.report.write.sheet import Heading, Sheet
-from nearsight.study.analyse.effects import Effects, effects_by_epoch, study_effects
-from nearsight.study.analyse.factorial import Effect, Factorial
-from nearsight.study.analyse.matched import Course
-from nearsight.study.analyse.outcome import factorial_groups
-from nearsight.study.analyse.results import courses
-from nearsight.study.analyse.summary import write_summary
-from nearsight.study.claims.all_claims import write_claims
-from nearsight.study.claims.verdict import Finding, Verdict
+from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
+from nearsight.report.read import Family, read_families
+from nearsight.report.write import Chapter, Front, Heading, Sheet, difference_text, write_report
+from nearsight.study.analyse import (
+    Course,
+    Effect,
+    Effects,
+    Factorial,
+    courses,
+    effects_by_epoch,
+    factorial_groups,
+    study_effects,
+    write_summary,
+)
+from nearsight.study.claims import Finding, Verdict, write_claims
 from nearsight.study.folder import cell_folder, is_finished, read_cells, read_study
 from nearsight.study.show.paper_sheets import PAPER_NOTE, paper_sheets
 from nearsight.study.show.sheets import cost_sheet, effect_sheets, effects_note, multiplicity

@@ -9,10 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from nearsight.core.terminal import clock
-from nearsight.study.claims.verdict import Verdict
-from nearsight.study.design.plan import Cell
-from nearsight.study.design.recipe import Condition, Recipe
+from nearsight.core import clock
+from nearsight.study.claims import Verdict
+from nearsight.study.design import Cell, Condition, Recipe
 from nearsight.study.folder import (
     cell_folder,
     epochs_done,
@@ -21,7 +20,7 @@ from nearsight.study.folder import (
     read_study,
     state_of,
 )
-from nearsight.study.run.runner import Plan
+from nearsight.study.run import Plan
 
 MAX_WIDTH = 80
 SIGNS = {"finished": "done", "running": "runs", "failed": "FAILED", "stopped": "stopped"}
@@ -49,7 +48,7 @@ def print_recipes(found: Sequence[Recipe]) -> None:
 
 def print_plan(plan: Plan, seconds: float, workers: int) -> None:
     """Conditions with their seeds, the time, and what it assumes."""
-    from nearsight.study.run.calibration import assumptions, num_cores
+    from nearsight.study.run import assumptions, num_cores
 
     screen = console()
     screen.print(_grid(plan.cells, dict(zip((x.key for x in plan.cells), plan.states))))

@@ -1,0 +1,8 @@
+"""Gated positional self-attention as a part that is added to a model (ConViT)."""
+
+from __future__ import annotations
+
+from nearsight.models.parts.gpsa.convit import add_gpsa
+from nearsight.models.parts.gpsa.gpsa import GPSA, Positional, gated_attention
+
+__all__ = ["GPSA", "Positional", "add_gpsa", "gated_attention"]

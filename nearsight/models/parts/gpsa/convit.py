@@ -18,13 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from nearsight.models.compat import declare_missing_ops
-from nearsight.models.layers.attention import SelfAttention
-from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.layers import Grid, SelfAttention, TokenGrid
 from nearsight.models.parts.gpsa.gpsa import GATE_FROZEN, GPSA
-from nearsight.models.parts.locat.locat import has_locat
+from nearsight.models.parts.locat import has_locat
 from nearsight.models.vit import Block, VisionTransformer
-from nearsight.protocol.part_settings import GpsaChoice, gpsa_settings
-from nearsight.protocol.schema import GpsaSettings
+from nearsight.protocol import GpsaChoice, GpsaSettings, gpsa_settings
 
 declare_missing_ops()
 

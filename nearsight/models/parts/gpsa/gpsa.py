@@ -24,8 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
-from nearsight.models.layers.attention import attend, attention_weights, join_heads
-from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.layers import Grid, TokenGrid, attend, attention_weights, join_heads
 
 GATE_START = 1.0  # a share of sigmoid(1) = 0.731 for position
 GATE_FROZEN = 0.0  # half and half

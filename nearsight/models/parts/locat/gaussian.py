@@ -25,10 +25,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nearsight.models.layers.bias import PatchBias, SeparableBias
-from nearsight.models.layers.grid import Grid
+from nearsight.models.layers import Grid, PatchBias, SeparableBias
 from nearsight.models.parts.locat.gaussian_factors import compiled_factors
-from nearsight.protocol.schema import GaussianSettings
+from nearsight.protocol import GaussianSettings
 
 SMALLEST_EPS = 0.1
 STEEPEST = 32_500.0  # the exponent's bound that decides eps

@@ -15,11 +15,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nearsight.models.compat import declare_missing_ops
-from nearsight.models.layers.attention import SelfAttention, attend, join_heads, separate_heads
-from nearsight.models.layers.bias import PatchBias
-from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.layers import (
+    Grid,
+    PatchBias,
+    SelfAttention,
+    TokenGrid,
+    attend,
+    join_heads,
+    separate_heads,
+)
 from nearsight.models.parts.locat.gaussian import Gaussian
-from nearsight.protocol.schema import GaussianSettings
+from nearsight.protocol import GaussianSettings
 
 declare_missing_ops()
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from nearsight.models.layers.bias import SeparableBias
+from nearsight.models.layers import SeparableBias
 from nearsight.native import LANES, load_library
 
 

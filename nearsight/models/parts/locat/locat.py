@@ -13,12 +13,12 @@ from typing import Any
 
 from torch import nn
 
-from nearsight.models.layers.grid import Grid, TokenGrid
+from nearsight.models.layers import Grid, TokenGrid
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.gaussian_attention import AUGMENTED, install
-from nearsight.models.parts.locat.refine import Refine, RefineMap
+from nearsight.models.parts.locat.refinement import Refine, RefineMap
 from nearsight.models.vit import VisionTransformer
-from nearsight.protocol.part_settings import GaussianChoice, gaussian_settings
+from nearsight.protocol import GaussianChoice, gaussian_settings
 
 log = logging.getLogger("nearsight")
 

@@ -1,0 +1,23 @@
+"""Figures about the heads of a measured model."""
+
+from __future__ import annotations
+
+from nearsight.report.figures.heads.depth import depth_profiles
+from nearsight.report.figures.heads.feature_locality import feature_depth
+from nearsight.report.figures.heads.heatmaps import head_heatmaps
+from nearsight.report.figures.heads.key_conditions import key_plane
+from nearsight.report.figures.heads.plane import layer_bar, mad_entropy_plane
+from nearsight.report.figures.heads.profiles import mad_limit, mad_profiles
+from nearsight.report.figures.heads.ranking import least_distances
+
+__all__ = [
+    "depth_profiles",
+    "feature_depth",
+    "head_heatmaps",
+    "key_plane",
+    "layer_bar",
+    "least_distances",
+    "mad_entropy_plane",
+    "mad_limit",
+    "mad_profiles",
+]

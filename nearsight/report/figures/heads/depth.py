@@ -17,7 +17,7 @@ from nearsight.report.figures.null_lines import (
     random_nulls,
     shuffled_nulls,
 )
-from nearsight.report.read.conditions import Family
+from nearsight.report.read import Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import RULE, Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.heads.profiles import band_text
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import Estimate
+from nearsight.report.read import Condition, Family
+from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.null_lines import named_randoms, shuffled_nulls
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import Estimate
+from nearsight.report.read import Condition, Family
+from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
 from nearsight.report.figures.heads.profiles import mad_limit
 from nearsight.report.figures.null_lines import drawn_randoms, shuffled_nulls
-from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read import Condition, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.null_lines import draw_nulls, nulls_text
-from nearsight.report.read.conditions import Family
+from nearsight.report.read import Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

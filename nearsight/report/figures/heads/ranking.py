@@ -14,7 +14,7 @@ from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, s
 from nearsight.report.figures.heads.plane import arms
 from nearsight.report.figures.heads.profiles import mad_limit
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read import Condition, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,17 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core.files import write_bytes
+from nearsight.core import write_bytes
 from nearsight.report.figures.drawing import MUTED, RULE, saved_figure, settings
 from nearsight.report.figures.maps.map_rows import Cell, Column, MapRow, arranged
-from nearsight.report.read.grouping import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from nearsight.report.read import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from nearsight.measure.maps.target_maps import TargetMaps
+    from nearsight.measure.maps import TargetMaps
 
 FORMATS = ("png", "svg", "pdf")
 MARKS = (VERMILION, SKY, ORANGE, PURPLE, GREEN, BLUE)  # of the patches, in turn

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nearsight.measure.maps.image_maps import AttentionMap
-    from nearsight.measure.maps.target_maps import TargetMaps
+    from nearsight.measure.maps import AttentionMap, TargetMaps
 
 NO_CLASS = "no class token\ntakes part in\nthis layer"
 

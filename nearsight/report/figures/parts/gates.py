@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from nearsight.report.figures.drawing import TEXT, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import Estimate, over_seeds
+from nearsight.report.read import Condition, Family
+from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

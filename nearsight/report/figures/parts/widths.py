@@ -12,9 +12,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.report.read.learned import Distribution, Gaussians
-from nearsight.stats.estimate import over_seeds
+from nearsight.report.read import Condition, Distribution, Family, Gaussians
+from nearsight.stats import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core.files import write_bytes
+from nearsight.core import write_bytes
 from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel, whole_figure
-from nearsight.report.read.conditions import Family
-from nearsight.report.read.grouping import BLUE
-from nearsight.runs.files import CAUSAL, read_json, read_record, run_name
+from nearsight.report.read import BLUE, Family
+from nearsight.runs import CAUSAL, read_json, read_record, run_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel
-from nearsight.report.read.grouping import BLUE, ORANGE
-from nearsight.stats.estimate import Estimate
+from nearsight.report.read import BLUE, ORANGE
+from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import Estimate, over_seeds, wilson_interval
+from nearsight.report.read import Condition, Family
+from nearsight.stats import Estimate, over_seeds, wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

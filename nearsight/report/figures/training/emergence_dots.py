@@ -11,11 +11,9 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours, name_rows
-from nearsight.report.figures.heads.plane import layer_bar
+from nearsight.report.figures.heads import layer_bar
 from nearsight.report.figures.training.locality import left_out_text, looks_text
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.report.read.emergence import THRESHOLDS, head_epochs, thresholds
-from nearsight.report.read.evidence import Evidence
+from nearsight.report.read import THRESHOLDS, Condition, Evidence, Family, head_epochs, thresholds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

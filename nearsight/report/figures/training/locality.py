@@ -8,11 +8,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.figures.heads.profiles import mad_limit
+from nearsight.report.figures.heads import mad_limit
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.figures.study.effects import NAMES
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import over_seeds
+from nearsight.report.figures.study import NAMES
+from nearsight.report.read import Condition, Family
+from nearsight.stats import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

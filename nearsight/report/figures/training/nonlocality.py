@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, layer_colours
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import Estimate, over_seeds
+from nearsight.report.read import Condition, Family
+from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

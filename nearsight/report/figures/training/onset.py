@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, layer_colours
-from nearsight.report.figures.heads.profiles import mad_limit
+from nearsight.report.figures.heads import mad_limit
 from nearsight.report.figures.null_lines import draw_nulls
-from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read import Condition, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.heads.plane import METRICS, arms, draw_frame, head_points, null_points
-from nearsight.report.read.conditions import Condition, Family
-from nearsight.stats.estimate import Estimate, over_seeds
+from nearsight.report.read import Condition, Family
+from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nearsight.report.read.evidence import Evidence
+    from nearsight.report.read import Evidence
 
 KEY_PROTOCOLS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
 FEWEST = 3  # of them

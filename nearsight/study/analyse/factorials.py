@@ -17,10 +17,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nearsight.stats.estimate import Estimate, over_seeds
-from nearsight.stats.seeds import FEWEST_FOR_P, MOST_FOR_P, holm, sign_flip_p, smallest_p_text
+from nearsight.stats import (
+    FEWEST_FOR_P,
+    MOST_FOR_P,
+    Estimate,
+    holm,
+    over_seeds,
+    sign_flip_p,
+    smallest_p_text,
+)
 from nearsight.study.analyse.outcome import Outcome, by_condition, condition_text, levels_of
-from nearsight.study.design.recipe import Level, factor_text, level_text
+from nearsight.study.design import Level, factor_text, level_text
 
 Pair = tuple[Level, Level]  # low, high
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from nearsight.protocol.schema import Protocol
+from nearsight.protocol import Protocol
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "studies"

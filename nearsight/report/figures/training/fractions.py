@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearsight.report.figures.drawing import (
-    MUTED,
-    Drawing,
-    Panel,
-    end_labels,
-    labels_fit,
-)
-from nearsight.report.read.conditions import Family
-from nearsight.report.read.efficiency import HEADER, Series, efficiency_rows, sample_series
+from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
+from nearsight.report.read import HEADER, Family, Series, efficiency_rows, sample_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nearsight.stats.estimate import Estimate
+    from nearsight.stats import Estimate
 
 
 def draw_accuracy(axes: Axes, series: list[Series]) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nearsight.models.layers.attention import join_heads
+from nearsight.models.layers import join_heads
 
 POOLS = ("token", "avg")
 

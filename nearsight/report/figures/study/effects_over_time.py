@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel
 from nearsight.report.figures.study.effects import NAMES
-from nearsight.report.read.grouping import BLUE, GREEN, PURPLE, SKY, VERMILION
-from nearsight.stats.estimate import Estimate
+from nearsight.report.read import BLUE, GREEN, PURPLE, SKY, VERMILION
+from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,10 +12,8 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor, nn
 
-from nearsight.data.input.pictures import chosen_pictures, find_pictures, read_picture
-from nearsight.data.input.preprocessing import Preprocessing
-from nearsight.measure.folders.model_folder import KIND, check_fit
-from nearsight.measure.folders.target import sides
+from nearsight.data.input import Preprocessing, chosen_pictures, find_pictures, read_picture
+from nearsight.measure.folders import KIND, check_fit, sides
 from nearsight.measure.maps.image_maps import (
     DEFAULT_PLACES,
     MIDDLE,
@@ -26,10 +24,8 @@ from nearsight.measure.maps.image_maps import (
     layer_attention,
     same_places,
 )
-from nearsight.models.load.named import named_model
-from nearsight.models.load.registry import check_name, split_name
-from nearsight.runs.files import RECORD, read_record, run_name
-from nearsight.runs.load import load_run
+from nearsight.models.load import check_name, named_model, split_name
+from nearsight.runs import RECORD, load_run, read_record, run_name
 
 ANY = Preprocessing("any", None, None)
 NUM_IMAGES = 100  # the paper's, or all there are
