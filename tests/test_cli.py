@@ -12,6 +12,8 @@ import pytest
 from made_data import write_coloured_folder, write_image
 from safetensors.torch import save_file
 
+from nearsight.cli import main
+from nearsight.core import UserError
 from nearsight.models.load.registry import create_model
 
 Answer = tuple[int, str, str]
@@ -262,3 +264,18 @@ def test_too_little_memory_is_one_sentence(
     code, _, err = nearsight(*train)
     assert code == 1
     assert err.splitlines()[-1].startswith("nearsight: not enough memory")
+
+
+def test_only_what_a_user_can_cause_is_told_in_one_sentence(nearsight, monkeypatch):
+    def fail_with(error: Exception):
+        def raise_it(*_, **__):
+            raise error
+
+        monkeypatch.setattr("nearsight.protocol.preset_tables", raise_it)
+
+    fail_with(UserError("the preset is unknown"))
+    assert nearsight("protocols") == (1, "", "nearsight: the preset is unknown\n")
+    fail_with(ValueError("operands could not be broadcast"))
+    with pytest.raises(ValueError, match="broadcast") as raised:
+        main()
+    assert "bug in nearsight" in raised.value.__notes__[0]

@@ -19,7 +19,7 @@ from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
 from nearsight.cli.study import study_app
-from nearsight.core import counting
+from nearsight.core import UserError, counting
 
 app = typer.Typer(
     help="How local is a Vision Transformer's attention, what makes it local, is local better?",
@@ -33,6 +33,10 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(study_app, name="study")
 
+BUG_NOTE = (
+    "This is a bug in nearsight. Please report it with the command and the traceback above; "
+    "`nearsight doctor` prints the versions to add."
+)
 INTERRUPTED = 130  # exit code after Ctrl-C
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
@@ -258,8 +262,9 @@ def _exit_code(error: Exception) -> int:
         return _say(f"{where}{error.strerror or error}; what was written before is kept", 1)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
         return _say("not enough memory; a smaller batch may fit (train: --set batch_size=N)", 1)
-    if isinstance(error, ValueError):
+    if isinstance(error, UserError):
         return _say(str(error), 1)
+    error.add_note(BUG_NOTE)
     raise error
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from nearsight.core import UserError
+
 EXAMPLE = (
     "Example: nearsight maps vit_tiny_patch16_224 locatvit_tiny --weights vit.safetensors "
     "--weights locat.safetensors --image bus.jpg --patch 4,9 --patch 8,3"
@@ -92,7 +94,7 @@ def _place(text: str) -> tuple[int, int]:
     """
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"expected --patch as ROW,COL, both counted from 1, got {text!r}")
+        raise UserError(f"expected --patch as ROW,COL, both counted from 1, got {text!r}")
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 
@@ -107,5 +109,5 @@ def _head(text: str) -> int | Literal["all"] | None:
     if text == "mean":
         return None
     if not text.isdecimal() or not int(text):
-        raise ValueError(f"expected --head as mean, all or a number counted from 1, got {text!r}")
+        raise UserError(f"expected --head as mean, all or a number counted from 1, got {text!r}")
     return int(text) - 1

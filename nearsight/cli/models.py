@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nearsight.core import UserError
+
 EXAMPLE = "Example: nearsight models locatvit_base --image-size 224 --set reg_tokens=4"
 NOT_SET = {
     "name": "the name of the model as an argument",
@@ -40,10 +42,10 @@ def show_models(
 
     options = option_values(set_ or [])
     if name is None and (options or image_size):
-        raise ValueError("expected the name of a model to go with --set or --image-size, got none")
+        raise UserError("expected the name of a model to go with --set or --image-size, got none")
     for key, expected in NOT_SET.items():
         if key in options:
-            raise ValueError(f"expected {expected}, got --set {key}")
+            raise UserError(f"expected {expected}, got --set {key}")
     from nearsight.measure.folders import sides
     from nearsight.models.cost import named_cost, own_names, print_cost, print_names
 

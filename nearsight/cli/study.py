@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nearsight.cli.data import DataRoot
+from nearsight.core import UserError
 
 study_app = typer.Typer(
     help="Many runs: protocols x models x data sets x seeds, run to the end.",
@@ -104,7 +105,7 @@ def run_one(
     print_status(out)
     print(out)
     if left:
-        raise ValueError(
+        raise UserError(
             f"{len(left)} cells of {out} are not finished; --retry-failed tries those that failed"
         )
 
@@ -189,7 +190,7 @@ def _layer_and_head(text: str) -> tuple[int, int]:
     """
     parts = text.split(".")
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"expected --head as LAYER.HEAD, both counted from 1, got {text!r}")
+        raise UserError(f"expected --head as LAYER.HEAD, both counted from 1, got {text!r}")
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 

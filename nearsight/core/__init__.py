@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nearsight.core.errors import UserError
 from nearsight.core.files import append_bytes, held, sync, write_bytes
 from nearsight.core.memory import keep_freed_memory
 from nearsight.core.processes import World, find_device, joined
@@ -11,6 +12,7 @@ from nearsight.core.terminal import clock, counting
 __all__ = [
     "Interrupted",
     "StopRequest",
+    "UserError",
     "World",
     "append_bytes",
     "clock",

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nearsight.core.errors import UserError
+
 
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
@@ -60,7 +62,7 @@ def held(path: Path, who: str, wait: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise ValueError(
+            raise UserError(
                 f"another {who} is at work in {path.parent}; wait for it or stop it"
             ) from None
         yield

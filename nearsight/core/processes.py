@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nearsight.core.errors import UserError
+
 if TYPE_CHECKING:
     import torch
 
@@ -61,11 +63,11 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"expected a device like cpu, cuda, cuda:1 or mps, got {name!r}") from None
+        raise UserError(f"expected a device like cpu, cuda, cuda:1 or mps, got {name!r}") from None
     present = {"cpu": True, "mps": torch.backends.mps.is_available()}
     present["cuda"] = (device.index or 0) < torch.cuda.device_count()
     if not present.get(device.type, False):
-        raise ValueError(f"device {name} is not available on this machine; --device cpu always is")
+        raise UserError(f"device {name} is not available on this machine; --device cpu always is")
     return device
 
 

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.evaluate.intervention import (
     Intervention,
     LayerMean,
@@ -206,14 +207,14 @@ def head_groups(
     if heads is not None:
         for layer, head in heads:
             if not (0 <= layer < len(num_heads) and 0 <= head < num_heads[layer]):
-                raise ValueError(
+                raise UserError(
                     "expected a head as LAYER.HEAD, counted from 1, of layers with "
                     f"{', '.join(map(str, num_heads))} heads, got {layer + 1}.{head + 1}"
                 )
         return [_alone(head) for head in dict.fromkeys(heads)]
     layers = [layer for layer in range(len(num_heads)) if layer not in left_out]
     if not layers:
-        raise ValueError("expected a layer whose patches have a say in the answer, found none")
+        raise UserError("expected a layer whose patches have a say in the answer, found none")
     every = tuple((layer, head) for layer in layers for head in range(num_heads[layer]))
     together = [
         HeadGroup(f"layer {layer + 1}", tuple(head for head in every if head[0] == layer))

@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.maps import num_leading
@@ -67,7 +68,7 @@ class MeanAttention:
         """Every layer by its name, in order, once ``num_images`` have been seen."""
         for name, (_, _, num) in self._found.items():
             if num != num_images:
-                raise ValueError(
+                raise UserError(
                     f"expected one call of attention per image in layer {name}, got {num} calls "
                     f"for {num_images} images, so its heads cannot be told apart"
                 )
@@ -153,7 +154,7 @@ def _weights(
     elif call.multiplied is not None:
         problem = "it mixes its heads before they meet the values"
     if problem:
-        raise ValueError(f"attention of layer {call.name} cannot be changed by head: {problem}")
+        raise UserError(f"attention of layer {call.name} cannot be changed by head: {problem}")
     tensors = Unfolded(call, layout, Buffers())
     if not proved:
         prove(call, tensors)

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.layers import DropPath, Grid, SelfAttention, rates_by_depth
 
 
@@ -98,11 +99,11 @@ class VisionTransformer(nn.Module):
     ) -> None:
         super().__init__()
         if num_registers < 0:
-            raise ValueError(f"expected at least 0 register tokens, got {num_registers}")
+            raise UserError(f"expected at least 0 register tokens, got {num_registers}")
         if pool not in get_args(Pool):
-            raise ValueError(f"expected pooling by {' or '.join(get_args(Pool))}, got {pool!r}")
+            raise UserError(f"expected pooling by {' or '.join(get_args(Pool))}, got {pool!r}")
         if distilled and pool != "token":
-            raise ValueError(
+            raise UserError(
                 f"expected pooling by token with a distillation token, which has a head of its "
                 f"own, got {pool!r}"
             )
@@ -134,7 +135,7 @@ class VisionTransformer(nn.Module):
     ) -> Float[Tensor, "batch token width"]:
         """All tokens after the final norm, prefix tokens first."""
         if images.shape[-2:] != self.image_size:
-            raise ValueError(
+            raise UserError(
                 f"expected images of {self.image_size[0]}x{self.image_size[1]} pixels, "
                 f"got {images.shape[-2]}x{images.shape[-1]}"
             )
@@ -165,7 +166,7 @@ class VisionTransformer(nn.Module):
     def set_distilled_training(self, enable: bool = True) -> None:
         """Whether training returns the logits of both heads (as timm's) instead of their mean."""
         if self.head_dist is None:
-            raise ValueError("expected a model with a distillation token, got one without")
+            raise UserError("expected a model with a distillation token, got one without")
         self.distilled_training = enable
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from nearsight.core import UserError
 from nearsight.protocol.part_settings import first_mistake
 from nearsight.protocol.schema import (
     CutMix,
@@ -137,7 +138,7 @@ def _changed(settings: Settings, path: str, value: Any) -> Settings:
     try:
         return replace(settings, **{first: new})  # type: ignore[type-var]
     except ValidationError as error:
-        raise ValueError(first_mistake(error)[1]) from None
+        raise UserError(first_mistake(error)[1]) from None
 
 
 def _number(name: str) -> float:
@@ -145,4 +146,4 @@ def _number(name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"expected a number after the = of {name!r}, got {text!r}") from None
+        raise UserError(f"expected a number after the = of {name!r}, got {text!r}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nearsight.core import UserError
 from nearsight.protocol.schema import Protocol
 
 FRACTIONS = (0.05, 0.1, 0.3, 0.5, 1.0)  # of the paper
@@ -20,12 +21,12 @@ def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
     Epochs and patience are rounded to whole epochs. The warm-up is not, but for its last digits.
     """
     if protocol.data.fraction != 1:
-        raise ValueError(
+        raise UserError(
             f"expected a protocol of all data to take {fraction:g} of them, "
             f"got {protocol.name} of {protocol.data.fraction:g}"
         )
     if not 0 < fraction <= 1:
-        raise ValueError(f"expected a fraction above 0 and at most 1, got {fraction:g}")
+        raise UserError(f"expected a fraction above 0 and at most 1, got {fraction:g}")
     if fraction == 1:
         return protocol
 

@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from nearsight.core import UserError
 from nearsight.protocol.part_settings import first_mistake
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
 from nearsight.protocol.schema import Protocol
@@ -25,7 +26,7 @@ def protocol_from(settings: dict[str, Any]) -> Protocol:
     except ValidationError as error:
         path, sentence = first_mistake(error)
         unknown = sentence.startswith("unknown")
-        raise ValueError(_unknown(path) if unknown else sentence) from None
+        raise UserError(_unknown(path) if unknown else sentence) from None
 
 
 def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
@@ -41,14 +42,14 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
         part = settings
         for depth, key in enumerate([*parents, last]):
             if key not in part:
-                raise ValueError(_unknown(path))
+                raise UserError(_unknown(path))
             if depth < len(parents):
                 part = _part(part[key], ".".join(parents[: depth + 1]), path)
         part[last] = value = _parsed(text, path)
         protocol = protocol_from(settings)
         settings = asdict(protocol)
         if isinstance(value, bool) and not isinstance(value_at(settings, path), bool):
-            raise ValueError(f"setting {path}: expected no true or false, got {text!r}")
+            raise UserError(f"setting {path}: expected no true or false, got {text!r}")
     return protocol
 
 
@@ -62,7 +63,7 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, text = _halves(assignment)
         if not key.isidentifier():
-            raise ValueError(f"expected the name of an option before '=', got {assignment!r}")
+            raise UserError(f"expected the name of an option before '=', got {assignment!r}")
         value = _parsed(text, key)
         if isinstance(value, str):
             with contextlib.suppress(ValueError):  # YAML 1.1 wants a point in 1.0e-4
@@ -74,7 +75,7 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
 def _halves(assignment: str) -> tuple[str, str]:
     key, equals, text = assignment.partition("=")
     if not equals:
-        raise ValueError(f"expected KEY=VALUE, got {assignment!r}")
+        raise UserError(f"expected KEY=VALUE, got {assignment!r}")
     return key.strip(), text
 
 
@@ -82,18 +83,18 @@ def _part(value: Any, name: str, path: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     if value is None:
-        raise ValueError(
+        raise UserError(
             f"{name} is off in this protocol, so {path} cannot be set; "
             f"switch it on with --set {name}={{}} or take a preset that has it"
         )
-    raise ValueError(_unknown(path))
+    raise UserError(_unknown(path))
 
 
 def _parsed(text: str, path: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ValueError(f"setting {path}: expected a plain value, got {text!r}") from None
+        raise UserError(f"setting {path}: expected a plain value, got {text!r}") from None
 
 
 def _unknown(path: str) -> str:
@@ -119,13 +120,13 @@ def read_protocol(name_or_file: str, data: str) -> Protocol:
         return preset(name_or_file, data)
     path = Path(name_or_file)
     if not path.is_file():
-        raise ValueError(f"expected a preset or a YAML file, found no file {path}")
+        raise UserError(f"expected a preset or a YAML file, found no file {path}")
     try:
         settings = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(settings, dict):
-        raise ValueError(f"expected {path} to hold the settings of a protocol, got {settings!r}")
+        raise UserError(f"expected {path} to hold the settings of a protocol, got {settings!r}")
     return protocol_from(settings)
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from nearsight.core import UserError
 from nearsight.protocol.schema import GaussianSettings, GpsaSettings, LocatSettings
 
 Settings = TypeVar("Settings", GaussianSettings, GpsaSettings)
@@ -44,20 +45,20 @@ def _settings(kind: type[Settings], choice: Any, option: str, what: str) -> Sett
             return kind(**choice)
         except ValidationError as error:
             names = ", ".join(field.name for field in fields(kind))
-            raise ValueError(
+            raise UserError(
                 f"{option}: {first_mistake(error)[1]}; {what}'s settings are {names}"
             ) from None
     if isinstance(choice, bool):
         return kind() if choice else None
     if choice is None or isinstance(choice, kind):
         return choice
-    raise ValueError(f"expected {option} to be true, false or settings, got {choice!r}")
+    raise UserError(f"expected {option} to be true, false or settings, got {choice!r}")
 
 
 def locat_settings(choice: dict[str, Any]) -> LocatSettings:
     """LocAt from plain values, its ``gaussian`` as ``gaussian_settings`` takes it."""
     unknown = choice.keys() - {field.name for field in fields(LocatSettings)}
     if unknown:
-        raise ValueError(f"expected LocAt's settings gaussian and refine, got {min(unknown)!r}")
+        raise UserError(f"expected LocAt's settings gaussian and refine, got {min(unknown)!r}")
     given = gaussian_settings(choice.get("gaussian", True))
     return LocatSettings(gaussian=given, refine=bool(choice.get("refine", True)))

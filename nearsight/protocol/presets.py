@@ -12,6 +12,7 @@ import difflib
 from dataclasses import asdict, replace
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.protocol.deit import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
 from nearsight.protocol.fraction import at_fraction, whole_name
 from nearsight.protocol.schema import (
@@ -71,7 +72,7 @@ def preset(name: str, data: str = "cifar100") -> Protocol:
     if parts is None:
         close = difflib.get_close_matches(name, [*PRESETS, *(f"{x}N" for x in FAMILIES)], n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"expected a preset (nearsight protocols lists them), got {name!r}{hint}")
+        raise UserError(f"expected a preset (nearsight protocols lists them), got {name!r}{hint}")
     protocol = Protocol(
         name=name.replace("autoaugment", "colorjitter") if jitter else name,
         data=DataSettings(name=data),

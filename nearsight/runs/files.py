@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core import held, write_bytes
+from nearsight.core import UserError, held, write_bytes
 
 if TYPE_CHECKING:
     pass
@@ -52,11 +52,11 @@ def read_json(path: Path, newest: int = SCHEMA_VERSION) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged, it is not JSON: {error}") from None
+        raise UserError(f"{path} is damaged, it is not JSON: {error}") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version not in range(1, newest + 1):
         known = " or ".join(map(str, range(1, newest + 1)))
-        raise ValueError(f"expected schema_version {known} in {path}, got {version!r}")
+        raise UserError(f"expected schema_version {known} in {path}, got {version!r}")
     return content
 
 
@@ -64,7 +64,7 @@ def read_measure(folder: Path) -> dict[str, Any]:
     """measure.json of a measured folder; version 2 adds to version 1 and changes nothing in it."""
     path = Path(folder) / MEASURE
     if not path.is_file():
-        raise ValueError(f"{folder} has no {MEASURE}: run nearsight measure {folder} first")
+        raise UserError(f"{folder} has no {MEASURE}: run nearsight measure {folder} first")
     return read_json(path, MEASURE_VERSION)
 
 
@@ -72,7 +72,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     """run.json of a run folder."""
     path = Path(folder) / RECORD
     if not path.is_file():
-        raise ValueError(f"expected a run folder with {RECORD}, found none in {folder}")
+        raise UserError(f"expected a run folder with {RECORD}, found none in {folder}")
     return read_json(path)
 
 
@@ -92,7 +92,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in whole]
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+        raise UserError(f"{path} is damaged: {error}") from None
 
 
 def locked(folder: Path) -> AbstractContextManager[None]:

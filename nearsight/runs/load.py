@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearsight.core import UserError
 from nearsight.protocol import Protocol, protocol_from
 
 if TYPE_CHECKING:
@@ -48,15 +49,15 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
     folder = Path(path)
     record = read_record(folder)
     if "protocol" not in record:
-        raise ValueError(f"expected a run that was trained, got {folder}, a measured model")
+        raise UserError(f"expected a run that was trained, got {folder}, a measured model")
     if not (folder / WEIGHTS).is_file():
-        raise ValueError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
+        raise UserError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
     protocol = protocol_from(record["protocol"])
     data = record["data"]
     model, size = model_for(
         protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
     )
     if changed := load_weights(model, folder / WEIGHTS):
-        raise ValueError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
+        raise UserError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
     transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
     return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
+from nearsight.core import UserError
 from nearsight.stats.estimate import NORMAL_QUANTILE
 
 
@@ -46,7 +47,7 @@ def accuracy_loss(
     from scipy.stats import binomtest
 
     if len(before) != len(after) or not len(before):
-        raise ValueError(
+        raise UserError(
             "expected answers to the same images before and after, at least one, "
             f"got {len(before)} and {len(after)}"
         )

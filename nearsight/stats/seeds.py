@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nearsight.core import UserError
+
 FEWEST_FOR_P = 6  # seeds; with 5 the smallest p is 0.0625
 
 
@@ -26,7 +28,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     """
     n = len(differences)
     if not 1 <= n <= MOST_FOR_P:
-        raise ValueError(f"expected 1 to {MOST_FOR_P} differences for an exact p, got {n}")
+        raise UserError(f"expected 1 to {MOST_FOR_P} differences for an exact p, got {n}")
     sums = np.array([float(differences[0])])  # the first sign is fixed: the rest mirrors it
     for difference in differences[1:]:
         sums = np.concatenate([sums + difference, sums - difference])

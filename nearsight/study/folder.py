@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from nearsight.core import UserError
 from nearsight.runs import (
     LOG,
     MEASURE,
@@ -103,7 +104,7 @@ def read_study(out: Path) -> dict[str, Any]:
     """study.json of a folder: the recipe's name and question, the keys of its cells in order."""
     path = Path(out) / STUDY
     if not path.is_file():
-        raise ValueError(f"expected a study folder with {STUDY}, found none in {out}")
+        raise UserError(f"expected a study folder with {STUDY}, found none in {out}")
     return read_json(path)
 
 

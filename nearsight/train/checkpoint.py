@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from nearsight.core import World, sync, write_bytes
+from nearsight.core import UserError, World, sync, write_bytes
 from nearsight.protocol import Protocol
 from nearsight.runs import SCHEMA_VERSION, read_json, write_json
 from nearsight.train.parallel import Parallel
@@ -87,9 +87,9 @@ def _verified(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     content = read_json(path / STATE)
     tensors = (path / TENSORS).read_bytes()
     if _hash(tensors) != content["sha256"]["tensors"]:
-        raise ValueError(f"{TENSORS} does not match its checksum")
+        raise UserError(f"{TENSORS} does not match its checksum")
     if _hash(_canonical(content["state"])) != content["sha256"]["state"]:
-        raise ValueError(f"{STATE} does not match its checksum")
+        raise UserError(f"{STATE} does not match its checksum")
     return safetensors.torch.load(tensors), content["state"]
 
 

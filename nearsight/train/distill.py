@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.data.input import InputTransform
 from nearsight.models.load import (
     INITIAL_SEED,
@@ -108,7 +109,7 @@ def teacher_of(
 def answer_with_both_heads(student: nn.Module, name: str) -> None:
     """Have the student return the logits of both heads while it trains."""
     if getattr(student, "head_dist", None) is None:
-        raise ValueError(
+        raise UserError(
             f"expected a student with a distillation token, got {name}; --set model.distilled=true "
             "gives one to our models, timm's have names such as deit_tiny_distilled_patch16_224"
         )
@@ -136,12 +137,12 @@ def _from_run(name: str, folder: Path, classes: Sequence[str]) -> tuple[nn.Modul
     """A model that was trained here, with the size and normalisation of its own run."""
     run = load_run(folder)
     if run.protocol.model.name != name:
-        raise ValueError(
+        raise UserError(
             f"expected a run of the teacher {name} in {folder}, got one of "
             f"{run.protocol.model.name}"
         )
     if run.record["data"]["classes"] != list(classes):
-        raise ValueError(
+        raise UserError(
             f"expected a teacher of the student's {len(classes)} classes, got {folder}, trained "
             f"on other ones ({run.record['data']['name']})"
         )
@@ -154,7 +155,7 @@ def _from_library(
     """A model of timm or torchvision with the size and normalisation of its configuration."""
     source, own_name = split_name(name)
     if source not in LIBRARIES:
-        raise ValueError(
+        raise UserError(
             f"expected a teacher of timm or torchvision, or a run folder of {name} as "
             f"distillation.weights, got {name} with {settings.weights!r}"
         )
@@ -170,7 +171,7 @@ def _from_library(
             try:
                 load_weights(model, Path(settings.weights), exact=True)
             except ValueError as error:
-                raise ValueError(f"the teacher {name} of {num_classes} classes: {error}") from error
+                raise UserError(f"the teacher {name} of {num_classes} classes: {error}") from error
     known = own_preprocessing(source, own_name, model)
     assert known.crop is not None
     return model, InputTransform(known.mean, known.std, known.crop)
@@ -183,12 +184,12 @@ def _check_answer(name: str, model: nn.Module, images: Tensor, num_classes: int)
             answer = model(images)
         except (AssertionError, RuntimeError) as error:
             rows, cols = images.shape[-2:]
-            raise ValueError(
+            raise UserError(
                 f"the teacher {name} does not take images of {rows}x{cols} pixels: {error}"
             ) from error
     shape = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
     if shape != [1, num_classes]:
         got = f"{shape[1]} classes" if isinstance(shape, list) and len(shape) == 2 else f"{shape}"
-        raise ValueError(
+        raise UserError(
             f"expected a teacher of {num_classes} classes like the student, got {got} from {name}"
         )

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.protocol import Optimizer
 
 
@@ -52,7 +53,7 @@ def parameter_groups(model: nn.Module, settings: Optimizer) -> list[dict[str, An
     """What is trained, with its weight decay; frozen parameters are in no group."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
-        raise ValueError("expected parameters to train, but every one of this model is frozen")
+        raise UserError("expected parameters to train, but every one of this model is frozen")
     if settings.decayed == "all":
         return [{"params": list(trained.values()), "weight_decay": settings.weight_decay}]
     asked = getattr(model, "no_weight_decay", None)  # timm's models name some themselves

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.core import World, keep_freed_memory
+from nearsight.core import UserError, World, keep_freed_memory
 from nearsight.data.input import InputTransform
 from nearsight.data.sets import ImageSet, load_dataset, train_and_validation
 from nearsight.models.load import load_weights, model_for
@@ -60,7 +60,7 @@ def prepare(
     )
     num_classes = protocol.model.num_classes or len(dataset.classes)
     if num_classes < len(dataset.classes):
-        raise ValueError(
+        raise UserError(
             f"{dataset.name} has {len(dataset.classes)} classes, "
             f"more than the {num_classes} of the head"
         )

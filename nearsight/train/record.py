@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 import nearsight
-from nearsight.core import World
+from nearsight.core import UserError, World
 from nearsight.data.sets import Dataset
 from nearsight.evaluate import Scores
 from nearsight.protocol import Protocol, assumed_values, protocol_from
@@ -103,7 +103,7 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, An
         changed.append("seed")
     if changed:
         named = f"{record['protocol']['name']}, seed {record['seed']}"
-        raise ValueError(
+        raise UserError(
             f"{folder} holds another run ({named}; it differs in {', '.join(changed)}); "
             f"nothing was changed, choose another --out"
         )
@@ -121,7 +121,7 @@ def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) ->
     }
     for what, (before, now) in pairs.items():
         if before != now:
-            raise ValueError(f"the {what} of {folder} had hash {before}, now it is {now}")
+            raise UserError(f"the {what} of {folder} had hash {before}, now it is {now}")
 
 
 def result(counters: Counters, protocol: Protocol, test: Scores, num_test: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from nearsight.core import World
+from nearsight.core import UserError, World
 from nearsight.data.draws import seeded_torch
 from nearsight.protocol import Protocol
 from nearsight.train.batches import Batch, num_steps
@@ -91,7 +91,7 @@ class Stepper:
 
     def check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
-            raise ValueError(
+            raise UserError(
                 f"the {name} became {value} in epoch {self.state.counters.epoch} at learning rate "
                 f"{self.rate():.3g}; {self.out} keeps the last good state"
             )

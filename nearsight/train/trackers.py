@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from nearsight.core import UserError
+
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 
 
@@ -74,11 +76,11 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
 def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
     """A tracker by name; ValueError when it is unknown or its extra is not installed."""
     if name not in _OPENERS:
-        raise ValueError(f"expected a tracker of {', '.join(TRACKERS)}, got {name!r}")
+        raise UserError(f"expected a tracker of {', '.join(TRACKERS)}, got {name!r}")
     try:
         return _OPENERS[name](folder, record)
     except ImportError:
-        raise ValueError(f"{name} is not installed: pip install 'nearsight[{name}]'") from None
+        raise UserError(f"{name} is not installed: pip install 'nearsight[{name}]'") from None
 
 
 def tracked_values(line: dict[str, Any]) -> dict[str, float]:

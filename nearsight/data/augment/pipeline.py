@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.augment.box import NUM_TRIES, resized_crop_box
 from nearsight.data.augment.colour import Images
@@ -72,7 +73,7 @@ def augment_images(
         uint8 [n, 3, h, w], a new tensor.
     """
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
-        raise ValueError(
+        raise UserError(
             f"expected uint8 images [n, 3, h, w], got {images.dtype} {list(images.shape)}"
         )
     block = max(1, _PIXELS_AT_ONCE // (images.shape[2] * images.shape[3]))

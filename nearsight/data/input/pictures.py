@@ -19,6 +19,7 @@ from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.input.preprocessing import Preprocessing
 from nearsight.data.sets import SUFFIXES, as_rgb
@@ -33,7 +34,7 @@ TURNED = (5, 6, 7, 8)  # values of it that swap height and width
 def find_pictures(folder: Path) -> tuple[list[str], int]:
     """Names of all pictures below ``folder``, sorted, and how many other files there are."""
     if not folder.is_dir():
-        raise ValueError(f"expected a folder of images, but there is no folder {folder}")
+        raise UserError(f"expected a folder of images, but there is no folder {folder}")
     visible = [
         path.relative_to(folder)
         for path in folder.rglob("*")
@@ -44,7 +45,7 @@ def find_pictures(folder: Path) -> tuple[list[str], int]:
     if not names:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         found = f"only {len(visible)} of other kinds" if visible else "none"
-        raise ValueError(f"expected image files ({kinds}) in {folder}, found {found}")
+        raise UserError(f"expected image files ({kinds}) in {folder}, found {found}")
     return names, len(visible) - len(names)
 
 
@@ -55,12 +56,12 @@ def chosen_pictures(names: Sequence[str], num_images: int | None, folder: Path) 
     """
     wanted = min(NUM_PICTURES, len(names)) if num_images is None else num_images
     if wanted > len(names):
-        raise ValueError(
+        raise UserError(
             f"expected {wanted:,} images in {folder}, as asked, got {len(names):,}; "
             "ask for fewer with --num-images"
         )
     if wanted < 2:
-        raise ValueError(f"expected at least 2 images in {folder} for an interval, got {wanted}")
+        raise UserError(f"expected at least 2 images in {folder} for an interval, got {wanted}")
     chosen = draws.sample("measured images", SEED, length=len(names), num=wanted)
     return [names[index] for index in chosen.tolist()]
 
@@ -71,7 +72,7 @@ def equal_size(folder: Path, names: Sequence[str]) -> tuple[int, int]:
     for name in names[1:]:
         size = _size(folder, name)
         if size != first:
-            raise ValueError(
+            raise UserError(
                 f"expected images of one size without resizing, got {names[0]} of "
                 f"{first[0]}x{first[1]} and {name} of {size[0]}x{size[1]} pixels in {folder}; "
                 "leave out --no-resize"

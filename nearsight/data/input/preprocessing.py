@@ -15,6 +15,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.data.augment import normalized
 from nearsight.data.input.transform import Colour
 
@@ -39,7 +40,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.interpolation not in INTERPOLATIONS:
-            raise ValueError(
+            raise UserError(
                 f"expected an interpolation of {', '.join(INTERPOLATIONS)}, "
                 f"got {self.interpolation!r}"
             )

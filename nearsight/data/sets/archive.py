@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from nearsight.core import sync
+from nearsight.core import UserError, sync
 from nearsight.data.sets.catalog import data_root, dataset_name, described
 from nearsight.data.sets.download import Progress, download, file_md5
 from nearsight.data.sets.sources import SOURCES, write_origin
@@ -29,7 +29,7 @@ def fetch_dataset(
 ) -> Path:
     """Download, check and unpack a data set; the path of its folder."""
     if dataset_name(name) not in SOURCES:
-        raise ValueError(f"{name} needs no download; those that do are {', '.join(SOURCES)}")
+        raise UserError(f"{name} needs no download; those that do are {', '.join(SOURCES)}")
     source = SOURCES[name]
     root = data_root(root)
     folder = root / source.folder
@@ -52,10 +52,10 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
     elif given.is_dir():
         name, given = _folder_name(given)
     else:
-        raise ValueError(f"there is no file or folder {given}")
+        raise UserError(f"there is no file or folder {given}")
     folder = root / SOURCES[name].folder
     if folder.exists():
-        raise ValueError(f"{name} is already in {folder}; remove that folder to import it anew")
+        raise UserError(f"{name} is already in {folder}; remove that folder to import it anew")
     root.mkdir(parents=True, exist_ok=True)
     if given.is_file():
         _unpack(given, name, folder)
@@ -71,7 +71,7 @@ def _archive_name(path: Path) -> str:
         if source.md5 == found:
             return name
     archives = ", ".join(source.archive for source in SOURCES.values())
-    raise ValueError(
+    raise UserError(
         f"{path} (md5 {found}) is none of the official archives {archives}: it is cut off or "
         "another file; unpack it yourself and import the folder"
     )
@@ -85,7 +85,7 @@ def _folder_name(path: Path) -> tuple[str, Path]:
                 described(name, folder)
                 return name, folder
     folders = ", ".join(source.folder for source in SOURCES.values())
-    raise ValueError(
+    raise UserError(
         f"{path} has the files of none of {folders}; an image folder needs no import, "
         f"use it with --data {path}"
     )
@@ -100,7 +100,7 @@ def _unpack(archive: Path, name: str, folder: Path) -> None:
                 with target.open("wb") as handle:
                     shutil.copyfileobj(content, handle, 1 << 20)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
-            raise ValueError(f"{archive} cannot be unpacked: {problem}") from None
+            raise UserError(f"{archive} cannot be unpacked: {problem}") from None
         described(name, partial)
         write_origin(partial, name)
 
@@ -125,7 +125,7 @@ def _inner_path(member: str, folder: str) -> PurePosixPath:
     """The path of a member below the expected folder; ValueError if it leads elsewhere."""
     path = PurePosixPath(member.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or len(path.parts) < 2 or path.parts[0] != folder:
-        raise ValueError(f"the archive holds {member!r}, expected only files below {folder}/")
+        raise UserError(f"the archive holds {member!r}, expected only files below {folder}/")
     return PurePosixPath(*path.parts[1:])
 
 

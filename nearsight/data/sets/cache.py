@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsight.core import sync
+from nearsight.core import UserError, sync
 from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
 
 SCHEMA_VERSION = 1
@@ -96,7 +96,7 @@ def _opened(folder: Path, name: str) -> Dataset | None:
         if manifest["schema_version"] != SCHEMA_VERSION:
             return None
         if manifest.pop("digest") != _digest(json.dumps(manifest)):
-            raise ValueError("manifest.json has changed")
+            raise UserError("manifest.json has changed")
         splits = {split: _mapped(folder, manifest, split) for split in ("train", "test")}
         return Dataset(
             name=name,
@@ -124,7 +124,7 @@ def _mapped(folder: Path, manifest: dict[str, Any], split: str) -> ImageSet:
         array = np.memmap(folder / f"{split}.{kind}", dtype, "r", shape=tuple(file["shape"]))
         size = (folder / f"{split}.{kind}").stat().st_size
         if size != array.nbytes or hashlib.sha256(array.data).hexdigest() != file["sha256"]:
-            raise ValueError(f"{split}.{kind} has changed")
+            raise UserError(f"{split}.{kind} has changed")
         arrays[kind] = array
     return ImageSet(**arrays)
 
@@ -163,7 +163,7 @@ def _written(decoding: Decoding, folder: Path) -> dict[str, Any]:
     notes = decoding.notes()
     for split in decoding.splits:
         if f"{split}.labels" not in files:
-            raise ValueError(f"{decoding.name} has no {split} images that can be read")
+            raise UserError(f"{decoding.name} has no {split} images that can be read")
     for file in files.values():
         file["sha256"] = file["sha256"].hexdigest()
     content = "".join(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import LAYOUTS, cifar
 from nearsight.data.sets.dataset import Dataset
@@ -36,7 +37,7 @@ def dataset_name(text: str) -> str:
     if "/" in text or Path(text).is_dir():
         return f"{FOLDER_PREFIX}{Path(text).expanduser().resolve()}"
     near = difflib.get_close_matches(text.lower(), NAMES, n=3, cutoff=0.4) or NAMES
-    raise ValueError(
+    raise UserError(
         f"unknown data set {text!r}: did you mean {' or '.join(near)}? "
         "An image folder is given by its path"
     )
@@ -56,7 +57,7 @@ def _decoding(settings: DataSettings, root: Path) -> Decoding:
         return image_folder(folder, settings.image_size, settings.skip_corrupt)
     image_size = SOURCES[name].image_size if name in SOURCES else 32
     if settings.image_size not in (None, image_size):
-        raise ValueError(
+        raise UserError(
             f"data.image_size={settings.image_size} is for image folders, {name} has "
             f"{image_size} x {image_size} pixels; set model.image_size to resize the model's input"
         )
@@ -78,7 +79,7 @@ def found_folder(name: str, root: Path) -> Path:
     """The unpacked folder of ``name``; ValueError if there is none."""
     folder = root / SOURCES[name].folder
     if not folder.is_dir():
-        raise ValueError(
+        raise UserError(
             f"there is no {name} in {root}: run `nearsight data fetch {name}`, "
             f"or give the folder that holds {SOURCES[name].folder} with --data-root"
         )

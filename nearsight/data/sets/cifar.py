@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.dataset import ImageSet
 from nearsight.data.sets.sources import files_key, origin_of
@@ -54,18 +55,18 @@ def cifar(name: str, folder: Path) -> Decoding:
     """How to decode the CIFAR in ``folder``; ValueError if a file is missing or cut off."""
     layout = LAYOUTS[name]
     if missing := [file for file in layout.files if not (folder / file).is_file()]:
-        raise ValueError(f"{folder} lacks {', '.join(missing)}, so it is no unpacked {name}")
+        raise UserError(f"{folder} lacks {', '.join(missing)}, so it is no unpacked {name}")
     record = layout.num_label_bytes + NUM_PIXELS
     for file in (*layout.train, *layout.test):
         size = (folder / file).stat().st_size
         if size == 0 or size % record:
-            raise ValueError(
+            raise UserError(
                 f"{folder / file} has {size} bytes, expected a multiple of {record}: it is cut off "
                 f"or no CIFAR file; remove {folder} and fetch it again"
             )
     classes = tuple((folder / layout.names).read_text().split())
     if not classes:
-        raise ValueError(f"{folder / layout.names} names no class")
+        raise UserError(f"{folder / layout.names} names no class")
 
     def pieces(files: tuple[str, ...]) -> Callable[[], Iterator[ImageSet]]:
         return lambda: (
@@ -90,7 +91,7 @@ def _records(path: Path, num_label_bytes: int, num_classes: int) -> Iterator[Ima
         piece = rows[start : start + RECORDS_PER_PIECE]
         labels = piece[:, num_label_bytes - 1].astype(np.int64)
         if (wrong := np.flatnonzero(labels >= num_classes)).size:
-            raise ValueError(
+            raise UserError(
                 f"{path}: record {start + int(wrong[0])} has label {labels[wrong[0]]}, "
                 f"expected 0 to {num_classes - 1}"
             )

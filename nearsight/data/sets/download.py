@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsight.core import sync
+from nearsight.core import UserError, sync
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 
@@ -39,16 +39,16 @@ def download(url: str, md5: str, target: Path, progress: Progress | None = None)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another process is downloading to {part}; wait for it") from None
+            raise UserError(f"another process is downloading to {part}; wait for it") from None
         try:
             _complete(url, handle, progress)
         except CutOffError as problem:
             if handle.tell():
-                raise ValueError(
+                raise UserError(
                     f"{url} was cut off ({problem}); {handle.tell():,} bytes are kept in {part}, "
                     "run the same command again to continue"
                 ) from None
-            raise ValueError(
+            raise UserError(
                 f"{url} cannot be reached ({problem}); check the network, or {ELSEWHERE}"
             ) from None
         finally:
@@ -56,7 +56,7 @@ def download(url: str, md5: str, target: Path, progress: Progress | None = None)
                 part.unlink()
         if (found := file_md5(part)) != md5:
             part.unlink()
-            raise ValueError(
+            raise UserError(
                 f"{url} gave a file with checksum {found}, expected {md5}: it was removed, "
                 "run the same command again"
             )
@@ -110,7 +110,7 @@ def _continue(url: str, handle: BinaryIO, progress: Progress | None) -> None:
             return
         if problem.code >= 500:
             raise CutOffError(f"{problem.code} {problem.reason}") from None
-        raise ValueError(f"{url} answered {problem.code} {problem.reason}; {ELSEWHERE}") from None
+        raise UserError(f"{url} answered {problem.code} {problem.reason}; {ELSEWHERE}") from None
     except UNREACHABLE as problem:
         handle.flush()
         raise CutOffError(getattr(problem, "reason", None) or problem or "timeout") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.pixels import SUFFIXES, Labelled, Reader
 from nearsight.data.sets.sources import files_key
@@ -23,9 +24,9 @@ TEST_SEED = 0
 def image_folder(folder: Path, image_size: int | None, skip_corrupt: bool) -> Decoding:
     """How to decode the image folder; ValueError if its structure is not one of the above."""
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}")
+        raise UserError(f"there is no folder {folder}")
     if (folder / ANNOTATIONS).is_file():
-        raise ValueError(
+        raise UserError(
             f"{folder} is Tiny-ImageNet, whose test labels are in a text file; "
             f"use --data tiny-imagenet --data-root {folder.parent}"
         )
@@ -33,10 +34,10 @@ def image_folder(folder: Path, image_size: int | None, skip_corrupt: bool) -> De
     if (folder / "train").is_dir():
         part = next((name for name in ("test", "val") if (folder / name).is_dir()), None)
         if part is None:
-            raise ValueError(f"{folder} has train/ but neither test/ nor val/")
+            raise UserError(f"{folder} has train/ but neither test/ nor val/")
         classes = _classes(folder / "train")
         if unknown := sorted(set(_classes(folder / part)) - set(classes)):
-            raise ValueError(f"{folder / part / unknown[0]}: train/ has no class {unknown[0]!r}")
+            raise UserError(f"{folder / part / unknown[0]}: train/ has no class {unknown[0]!r}")
         train = _images(folder / "train", classes)
         test = _images(folder / part, _classes(folder / part), classes)
     else:
@@ -50,7 +51,7 @@ def image_folder(folder: Path, image_size: int | None, skip_corrupt: bool) -> De
             "is the test set"
         )
     if len(classes) < 2:
-        raise ValueError(f"{folder} has one class, {classes[0]!r}; expected at least two folders")
+        raise UserError(f"{folder} has one class, {classes[0]!r}; expected at least two folders")
     if ignored := _num_other_files(folder, len(train) + len(test)):
         notes.append(f"ignored {ignored} files that are no images of a class")
     reader = Reader(folder, size=image_size, skip_corrupt=skip_corrupt)
@@ -73,7 +74,7 @@ def _classes(folder: Path) -> tuple[str, ...]:
     names = (path.name for path in folder.iterdir() if path.is_dir() and _visible(path))
     classes = tuple(sorted(names))
     if not classes:
-        raise ValueError(f"{folder} is empty: expected one folder of images per class")
+        raise UserError(f"{folder} is empty: expected one folder of images per class")
     return classes
 
 
@@ -85,7 +86,7 @@ def _images(
     for name in names:
         paths = [path for path in sorted((folder / name).rglob("*")) if _is_image(path)]
         if not paths:
-            raise ValueError(f"{folder / name} holds no images ({', '.join(sorted(SUFFIXES))})")
+            raise UserError(f"{folder / name} holds no images ({', '.join(sorted(SUFFIXES))})")
         found += [(path, (classes or names).index(name)) for path in paths]
     return found
 

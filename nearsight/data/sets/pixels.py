@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
+from nearsight.core import UserError
 from nearsight.data.sets.dataset import ImageSet
 
 SUFFIXES = frozenset(
@@ -65,7 +66,7 @@ class Reader:
         names = f"{'; '.join(self.corrupt[:3])}{'; ...' if len(self.corrupt) > 3 else ''}"
         if self.skip_corrupt:
             return (f"skipped {number} that cannot be read: {names}",)
-        raise ValueError(
+        raise UserError(
             f"{number} in {self.folder} cannot be read: {names}; "
             "repair or remove them, or skip them with --set data.skip_corrupt=true"
         )
@@ -79,7 +80,7 @@ class Reader:
     def _check_shape(self, path: Path, pixels: np.ndarray) -> None:
         self._shape = self._shape or pixels.shape
         if pixels.shape != self._shape:
-            raise ValueError(
+            raise UserError(
                 f"{path} is {pixels.shape[2]} x {pixels.shape[1]} pixels, images before it are "
                 f"{self._shape[2]} x {self._shape[1]}; give all the same size, "
                 "for an image folder with --set data.image_size=N"

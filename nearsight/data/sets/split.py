@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Int64
 
+from nearsight.core import UserError
 from nearsight.data.draws import permutation
 
 Chosen = Int64[np.ndarray, " chosen"]
@@ -43,7 +44,7 @@ def stratified_split(
     chosen = np.zeros(len(labels), bool)
     chosen[np.concatenate(parts)] = True
     if not chosen.any() or chosen.all():
-        raise ValueError(
+        raise UserError(
             f"{len(labels)} images in {len(parts)} classes leave one side of a split by {fraction} "
             "empty; add images or change the fraction"
         )
@@ -74,7 +75,7 @@ def train_and_validation(
         number = int((labels[chosen] == label).sum())
         held = rounded_share(number, validation_fraction)
         if not 0 < held < number:
-            raise ValueError(
+            raise UserError(
                 f"expected a fraction that leaves every class an image to train and one to "
                 f"validate on, got {fraction}: class {label} has {number - held} and {held}"
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.pixels import Labelled, Reader
 from nearsight.data.sets.sources import files_key, origin_of
@@ -20,7 +21,7 @@ ANNOTATIONS = "val/val_annotations.txt"
 def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
     """How to decode the Tiny-ImageNet in ``folder``; ValueError if it lacks something."""
     if not (folder / "train").is_dir() or not (folder / ANNOTATIONS).is_file():
-        raise ValueError(f"{folder} lacks train/ or {ANNOTATIONS}, so it is no Tiny-ImageNet")
+        raise UserError(f"{folder} lacks train/ or {ANNOTATIONS}, so it is no Tiny-ImageNet")
     classes = tuple(sorted(path.name for path in (folder / "train").iterdir() if path.is_dir()))
     train = [
         (path, label)
@@ -28,9 +29,9 @@ def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
         for path in sorted((folder / "train" / wnid / "images").glob("*.JPEG"))
     ]
     if empty := sorted(set(range(len(classes))) - {label for _, label in train}):
-        raise ValueError(f"{folder / 'train' / classes[empty[0]] / 'images'} holds no .JPEG image")
+        raise UserError(f"{folder / 'train' / classes[empty[0]] / 'images'} holds no .JPEG image")
     if not train:
-        raise ValueError(f"{folder / 'train'} holds no class")
+        raise UserError(f"{folder / 'train'} holds no class")
     test = _annotated(folder, classes)
     reader = Reader(folder, size=None, skip_corrupt=skip_corrupt)
     return Decoding(
@@ -53,14 +54,14 @@ def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
         file, _, rest = line.partition("\t")
         wnid = rest.partition("\t")[0]
         if wnid not in labels:
-            raise ValueError(
+            raise UserError(
                 f"{folder / ANNOTATIONS}, line {number}: expected an image and a class of train/, "
                 f"got {line!r}"
             )
         path = folder / "val" / "images" / file
         if not path.is_file():
-            raise ValueError(f"{folder / ANNOTATIONS}, line {number}: {path} is missing")
+            raise UserError(f"{folder / ANNOTATIONS}, line {number}: {path} is missing")
         test.append((path, labels[wnid]))
     if not test:
-        raise ValueError(f"{folder / ANNOTATIONS} is empty")
+        raise UserError(f"{folder / ANNOTATIONS} is empty")
     return test

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture.refusals import refuse_scripted
 
 BATCH_SIZE = 32  # of images given as one tensor
@@ -68,7 +69,7 @@ def image_batches(images: Tensor | Iterable[Any], model: nn.Module) -> Iterator[
             kind = (
                 f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
             )
-            raise ValueError(
+            raise UserError(
                 f"expected batches of normalised images, float [n, 3, h, w], got {kind}"
             )
         if len(batch):

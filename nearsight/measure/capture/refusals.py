@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture.interception import Place
 
 FOREIGN = ("xformers", "flash_attn", "flash_attn_interface", "sageattention")
@@ -23,7 +24,7 @@ def refuse_scripted(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             kind = getattr(module, "original_name", type(module).__name__)
-            raise ValueError(
+            raise UserError(
                 f"{name or kind} is a TorchScript module ({kind}), whose attention cannot be seen; "
                 "measure the model it was scripted from"
             )
@@ -38,7 +39,7 @@ def refuse_unseen(unseen: Sequence[Place]) -> None:
     library = _foreign_library(place.module)
     reason = f"it uses {library}" if library else "no softmax over keys was seen in it"
     others = f" (and {len(unseen) - 1} more like it)" if len(unseen) > 1 else ""
-    raise ValueError(
+    raise UserError(
         f"layer {place.name} ({kind}){others} cannot be measured: {reason}; switch the model to "
         "torch's scaled_dot_product_attention or to explicit attention"
     )

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nearsight.core import UserError
+
 PRODUCTS = frozenset(
     {
         torch.matmul,
@@ -72,7 +74,7 @@ class SoftmaxTracking:
             return None
         left, values = factors
         if func is torch.einsum and not _sums_last_axis(args[0]):
-            raise ValueError(
+            raise UserError(
                 f"expected einsum to sum the last axis of its attention, got {args[0]!r}: "
                 "this form of attention is not known to nearsight"
             )

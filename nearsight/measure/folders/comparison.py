@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import nearsight
+from nearsight.core import UserError
 from nearsight.measure.folders.difference import ProfileDifference, profile_difference
 from nearsight.measure.folders.values import VALUES, read_values
 from nearsight.measure.profile import Profile
@@ -66,7 +67,7 @@ def _check_images(first: dict[str, Any], second: dict[str, Any]) -> None:
         found = f"{name} in one where the other has {other}"
     else:
         found = "files of the same names but other contents"
-    raise ValueError(
+    raise UserError(
         f"expected the same images for {first['folder']} and {second['folder']}, got {found}; "
         "measure both on the same folder and with the same --num-images"
     )

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.metrics import (
     Estimates,
     normal_interval,
@@ -73,7 +74,7 @@ def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
     ('head', (2,))
     """
     if a.num_images != b.num_images:
-        raise ValueError(
+        raise UserError(
             f"expected two profiles of the same images, got {a.num_images} and {b.num_images} "
             "images; measure both on the same ones"
         )
@@ -116,7 +117,7 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
         if name in b.metrics and _per_image(a, name) and _per_image(b, name)
     ]
     if "mad" not in shared:
-        raise ValueError("expected MAD in both profiles; measure both with it")
+        raise UserError("expected MAD in both profiles; measure both with it")
     found: list[Values] = [
         {name: [x.reshape(len(x), -1) for x in profile.metrics[name].values] for name in shared}
         for profile in (a, b)

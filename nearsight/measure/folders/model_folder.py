@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.data.input import (
     SEED,
     PictureBatches,
@@ -148,9 +149,9 @@ def _check_folder(folder: Path, name: str) -> None:
         return
     record = read_record(folder)
     if record.get("kind") != KIND:
-        raise ValueError(f"{folder} is a run that was trained; give another folder with --out")
+        raise UserError(f"{folder} is a run that was trained; give another folder with --out")
     if record["model"]["name"] != name:
-        raise ValueError(
+        raise UserError(
             f"{folder} holds the measurement of {record['model']['name']}; "
             "give another folder with --out"
         )
@@ -180,7 +181,7 @@ def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device:
         raise
     except (AssertionError, RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
+        raise UserError(
             f"expected images that {name} takes, got {size[0]}x{size[1]} pixels "
             f"({reason.rstrip('.')}); give its size with --image-size, or other images"
         ) from error

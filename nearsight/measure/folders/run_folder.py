@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.folders.sharing import gathered, place, share_of
@@ -41,7 +42,7 @@ def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarr
     """Sorted indices of the test images to measure: a function of the two numbers alone."""
     wanted = min(NUM_IMAGES, num_available) if num_images is None else num_images
     if not 2 <= wanted <= num_available:
-        raise ValueError(
+        raise UserError(
             f"expected between 2 and {num_available} images (the test set has {num_available}), "
             f"got {wanted}"
         )
@@ -55,14 +56,14 @@ def finished_run(
     """A run that was trained to the end, with the very data it was trained on."""
     record = read_record(path)
     if "protocol" in record and record["status"] != "finished":
-        raise ValueError(
+        raise UserError(
             f"expected a finished run, but training in {path} has not finished; "
             "start its train command again, it continues where it stopped"
         )
     run = load_run(path, device)
     dataset = load_dataset(run.protocol.data, data_root)
     if dataset.hash != record["data"]["hash"]:
-        raise ValueError(
+        raise UserError(
             f"expected the data this run was trained on ({record['data']['name']}, hash "
             f"{record['data']['hash']}), got {dataset.name} with hash {dataset.hash}"
         )

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 import torch.distributed as dist
 
+from nearsight.core import UserError
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile
 from nearsight.measure.readouts import LayerWidths
@@ -31,7 +32,7 @@ def share_of(items: Sequence[Item]) -> Sequence[Item]:
     """This process's items: every n-th."""
     rank, num_processes = place()
     if len(items) < 2 * num_processes:
-        raise ValueError(
+        raise UserError(
             f"expected at least 2 images for each of {num_processes} processes, got {len(items)}"
         )
     return items[rank::num_processes]
@@ -43,7 +44,7 @@ def gathered(profile: Profile) -> Profile:
     if num_processes == 1:
         return profile
     if profile.position_share is not None:
-        raise ValueError("position_share is measured in one process; leave it out of the metrics")
+        raise UserError("position_share is measured in one process; leave it out of the metrics")
     parts: list[dict[str, list[np.ndarray]]] = [{} for _ in range(num_processes)]
     dist.all_gather_object(parts, {name: x.values for name, x in profile.metrics.items()})
     metrics = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.measure.folders.model_folder import KIND, measure_named
 from nearsight.measure.folders.run_folder import measure_run
 from nearsight.measure.metrics import DEFAULT_METRICS
@@ -47,9 +48,9 @@ def measure_target(
     try:
         check_name(target)
     except ValueError as error:
-        raise ValueError(f"expected a run folder with {RECORD} or a model; {error}") from error
+        raise UserError(f"expected a run folder with {RECORD} or a model; {error}") from error
     if images is None:
-        raise ValueError(f"expected images to measure {target} on, got none; give --images DIR")
+        raise UserError(f"expected images to measure {target} on, got none; give --images DIR")
     size = None if image_size is None else sides(image_size)
     return measure_named(
         target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
@@ -76,7 +77,7 @@ def sides(text: str) -> tuple[int, int]:
     """
     parts = text.lower().split("x")
     if not 1 <= len(parts) <= 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"expected --image-size as N or HxW in pixels, got {text!r}")
+        raise UserError(f"expected --image-size as N or HxW in pixels, got {text!r}")
     return int(parts[0]), int(parts[-1])
 
 
@@ -84,12 +85,12 @@ def _check_run(target: str, options: list[str]) -> None:
     """A run has its own weights and images; a measured model is measured again by its name."""
     record = read_record(Path(target))
     if record.get("kind") == KIND:
-        raise ValueError(
+        raise UserError(
             f"{target} holds the measurement of a model; to repeat it run "
             f"{record['provenance']['command']}"
         )
     if options:
-        raise ValueError(
+        raise UserError(
             f"{target} is a run, which is measured with its own weights on its own test images: "
             f"leave out {', '.join(options)}"
         )

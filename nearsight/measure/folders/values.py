@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from nearsight.core import write_bytes
+from nearsight.core import UserError, write_bytes
 from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics import Estimates, convention_of
 from nearsight.measure.profile import Profile
@@ -30,7 +30,7 @@ MOST_PER_HEAD = 4  # numbers; longer ones (distance profiles) are in measure.jso
 def write_values(path: Path, profile: Profile, image_names: Sequence[str]) -> None:
     """Write the values of ``profile``; ``image_names`` say which image is which."""
     if len(image_names) != profile.num_images:
-        raise ValueError(
+        raise UserError(
             f"expected a name for each of the {profile.num_images} images, got {len(image_names)}"
         )
     arrays = {
@@ -52,7 +52,7 @@ def write_values(path: Path, profile: Profile, image_names: Sequence[str]) -> No
 def read_values(path: Path) -> tuple[Profile, list[str]]:
     """The profile and the names of its images, as ``write_values`` left them."""
     if not path.is_file():
-        raise ValueError(
+        raise UserError(
             f"expected the values of every image in {path}, but there is no such file; "
             "run nearsight measure again"
         )
@@ -70,7 +70,7 @@ def read_values(path: Path) -> tuple[Profile, list[str]]:
         profile = Profile(layers, skipped, metrics, convention_of(header["convention"]))
         return profile, header["images"]
     except (SafetensorError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is damaged ({error}); run nearsight measure again") from error
+        raise UserError(f"{path} is damaged ({error}); run nearsight measure again") from error
 
 
 def _facts(layer: dict[str, Any]) -> LayerFacts:

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import pooled, windows
 from nearsight.measure.layout.tokens import Given, Layout, Skipped, checked, global_layout, refuse
@@ -26,7 +27,7 @@ def own_grids(layout: Callable[[AttentionCall, Place], Layout]) -> Family:
     def family(call: AttentionCall, place: Place, given: Given) -> Layout:
         if given.grid is not None or given.num_prefix is not None:
             kind = type(place.module).__name__
-            raise ValueError(
+            raise UserError(
                 f"expected no grid= and no num_prefix= for a model with {kind}, "
                 "whose layers have grids of their own; leave them out"
             )

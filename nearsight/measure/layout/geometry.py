@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from nearsight.core import UserError
 from nearsight.measure.layout.tokens import Layout
 
 MAX_RADIUS = 3
@@ -207,7 +208,7 @@ def _placed(tokens: Tensor) -> slice:
     """The tokens that have a place in some window; they are neighbours in every known model."""
     kept = (tokens >= 0).any(0).nonzero().flatten()
     if not len(kept):
-        raise ValueError("expected tokens with a place on the image, got none")
+        raise UserError("expected tokens with a place on the image, got none")
     first, last = int(kept[0]), int(kept[-1])
     return slice(first, last + 1)
 

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.models.layers import Grid
 
@@ -59,7 +60,7 @@ class Given:
 
 def refuse(call: AttentionCall, reason: str) -> NoReturn:
     kind = type(call.path[-1].module).__name__
-    raise ValueError(f"layer {call.name} ({kind}) cannot be measured: {reason}")
+    raise UserError(f"layer {call.name} ({kind}) cannot be measured: {reason}")
 
 
 def num_images(call: AttentionCall) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
@@ -58,7 +59,7 @@ def capture_attention(
         yield maps
     refuse_unseen(capture.unseen)
     if not maps:
-        raise ValueError(
+        raise UserError(
             f"expected a forward of {type(inner).__name__} with attention between patches inside "
             "the block, saw none"
         )

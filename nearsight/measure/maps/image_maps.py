@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
@@ -133,16 +134,16 @@ def layer_attention(
             refuse_unseen(capture.unseen)
             if not num_layers:
                 name = type(inner).__name__
-                raise ValueError(f"{name} has no softmax attention between patches to draw")
+                raise UserError(f"{name} has no softmax attention between patches to draw")
             if not found:
-                raise ValueError(
+                raise UserError(
                     f"expected a layer of 1 to {num_layers}, got {(layer or 0) + 1} "
                     "(counted from 1)"
                 )
             total = found[0][2] if total is None else total + found[0][2]
             num_images += len(batch)
     if total is None:
-        raise ValueError("expected at least one image, got none")
+        raise UserError("expected at least one image, got none")
     call, layout, _ = found[0]
     gates = gates_of(call)
     return LayerAttention(
@@ -161,12 +162,12 @@ def chosen_maps(
     chosen = default_patches(grid) if patches is None else tuple(patches)
     for row, col in chosen:
         if not (0 <= row < grid.rows and 0 <= col < grid.cols):
-            raise ValueError(
+            raise UserError(
                 f"expected patches in rows 1 to {grid.rows} and columns 1 to {grid.cols}, "
                 f"got row {row + 1}, column {col + 1} (counted from 1)"
             )
     if head is not None and not 0 <= head < num_heads:
-        raise ValueError(
+        raise UserError(
             f"expected a head of 1 to {num_heads} of {of.name} or their mean, "
             f"got {head + 1} (counted from 1)"
         )
@@ -207,9 +208,7 @@ def _map(row: Float[Tensor, " key"], layout: Layout, patch: int | None = None) -
     """A row of attention as a map of the image; ``patch`` is the one that looks."""
     size = [len(layout.cells[:, axis].unique()) for axis in (0, 1)]
     if size[0] * size[1] != len(layout.cells):
-        raise ValueError(
-            "expected keys that lie on a grid, got keys that do not, so no map of them"
-        )
+        raise UserError("expected keys that lie on a grid, got keys that do not, so no map of them")
     weights = row[-len(layout.cells) :].double()
     on_patches = float(weights.sum())
     if patch is not None and len(layout.queries) > 1:

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.data.input import Preprocessing, chosen_pictures, find_pictures, read_picture
 from nearsight.measure.folders import KIND, check_fit, sides
 from nearsight.measure.maps.image_maps import (
@@ -127,17 +128,17 @@ def _files(
     """Before a model is built: a folder and the images in it to look at, of which one is read."""
     if (image is None) == (images is None):
         given = "none" if image is None else "both"
-        raise ValueError(f"expected an image (--image) or a folder of them (--images), got {given}")
+        raise UserError(f"expected an image (--image) or a folder of them (--images), got {given}")
     if images is not None:
         names, _ = find_pictures(Path(images))
         few = min(NUM_IMAGES, len(names)) if num_images is None else num_images
         return Path(images), chosen_pictures(names, few, Path(images))
     if num_images is not None:
-        raise ValueError("expected a number of images only with a folder (--images), got --image")
+        raise UserError("expected a number of images only with a folder (--images), got --image")
     image = Path(image or "")
     if not image.is_file():
         what = "a folder" if image.is_dir() else "no such file"
-        raise ValueError(f"expected an image file, but {image} is {what}")
+        raise UserError(f"expected an image file, but {image} is {what}")
     read_picture(image.parent, image.name, ANY)
     return image.parent, [image.name]
 
@@ -151,24 +152,22 @@ def _viewers(
 ) -> list[Viewer]:
     """The models of all targets, told apart by their names."""
     if not targets:
-        raise ValueError("expected at least one run folder or model, got none")
+        raise UserError("expected at least one run folder or model, got none")
     runs = [target for target in targets if (Path(target) / RECORD).is_file()]
     others = [target for target in targets if target not in runs]
     for target in others:
         try:
             check_name(target)
         except ValueError as error:
-            raise ValueError(f"expected a run folder with {RECORD} or a model; {error}") from error
+            raise UserError(f"expected a run folder with {RECORD} or a model; {error}") from error
     needy = [target for target in others if split_name(target)[0] != "hf"]
     if len(weights) > len(needy):
-        raise ValueError(
+        raise UserError(
             f"expected at most {len(needy)} files of weights, one per model that needs them, "
             f"got {len(weights)}; runs and models of hf/ have their own"
         )
     if image_size is not None and runs:
-        raise ValueError(
-            f"{runs[0]} is a run, which has its own image size: leave out --image-size"
-        )
+        raise UserError(f"{runs[0]} is a run, which has its own image size: leave out --image-size")
     size = None if image_size is None else sides(image_size)
     files = iter(weights)
     viewers: list[Viewer] = []
@@ -195,7 +194,7 @@ def _of_run(target: str) -> Viewer:
     """A run: its best weights; the image becomes a middle crop of the size the model takes."""
     record = read_record(Path(target))
     if record.get("kind") == KIND:
-        raise ValueError(
+        raise UserError(
             f"{target} holds the measurement of {record['model']['name']}, not the model; "
             "give its name and weights"
         )

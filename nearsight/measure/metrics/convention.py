@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nearsight.core import UserError
 from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
 from nearsight.models.layers import Grid
@@ -48,13 +49,13 @@ class Convention:
         if self.unit == "grid diagonal":
             return 1 / grid.diagonal
         if image_size is None:
-            raise ValueError(
+            raise UserError(
                 f"expected images [n, 3, h, w] for distances in pixels (convention {self.name!r}), "
                 "got another input; measure in another convention"
             )
         height, width = image_size
         if height % grid.rows or width % grid.cols or height * grid.cols != width * grid.rows:
-            raise ValueError(
+            raise UserError(
                 f"expected square patches for distances in pixels (convention {self.name!r}), got "
                 f"a {grid} grid on an image of {height}x{width} pixels; measure in another "
                 "convention"
@@ -117,7 +118,7 @@ CONVENTIONS = {
 def convention_of(name: str) -> Convention:
     """The preset of this name."""
     if name not in CONVENTIONS:
-        raise ValueError(f"expected a convention among {', '.join(CONVENTIONS)}, got {name!r}")
+        raise UserError(f"expected a convention among {', '.join(CONVENTIONS)}, got {name!r}")
     return CONVENTIONS[name]
 
 
@@ -134,7 +135,7 @@ def converted(
     """
     unplaced = [layer.name for layer in layers if layer.num_unplaced]
     if given.rows != wanted.rows and unplaced and "mad" in metrics:
-        raise ValueError(
+        raise UserError(
             f"expected a convention with rows {given.rows}, got {wanted.name!r}, which has them "
             f"{wanted.rows}: patches of layer {unplaced[0]} also look at prefix tokens or padding, "
             f"so the numbers do not follow; measure again with convention={wanted.name!r}"

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.models.layers import Grid, Unit
 
 ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; half precision sums to one within a hundredth
@@ -32,18 +33,18 @@ def patch_attention(
               [0.5000, 0.5000]]]])
     """
     if attention.ndim != 4 or attention.shape[-2] != attention.shape[-1]:
-        raise ValueError(
+        raise UserError(
             f"expected attention [batch, head, token, token], got {list(attention.shape)}"
         )
     if not 0 <= num_prefix < attention.shape[-1]:
-        raise ValueError(
+        raise UserError(
             f"expected fewer prefix tokens than the {attention.shape[-1]} tokens of the attention, "
             f"got {num_prefix}"
         )
     patches = attention[..., num_prefix:, num_prefix:]
     mass = patches.sum(-1, keepdim=True)
     if not bool((mass > 0).all()):
-        raise ValueError(
+        raise UserError(
             "expected every patch to attend to some patch, "
             "got a row whose whole attention is on prefix tokens (or is not a number)"
         )
@@ -54,7 +55,7 @@ def checked_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
     """The attention in float64, once its shape and its row sums have been found right."""
     if attention.ndim != 4 or (num_patches and attention.shape[-2:] != (num_patches,) * 2):
         wanted = f"{num_patches}, {num_patches}" if num_patches else "query, key"
-        raise ValueError(
+        raise UserError(
             f"expected attention [batch, head, {wanted}], got {list(attention.shape)}; "
             "drop prefix tokens with patch_attention first"
         )
@@ -62,7 +63,7 @@ def checked_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
     tolerance = ROW_SUM_TOLERANCE if attention.dtype.itemsize >= 4 else HALF_TOLERANCE
     error = float((wide.sum(-1) - 1).abs().max()) if wide.numel() else 0.0
     if not error <= tolerance:
-        raise ValueError(
+        raise UserError(
             f"expected rows that sum to one, got a row that is off by {error:.3g}; "
             "drop prefix tokens with patch_attention, which renormalises"
         )

@@ -11,6 +11,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.metrics.distance import checked_rows
 
 EPS = 1e-12  # inside the logarithm, as in the paper's formula
@@ -30,7 +31,7 @@ def attention_entropy(
     0.5
     """
     if attention.shape[-1] < 2:
-        raise ValueError(
+        raise UserError(
             f"expected attention over at least 2 patches, got {list(attention.shape)}: "
             "log N of a single patch is 0"
         )

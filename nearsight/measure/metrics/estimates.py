@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.data import draws
 
 NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
@@ -58,7 +59,7 @@ def normal_interval(
     [2.0, 0.8684, 3.1316, 1.0]
     """
     if len(values) < 2:
-        raise ValueError(f"expected at least 2 images for an interval, got {len(values)}")
+        raise UserError(f"expected at least 2 images for an interval, got {len(values)}")
     mean, sd = values.mean(0), values.std(0)
     half = NORMAL_QUANTILE * sd / len(values) ** 0.5
     return mean, mean - half, mean + half, sd

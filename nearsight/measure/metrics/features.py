@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import Layout
 from nearsight.models.layers import Grid
@@ -38,7 +39,7 @@ def locality_score(features: Float[Tensor, "batch row col width"]) -> Float[Tens
     """
     _, rows, cols, _ = features.shape
     if rows * cols < 2:
-        raise ValueError("expected a map of at least 2 patches, got one: it has no neighbours")
+        raise UserError("expected a map of at least 2 patches, got one: it has no neighbours")
     wide = F.normalize(features.double(), dim=-1)
     sums = wide.new_zeros(features.shape[:3])
     counts = wide.new_zeros(rows, cols)

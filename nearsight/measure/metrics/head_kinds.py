@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsight.core import UserError
 from nearsight.measure.metrics.estimates import Estimates
 
 NEEDED = ("sink", "self_mass", "radius_mass", "offset", "offset_spread", "entropy", "score")
@@ -41,7 +42,7 @@ def head_names(
     if position_share is None:
         lacking.append("position_share")
     if lacking or position_share is None:
-        raise ValueError(
+        raise UserError(
             f"expected the metrics that name heads, got none for {', '.join(lacking)}; "
             "measure with metrics='all'"
         )

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.metrics.distance import checked_rows
 from nearsight.measure.rows import Rows, row_offsets, wide
 
@@ -42,7 +43,7 @@ def shared(of_sum: Tensor, of_each: Tensor, num_images: int) -> Tensor:
     Maps that are 0 in every image are the same in every image: 1.
     """
     if num_images < 2:
-        raise ValueError(f"expected at least 2 images to compare, got {num_images}")
+        raise UserError(f"expected at least 2 images to compare, got {num_images}")
     safe = torch.where(of_each > 0, of_each, 1.0)
     return torch.where(of_each > 0, (of_sum / safe - 1) / (num_images - 1), 1.0).clamp(0, 1)
 

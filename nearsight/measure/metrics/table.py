@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.layout import Geometry
 from nearsight.measure.metrics.convention import PAPER, Convention
 from nearsight.measure.metrics.distance import ratio
@@ -124,7 +125,7 @@ def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -
         names = METRICS if names == "all" else (names,)
     unknown = [name for name in names if name not in METRICS]
     if unknown or not names:
-        raise ValueError(
+        raise UserError(
             f"expected metrics among {', '.join(METRICS)} or 'all', "
             f"got {', '.join(map(repr, unknown)) or 'none'}"
         )

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.measure.metrics import attention_entropy, mean_attention_distance, self_mass
 from nearsight.measure.profile.profile import Profile, measure_model
@@ -48,7 +49,7 @@ def shuffled_patches(
     """
     height, width = images.shape[-2:]
     if height % grid.rows or width % grid.cols:
-        raise ValueError(f"expected images that a {grid} grid divides, got {height}x{width} pixels")
+        raise UserError(f"expected images that a {grid} grid divides, got {height}x{width} pixels")
     sizes = (grid.rows, height // grid.rows), (grid.cols, width // grid.cols)
     patches = images.unflatten(-1, sizes[1]).unflatten(-3, sizes[0])  # [n, c, row, y, col, x]
     patches = patches.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)  # [n, patch, c, y, x]

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCapture,
     evaluating,
@@ -118,7 +119,7 @@ def measure_model(
             if progress:
                 progress(recorder.num_images)
     if not found:
-        raise ValueError("expected at least one batch of images, got none")
+        raise UserError("expected at least one batch of images, got none")
     layers = tuple(recorder.layers)
     estimates = {
         name: Estimates([_joined(found, layer, name) for layer in range(len(layers))])
@@ -144,12 +145,12 @@ def _check_layers(recorder: Recorder, model: nn.Module) -> None:
     """Every forward shows the same layers, and there are some."""
     if not recorder.values:
         skipped = "; ".join(f"{name}: {reason}" for name, reason in recorder.skipped)
-        raise ValueError(
+        raise UserError(
             f"{type(model).__name__} has no softmax attention between patches, so there is nothing "
             f"to measure{f' ({skipped})' if skipped else ''}"
         )
     if len(recorder.values) != len(recorder.layers):
-        raise ValueError(
+        raise UserError(
             f"expected the {len(recorder.layers)} attention layers of the first batch, "
             f"got {len(recorder.values)} in a later one"
         )

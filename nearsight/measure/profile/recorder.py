@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout import Geometry, LayerFacts, Layout, Skipped, layout_of
 from nearsight.measure.metrics import (
@@ -166,7 +167,7 @@ class Recorder:
     def _refuse_nan(self, value: Tensor, where: str) -> None:
         if not math.isfinite(value.sum()):  # one NaN makes a sum NaN
             bad = (~value.isfinite()).reshape(len(value), -1).any(1).nonzero()[0].item()
-            raise ValueError(
+            raise UserError(
                 f"expected numbers, got NaN in {where} "
                 f"for image {self.num_images + int(bad)} (counted from 0)"
             )

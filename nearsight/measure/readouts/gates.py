@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, inner_model
 
 
@@ -77,7 +78,7 @@ def gpsa_gates(model: nn.Module) -> dict[str, LayerGates]:
     inner = inner_model(model)
     found = {name: layer_gates(x) for name, x in inner.named_modules() if is_gpsa(x)}
     if not found:
-        raise ValueError(
+        raise UserError(
             f"expected a model with GPSA, got {type(inner).__name__} without; "
             "add_gpsa(model) adds it"
         )

@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating, image_batches
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.readouts.histogram import Distribution
@@ -54,7 +55,7 @@ class LayerWidths:
         self, deviation: Float[Tensor, "image number"], strength: Float[Tensor, "image patch"]
     ) -> None:
         if not bool(deviation.isfinite().all() and strength.isfinite().all()):
-            raise ValueError(f"expected numbers, got NaN in the Gaussians of layer {self.name}")
+            raise UserError(f"expected numbers, got NaN in the Gaussians of layer {self.name}")
         self.deviation.add(deviation)
         self.strength.add(strength)
         if self.largest is not None:
@@ -134,7 +135,7 @@ def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[L
 
     with evaluating(model) as inner, WidthRecorder(inner) as recorder:
         if not recorder.gaussians:
-            raise ValueError(
+            raise UserError(
                 f"expected a model with GAug, got {type(inner).__name__} without; "
                 "add_locat(model) adds it"
             )
@@ -143,5 +144,5 @@ def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[L
                 num_layers = 0
                 inner(batch)
     if not recorder.layers:
-        raise ValueError("expected at least one batch of images, got none")
+        raise UserError("expected at least one batch of images, got none")
     return tuple(recorder.layers.values())

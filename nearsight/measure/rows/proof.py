@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.rows.unfold import Unfolded
 
@@ -38,7 +39,7 @@ def prove(call: AttentionCall, tensors: Unfolded) -> float:
     relative = error / (_largest(tensors.output[:num_images]) or 1.0)
     allowed = TOLERANCE if call.output.dtype.itemsize >= 4 else HALF_TOLERANCE
     if not relative <= allowed:
-        raise ValueError(
+        raise UserError(
             f"layer {call.name} ({type(call.path[-1].module).__name__}) cannot be measured: its "
             f"attention times its values differs from its own output by {relative:.1e} of the "
             f"largest output (allowed: {allowed:g}), so it computes something else"

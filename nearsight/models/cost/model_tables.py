@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.cost.flops import Cost, model_cost
 from nearsight.models.load import built, check_name, own_preprocessing, split_name
 from nearsight.models.parts.gpsa import GPSA
@@ -66,7 +67,7 @@ def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: 
         reason = " ".join(str(error).split()).split(". ")[0] or type(error).__name__
         given = "".join(f", {key}={value}" for key, value in options.items())
         at = f" on an image of {'x'.join(map(str, image_size))}" if image_size else ""
-        raise ValueError(f"cannot build and run {name}{given}{at}: {reason}") from error
+        raise UserError(f"cannot build and run {name}{given}{at}: {reason}") from error
     classes = None if split_name(name)[0] == "hf" else options.get("num_classes", USUAL_CLASSES)
     return NamedCost(name, classes, cost, part, plain)
 

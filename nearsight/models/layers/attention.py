@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
+from nearsight.core import UserError
 from nearsight.models.layers.bias import (
     PatchBias,
     SeparableBias,
@@ -169,7 +170,7 @@ class SelfAttention(nn.Module):
     def __init__(self, width: int, num_heads: int) -> None:
         super().__init__()
         if width % num_heads:
-            raise ValueError(f"expected a width divisible by {num_heads} heads, got {width}")
+            raise UserError(f"expected a width divisible by {num_heads} heads, got {width}")
         self.num_heads = num_heads
         self.head_dim = width // num_heads
         self.scale = self.head_dim**-0.5

@@ -13,6 +13,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
+
 
 def kept_branches(branch: Float[Tensor, batch * rest], rate: float) -> Float[Tensor, batch * rest]:
     """Every sample's branch, left out (0) or divided by the share that is kept."""
@@ -27,7 +29,7 @@ def rates_by_depth(rate: float, depth: int) -> list[float]:
     [0.0, 0.125, 0.25, 0.375, 0.5]
     """
     if not 0 <= rate < 1:
-        raise ValueError(f"expected a rate of drop path from 0 to below 1, got {rate}")
+        raise UserError(f"expected a rate of drop path from 0 to below 1, got {rate}")
     return [rate * block / max(1, depth - 1) for block in range(depth)]
 
 

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from nearsight.core import UserError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -30,7 +32,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.cols < 1:
-            raise ValueError(f"expected a grid of at least 1 x 1 patches, got {self}")
+            raise UserError(f"expected a grid of at least 1 x 1 patches, got {self}")
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.cols}"
@@ -43,9 +45,9 @@ class Grid:
         '6x10'
         """
         if patch_size < 1:
-            raise ValueError(f"expected a patch size of at least 1 pixel, got {patch_size}")
+            raise UserError(f"expected a patch size of at least 1 pixel, got {patch_size}")
         if height % patch_size or width % patch_size:
-            raise ValueError(
+            raise UserError(
                 f"expected an image size divisible by the patch size {patch_size}, "
                 f"got {height}x{width}; give another patch_size or image_size"
             )
@@ -77,7 +79,7 @@ class Grid:
             return distances
         if unit == "diagonal":
             return distances / self.diagonal
-        raise ValueError(f"expected unit 'diagonal' or 'patches', got {unit!r}")
+        raise UserError(f"expected unit 'diagonal' or 'patches', got {unit!r}")
 
     def uniform_distance(self, unit: Unit = "diagonal") -> float:
         """Mean distance of uniform attention: the null line 'uniform'."""
@@ -92,7 +94,7 @@ class Grid:
         [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
         """
         if side < 1 or side % 2 == 0:
-            raise ValueError(f"expected a window with an odd side, 1, 3, 5 ..., got {side}")
+            raise UserError(f"expected a window with an odd side, 1, 3, 5 ..., got {side}")
         points = self.coordinates()
         return (points[:, None] - points[None]).abs().amax(-1) <= side // 2
 
@@ -127,7 +129,7 @@ class TokenGrid:
     def check(self, num_tokens: int) -> None:
         """ValueError unless these are the prefix tokens and the patches of the grid."""
         if num_tokens != self.num_prefix + self.grid.num_patches:
-            raise ValueError(
+            raise UserError(
                 f"expected {self.num_prefix} prefix tokens and a grid of {self.grid} patches, "
                 f"{self.num_prefix + self.grid.num_patches} tokens, got {num_tokens}"
             )

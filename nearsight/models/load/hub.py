@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from urllib.parse import urlparse
 from urllib.request import getproxies
 
+from nearsight.core import UserError
+
 
 @contextmanager
 def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> Iterator[None]:
@@ -28,7 +30,7 @@ def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> It
         reason = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and (constants.HF_HUB_OFFLINE or _no_connection(error)):
             reason = "there is no network here, and they are not in its cache"
-        raise ValueError(
+        raise UserError(
             f"cannot get the weights of {name} from the hub: {reason.rstrip('.')}; get them where "
             f"there is a network and give them as {instead}"
         ) from error

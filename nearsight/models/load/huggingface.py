@@ -15,6 +15,7 @@ from typing import Any
 from PIL import Image
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.data.input import Preprocessing
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.load.hub import from_hub
@@ -28,7 +29,7 @@ NUM_NAMED = 5  # missing weights an error names
 def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
     """The architecture of ``name``, a repository or a folder, freshly initialised."""
     if options:
-        raise ValueError(f"hf/{name} takes no option {', '.join(options)}")
+        raise UserError(f"hf/{name} takes no option {', '.join(options)}")
     library = _library()
     with _finding(name):
         config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -51,7 +52,7 @@ def pretrained_model(name: str) -> nn.Module:
     )
     if missing:
         more = f" and {len(missing) - NUM_NAMED} more" * (len(missing) > NUM_NAMED)
-        raise ValueError(
+        raise UserError(
             f"expected all weights of {type(part).__name__} in hf/{name}, "
             f"missing: {', '.join(missing[:NUM_NAMED])}{more}"
         )
@@ -95,7 +96,7 @@ def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
 
 def _library() -> Any:
     if find_spec("transformers") is None:
-        raise ValueError(
+        raise UserError(
             "expected the package transformers for a model whose name starts with hf/, but it is "
             "not installed; run pip install nearsight[hf]"
         )
@@ -125,15 +126,15 @@ def _finding(name: str) -> Iterator[None]:
     """What goes wrong while ``name`` is looked up and read becomes one sentence."""
     is_folder = Path(name).is_dir()
     if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") > 1):
-        raise ValueError(f"expected hf/OWNER/NAME or hf/FOLDER, but there is no folder {name}")
+        raise UserError(f"expected hf/OWNER/NAME or hf/FOLDER, but there is no folder {name}")
     try:
         with nullcontext() if is_folder else from_hub(f"hf/{name}"):
             yield
     except (OSError, KeyError, ImportError) as error:
         reason = " ".join(str(error).split()).split(". ")[0]
-        raise ValueError(f"expected a model of transformers in {name}, but: {reason}") from error
+        raise UserError(f"expected a model of transformers in {name}, but: {reason}") from error
     except ValueError as error:
-        raise ValueError(" ".join(str(error).split()).split(". ")[0]) from error
+        raise UserError(" ".join(str(error).split()).split(". ")[0]) from error
 
 
 def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
@@ -143,7 +144,7 @@ def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
             return f"{tower}.", getattr(model, tower)
     takes = getattr(model, "main_input_name", "pixel_values")
     if takes != "pixel_values":
-        raise ValueError(
+        raise UserError(
             f"expected a vision model in hf/{name}, got {type(model).__name__}, which takes {takes}"
         )
     return "", model

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.data.input import Preprocessing
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.load.hub import from_hub
@@ -54,9 +55,9 @@ def named_model(
     kinds = [("--weights", weights), ("--pretrained", pretrained), ("--random-init", random_init)]
     asked = [option for option, given in kinds if given]
     if len(asked) > 1:
-        raise ValueError(f"expected one kind of weights, got {' and '.join(asked)}; give one")
+        raise UserError(f"expected one kind of weights, got {' and '.join(asked)}; give one")
     if not asked and source != "hf":
-        raise ValueError(
+        raise UserError(
             f"expected weights for {name}, got none; give --weights FILE or --pretrained, or "
             "--random-init to measure it before any training"
         )
@@ -95,7 +96,7 @@ def _pretrained(
 ) -> nn.Module:
     """The model with the weights its library knows for it."""
     if source == OURS:
-        raise ValueError(
+        raise UserError(
             f"{own_name} has no weights on a hub; give --weights FILE, or train it first"
         )
     if source == "hf":

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.vit import SIZES, Pool
 from nearsight.models.zoo import (
@@ -81,7 +82,7 @@ def create_model(
     ('8x8', 1)
     """
     if num_classes < 1:
-        raise ValueError(f"expected at least one class, got {num_classes}")
+        raise UserError(f"expected at least one class, got {num_classes}")
     if isinstance(locat, dict):
         locat = locat_settings(locat)
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
@@ -105,7 +106,7 @@ def create_model(
     }
     options |= {key: value for key, value in given.items() if value is not None}
     if distilled and name not in ARCHITECTURES:
-        raise ValueError(
+        raise UserError(
             f"expected one of our models for distilled=True, got {name!r}; timm's models with a "
             "distillation token have names of their own, such as deit_tiny_distilled_patch16_224"
         )
@@ -124,7 +125,7 @@ def create_model(
             return _published_model(name, num_classes, locat, gpsa, options)
         stock = _timm_model(own_name, num_classes, options)
     except TypeError as error:
-        raise ValueError(f"{source}'s {own_name} does not take these options: {error}") from error
+        raise UserError(f"{source}'s {own_name} does not take these options: {error}") from error
     return with_parts(stock, locat, gpsa_settings(gpsa))
 
 
@@ -203,7 +204,7 @@ def model_for(
     """
     source, _ = split_name(settings.name)
     if source not in (OURS, "timm"):
-        raise ValueError(
+        raise UserError(
             f"expected one of {', '.join(SIZES)} or a name of timm for training, "
             f"got {settings.name!r}, which can only be measured"
         )

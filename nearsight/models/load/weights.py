@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import Grid
 from nearsight.models.parts.locat import Gaussian
@@ -91,13 +92,13 @@ def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
 def _read(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by name."""
     if not path.is_file():
-        raise ValueError(f"expected a file of weights, but there is no file {path}")
+        raise UserError(f"expected a file of weights, but there is no file {path}")
     if path.suffix.lower() in PICKLES:
         return _plain_tensors(_unpickled(path), path)
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise ValueError(
+        raise UserError(
             f"expected a safetensors file, but {path} is none or is cut off ({error}); get it again"
         ) from error
 
@@ -113,7 +114,7 @@ def _unpickled(path: Path) -> Any:
     except Exception as error:  # malformed files raise all kinds
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         holds = f"holds {forbidden[1]}" if forbidden else "is no pickle of tensors, or is cut off"
-        raise ValueError(
+        raise UserError(
             f"expected nothing but tensors in {path}, but it {holds}; as other pickles can run "
             "code, have its tensors saved as a safetensors file"
         ) from None
@@ -125,10 +126,10 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
             content = content[wrapping]
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"expected tensors by name in {path}, got {type(content).__name__}")
+        raise UserError(f"expected tensors by name in {path}, got {type(content).__name__}")
     wrong = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]
     if wrong:
-        raise ValueError(
+        raise UserError(
             f"expected nothing but tensors by name in {path}, got other values: {_listed(wrong)}; "
             f"tensors may also be in it under {' or '.join(WRAPPINGS)}"
         )
@@ -171,7 +172,7 @@ def _resample_positions(
     num_prefix = new.shape[1] - grid.num_patches
     side = math.isqrt(max(0, old.shape[1] - num_prefix))
     if side < 1 or side * side != old.shape[1] - num_prefix:
-        raise ValueError(
+        raise UserError(
             f"expected positional embeddings of a square grid and {num_prefix} prefix tokens, got "
             f"{old.shape[1]} tokens; create the model with the image size of the weights"
         )
@@ -195,7 +196,7 @@ def _grid(model: nn.Module) -> Grid | None:
 def _check_names(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
     missing, unexpected = wanted.keys() - given.keys(), given.keys() - wanted.keys()
     if missing or unexpected:
-        raise ValueError(
+        raise UserError(
             f"expected the weights of this model in {path}, missing: {_listed(missing)}; "
             f"unexpected: {_listed(unexpected)}; choose the model that the file was made with"
         )
@@ -208,7 +209,7 @@ def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Pat
         if given[name].shape != wanted[name].shape
     ]
     if wrong:
-        raise ValueError(
+        raise UserError(
             f"expected weights of this model's shapes in {path}, got {_listed(wrong)}; "
             "choose the model that the file was made with"
         )

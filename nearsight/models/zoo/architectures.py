@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.zoo.convit_models import ConViT, DeiT, DistilledConViT, DistilledDeiT
 from nearsight.models.zoo.jumbo import LocAtJumbo
@@ -55,7 +56,7 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
     family, settings = ARCHITECTURES[name]
     twin = get_pretrained_cfg(TWINS[name]) if name in TWINS else None
     if pretrained and (twin is None or options.get("distilled")):
-        raise ValueError(
+        raise UserError(
             f"{name} has no weights on a hub that nearsight knows; load a file with "
             "load_state_dict, or a repository with the class's from_pretrained"
         )
@@ -81,5 +82,5 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
 
 def _class(name: str, family: str, distilled: bool) -> type[nn.Module]:
     if distilled and family not in DISTILLED:
-        raise ValueError(f"expected a ConViT or DeiT for distilled=True, got {name}")
+        raise UserError(f"expected a ConViT or DeiT for distilled=True, got {name}")
     return DISTILLED[family] if distilled else CLASSES[family]

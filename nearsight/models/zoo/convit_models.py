@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.parts.gpsa import add_gpsa
 from nearsight.models.zoo.published import Published, check_heads
@@ -73,7 +74,7 @@ def _settings(gpsa: bool | dict[str, Any], options: dict[str, Any]) -> GpsaSetti
     words = {"layers": "local_up_to_layer", "strength": "locality_strength"}
     given = {key: options.pop(word) for key, word in words.items() if word in options}
     if given and not isinstance(gpsa, bool):
-        raise ValueError(f"expected gpsa= or {words[min(given)]}=, got both")
+        raise UserError(f"expected gpsa= or {words[min(given)]}=, got both")
     return gpsa_settings(given if given and gpsa else gpsa)
 
 

@@ -29,6 +29,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.parts.locat import Refine, refine
 from nearsight.models.vit import NORM_EPS
@@ -167,7 +168,7 @@ class JumboViT(VisionTransformer):
     def init_weights(self, mode: str = "", needs_reset: bool = True) -> None:
         """The start of all weights; every module once, though the shared MLP has many names."""
         if mode:
-            raise ValueError(f"expected no mode, as Jumbo has one start of its own, got {mode!r}")
+            raise UserError(f"expected no mode, as Jumbo has one start of its own, got {mode!r}")
         for token in (self.cls_token, self.pos_embed):
             if token is not None:
                 nn.init.trunc_normal_(token, std=0.02)
@@ -185,7 +186,7 @@ class JumboViT(VisionTransformer):
         """A fresh head; no classes: none. ``global_pool=""`` gives all tokens, unpooled."""
         if global_pool is not None:
             if global_pool not in POOLS:
-                raise ValueError(
+                raise UserError(
                     "expected global_pool 'token', for all class tokens, or '', for no pooling, "
                     f"got {global_pool!r}"
                 )
@@ -244,8 +245,8 @@ def _start_head(head: nn.Module) -> None:
 
 def _check(embed_dim: int, num_heads: int, num_class_tokens: int, options: dict[str, Any]) -> None:
     if num_class_tokens < 1:
-        raise ValueError(f"expected at least one class token, got {num_class_tokens}")
+        raise UserError(f"expected at least one class token, got {num_class_tokens}")
     check_heads(embed_dim, num_heads)
     fixed = [name for name in FIXED if name in options]
     if fixed:
-        raise ValueError(f"expected no {fixed[0]}, which Jumbo decides, got {options[fixed[0]]!r}")
+        raise UserError(f"expected no {fixed[0]}, which Jumbo decides, got {options[fixed[0]]!r}")

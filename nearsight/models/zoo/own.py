@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.vit import SIZES, Size, VisionTransformer
 from nearsight.protocol import (
     GpsaChoice,
@@ -57,7 +58,7 @@ def own_model(
     heads = num_heads or (CONVIT_HEADS.get(base) if end in GPSA else None)
     size = _changed(SIZES[base], options.pop("depth", None), options.pop("width", None), heads)
     if options:
-        raise ValueError(f"{name} takes no option {', '.join(options)}")
+        raise UserError(f"{name} takes no option {', '.join(options)}")
     height, width = image_size or (32, 32)
     patch = patch_size or max(1, height // GRID_SIDE)
     model = VisionTransformer(size, num_classes, (height, width), patch, **of_the_vit)
@@ -71,7 +72,7 @@ def _changed(size: Size, depth: Any, width: Any, heads: Any) -> Size:
         given["mlp_width"] = 2 * width
     for name, number in given.items():
         if number is not None and not (isinstance(number, int) and number > 0):
-            raise ValueError(f"expected a positive whole number as {name}, got {number!r}")
+            raise UserError(f"expected a positive whole number as {name}, got {number!r}")
     return replace(size, **{name: number for name, number in given.items() if number is not None})
 
 
@@ -88,7 +89,7 @@ def with_parts(
 ) -> nn.Module:
     """The model with the parts that are on, at the start for training from scratch."""
     if gpsa is not None and locat is not None and locat.gaussian is not None:
-        raise ValueError("expected GAug or GPSA in a model's attention, got both; leave out one")
+        raise UserError("expected GAug or GPSA in a model's attention, got both; leave out one")
     if gpsa is not None:
         from nearsight.models.parts.gpsa import add_gpsa
 

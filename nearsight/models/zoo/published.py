@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.parts.locat import from_scratch
 
 TAGS = ["vision-transformer", "locality"]
@@ -97,7 +98,7 @@ def check_heads(width: Any, heads: Any) -> None:
     stages = heads if isinstance(heads, list | tuple) else [heads]
     for stage, num in enumerate(stages):
         if isinstance(width, int) and isinstance(num, int) and (num < 1 or width * 2**stage % num):
-            raise ValueError(
+            raise UserError(
                 f"expected a width divisible by the number of heads, got {width * 2**stage} "
                 f"for {num}"
             )
@@ -110,7 +111,7 @@ def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         ours, theirs = (next((x for x in y if part in x), None) for y in (own, weights))
         if (ours is None) != (theirs is None):
             wanted, got = ("with", "without") if ours else ("without", "with")
-            raise ValueError(
+            raise UserError(
                 f"expected weights {wanted} {meaning}, got weights {got} "
                 f"({ours or theirs}); change {option} to match"
             )
@@ -118,9 +119,9 @@ def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     if missing or extra:
         found = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []
         found += [f"{len(extra)} unknown (such as {min(extra)})"] if extra else []
-        raise ValueError(f"expected {len(own)} weights of this model, got {' and '.join(found)}")
+        raise UserError(f"expected {len(own)} weights of this model, got {' and '.join(found)}")
     for name, value in own.items():
         if value.shape != weights[name].shape:
-            raise ValueError(
+            raise UserError(
                 f"expected {name} of shape {list(value.shape)}, got {list(weights[name].shape)}"
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.report.read.learned import (
     PARTS,
     Gates,
@@ -103,7 +104,7 @@ def read_run(path: Path) -> Evidence:
     path = Path(path)
     record = read_record(path)
     if "protocol" in record and record.get("status") != "finished":
-        raise ValueError(
+        raise UserError(
             f"expected a finished run, but training in {path} has not finished; "
             "start its train command again, it continues where it stopped"
         )
@@ -114,7 +115,7 @@ def read_run(path: Path) -> Evidence:
         return _evidence(path, record, measure, lines)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(
+        raise UserError(
             f"run.json, {LOG} or {MEASURE} in {path} is damaged ({what}); "
             f"run nearsight measure {path} again"
         ) from error
@@ -126,7 +127,7 @@ def _check_measured(path: Path, measure: dict[str, Any]) -> None:
     if not isinstance(convention, dict) or not isinstance(summary, dict):
         return  # damaged, which is said below
     if convention.get("name", CONVENTION) != CONVENTION:
-        raise ValueError(
+        raise UserError(
             f"expected a measurement in the convention {CONVENTION} for a report, got "
             f"{convention['name']} in {path}; measure it again with --convention {CONVENTION}"
         )
@@ -136,7 +137,7 @@ def _check_measured(path: Path, measure: dict[str, Any]) -> None:
         if f"layer_mean_{metric}" not in summary and f"mean_{metric}" not in summary
     ]
     if lacking:
-        raise ValueError(
+        raise UserError(
             f"expected {', '.join(METRICS)} for a report, but {path} was measured without "
             f"{', '.join(lacking)}; measure it again with --metrics default"
         )
@@ -171,7 +172,7 @@ def _evidence(
     }
     sizes = [len(layer) for metric in heads.values() for layer in metric.mean]
     if sizes != list(measure["num_heads"]) * len(METRICS):
-        raise ValueError("its heads are not as many as it says")
+        raise UserError("its heads are not as many as it says")
     layers = {
         metric: [estimate(entry) for entry in summary[f"layer_mean_{metric}"]] for metric in METRICS
     }

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.protocol import LocatSettings
 from nearsight.report.read.conditions import Condition, Family
 from nearsight.report.read.evidence import Evidence, read_run
@@ -36,7 +37,7 @@ def read_families(paths: Sequence[Path]) -> list[Family]:
     """All runs given, grouped; the order of the command line is kept."""
     unique = list(dict.fromkeys(Path(path).resolve() for path in paths))
     if not unique:
-        raise ValueError("expected at least one run folder, got none")
+        raise UserError("expected at least one run folder, got none")
     given = {Path(path).resolve(): Path(path) for path in paths}
     families: dict[tuple, dict[str, list[Evidence]]] = {}
     for path in unique:
@@ -52,7 +53,7 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
         for first, second in pairwise(runs):
             if first.seed == second.seed:
                 what = "measurement per model" if first.is_model else "run per protocol and seed"
-                raise ValueError(
+                raise UserError(
                     f"expected one {what}, got {first.path} and {second.path}; give one of them"
                 )
     firsts = [runs[0] for runs in groups]

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 import nearsight
-from nearsight.core import write_bytes
+from nearsight.core import UserError, write_bytes
 from nearsight.report.figures.drawing import (
     MUTED,
     RULE,
@@ -52,7 +52,7 @@ def write_report(
     out, front = Path(out), front or Front()
     wrong = [name for name in formats if name not in MEDIA]
     if wrong:
-        raise ValueError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
+        raise UserError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
     families = read_families(runs)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
@@ -71,7 +71,7 @@ def write_report(
             _write_files(folder, formats, drawings, tables | front.tables, extra)
         write_bytes(out, page.encode())
     except OSError as error:
-        raise ValueError(f"cannot write the report to {out}: {error.strerror}") from error
+        raise UserError(f"cannot write the report to {out}: {error.strerror}") from error
     return out
 
 
@@ -80,11 +80,11 @@ def _make_room(out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"cannot write the report to {out}: {error.strerror}") from error
+        raise UserError(f"cannot write the report to {out}: {error.strerror}") from error
     if out.is_dir():
-        raise ValueError(f"cannot write the report to {out}: it is a folder")
+        raise UserError(f"cannot write the report to {out}: it is a folder")
     if not os.access(out.parent, os.W_OK):
-        raise ValueError(f"cannot write the report to {out}: its folder is not writable")
+        raise UserError(f"cannot write the report to {out}: its folder is not writable")
 
 
 def report_tables(families: list[Family]) -> dict[tuple[str, str], str]:

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import t
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.measure.metrics import RESAMPLES, resample_counts, resampled_extremes
 from nearsight.runs import read_json
 from nearsight.stats import Estimate, over_seeds
@@ -46,7 +47,7 @@ def min_mad_effects(out: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeCo
             return _kept(Path(out) / SUMMARY, of)
         profile, images = read_values(path)
         if known is not None and images != known:
-            raise ValueError(f"expected the same test images in all cells, but {path} has others")
+            raise UserError(f"expected the same test images in all cells, but {path} has others")
         known = images
         levels = tuple(cell.factors[name] for name in of.levels)
         mad = np.concatenate(profile.in_convention("paper").mad.values, axis=1)
@@ -122,11 +123,11 @@ def _minima(conditions: Sequence[Runs], num_resamples: int) -> list[dict[int, _M
     """Of every condition and seed that all have, on the same resampled images."""
     seeds = sorted(set.intersection(*(set(runs) for runs in conditions)))
     if not seeds:
-        raise ValueError("expected a seed that every condition has, got none")
+        raise UserError("expected a seed that every condition has, got none")
     sizes = sorted({len(runs[seed]) for runs in conditions for seed in seeds})
     if len(sizes) > 1:
         told = " and ".join(map(str, sizes))
-        raise ValueError(f"expected the same test images for every run, got {told} images")
+        raise UserError(f"expected the same test images for every run, got {told} images")
     counts = resample_counts(sizes[0], num_resamples)
     return [{seed: _minimum(runs[seed], counts) for seed in seeds} for runs in conditions]
 

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nearsight.core import UserError
 from nearsight.stats import (
     FEWEST_FOR_P,
     MOST_FOR_P,
@@ -66,7 +67,7 @@ class Factorial:
         for effect in self.effects:
             if set(effect.factors) == set(factors):
                 return effect
-        raise ValueError(f"expected factors of {', '.join(self.levels)}, got {', '.join(factors)}")
+        raise UserError(f"expected factors of {', '.join(self.levels)}, got {', '.join(factors)}")
 
     @property
     def pairing(self) -> str:
@@ -171,11 +172,11 @@ def _two_levels(outcomes: list[Outcome]) -> dict[str, Pair]:
     for name, known in levels_of(outcomes).items():
         if len(known) > 2:
             told = ", ".join(map(level_text, known))
-            raise ValueError(f"expected two levels of {name} in a 2^k factorial, got {told}")
+            raise UserError(f"expected two levels of {name} in a 2^k factorial, got {told}")
         if len(known) == 2:
             found[name] = (known[0], known[1])
     if not found:
-        raise ValueError("expected at least one factor with two levels, got none")
+        raise UserError("expected at least one factor with two levels, got none")
     return found
 
 
@@ -183,14 +184,14 @@ def _check_fixed(outcomes: list[Outcome], levels: Mapping[str, Pair]) -> None:
     known = levels_of(outcomes)
     for name, pair in levels.items():
         if name not in known:
-            raise ValueError(f"expected a factor of {', '.join(known) or 'none'}, got {name!r}")
+            raise UserError(f"expected a factor of {', '.join(known) or 'none'}, got {name!r}")
         if pair[0] == pair[1] or set(known[name]) - set(pair):
             told = ", ".join(map(level_text, known[name]))
             wanted = " and ".join(map(level_text, pair))
-            raise ValueError(f"expected two levels of {name}, {wanted}, got {told}")
+            raise UserError(f"expected two levels of {name}, {wanted}, got {told}")
     varying = [name for name, found in known.items() if len(found) > 1 and name not in levels]
     if varying:
-        raise ValueError(f"expected one level of {', '.join(varying)}; choose one first")
+        raise UserError(f"expected one level of {', '.join(varying)}; choose one first")
 
 
 def _contrast(pair: Pair) -> str:

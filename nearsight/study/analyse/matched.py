@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from nearsight.core import UserError
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.design import Level
 
@@ -35,9 +36,9 @@ class Course:
     def __post_init__(self) -> None:
         lengths = {len(self.epochs), len(self.train_loss), *map(len, self.values.values())}
         if len(lengths) > 1:
-            raise ValueError(f"expected a loss and values for every epoch, got {sorted(lengths)}")
+            raise UserError(f"expected a loss and values for every epoch, got {sorted(lengths)}")
         if list(self.epochs) != sorted(set(self.epochs)):
-            raise ValueError("expected epochs in ascending order, each once")
+            raise UserError("expected epochs in ascending order, each once")
 
     def at_epoch(self, epoch: int) -> Outcome:
         """Its numbers at that very epoch; those not measured there are left out."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from nearsight.core import UserError
 from nearsight.study.design import Level, level_text
 
 Factors = tuple[tuple[str, Level], ...]  # sorted by name; what tells a condition apart
@@ -63,7 +64,7 @@ def by_condition(outcomes: Iterable[Outcome], value: str) -> dict[Factors, dict[
         if number is None or not math.isfinite(number):
             continue
         if outcome.seed in seeds:
-            raise ValueError(
+            raise UserError(
                 f"expected one outcome per condition and seed, got two for seed {outcome.seed} "
                 f"of {condition_text(outcome.condition) or 'the only condition'}"
             )
@@ -109,7 +110,7 @@ def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
     names: set[str] | None = None
     for outcome in outcomes:
         if names is not None and names != set(outcome.factors):
-            raise ValueError(
+            raise UserError(
                 f"expected the same factors in all outcomes, got {', '.join(sorted(names))} "
                 f"and {', '.join(sorted(outcome.factors))}"
             )

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.runs import SCHEMA_VERSION, read_record, write_json
 from nearsight.stats import deviation, over_seeds, paired
 from nearsight.study.analyse.effects import Effects, study_effects
@@ -33,7 +34,7 @@ def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, An
     """The contents of summary.json."""
     found = outcomes(out)
     if not found:
-        raise ValueError(f"expected at least one finished cell in {out}, found none")
+        raise UserError(f"expected at least one finished cell in {out}, found none")
     effects = study_effects(out) if effects is None else effects
     return {
         "study": read_study(out)["study"],

@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
+from nearsight.core import UserError
 from nearsight.runs import SCHEMA_VERSION, write_json
 from nearsight.study.analyse import Outcome, outcomes
 from nearsight.study.claims.claim import Claim
@@ -29,7 +30,7 @@ def claim(id: str) -> Claim:
     if id not in known:
         close = difflib.get_close_matches(id, known, n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"expected a claim of {', '.join(known)}, got {id!r}{hint}")
+        raise UserError(f"expected a claim of {', '.join(known)}, got {id!r}{hint}")
     return known[id]
 
 

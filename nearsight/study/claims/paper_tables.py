@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nearsight.core import UserError
 from nearsight.protocol import EIGHT
 
 
@@ -28,7 +29,7 @@ class PaperRow:
         """The number of a value's name; a ValueError if the paper does not print it."""
         found = getattr(self, value, None)
         if found is None:
-            raise ValueError(f"expected a value that the paper prints here, got {value!r}")
+            raise UserError(f"expected a value that the paper prints here, got {value!r}")
         return float(found)
 
 

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.models.zoo import full_name
 from nearsight.protocol import Protocol, fitted_warmup, protocol_from
 from nearsight.runs import WEIGHTS, file_hash
@@ -41,7 +42,7 @@ def named_hashes(protocol: Protocol) -> dict[str, str]:
     found = {}
     for setting, path in named_files(protocol).items():
         if not path.is_file():
-            raise ValueError(f"expected the weights of {setting}, but there is no {path}")
+            raise UserError(f"expected the weights of {setting}, but there is no {path}")
         found[setting] = file_hash(path)
     return found
 
@@ -114,7 +115,7 @@ def cells_of(
     files that a protocol names.
     """
     if not seeds:
-        raise ValueError("expected at least one seed, got none")
+        raise UserError("expected at least one seed, got none")
     version = metadata.version("torch")
     settled = [_settled(condition.protocol) for condition in study.conditions]
     hashes = [hashes_of(protocol) for protocol in settled]
@@ -137,7 +138,7 @@ def cells_of(
     keys: dict[str, Cell] = {}
     for cell in found:
         if cell.key in keys:
-            raise ValueError(
+            raise UserError(
                 f"expected conditions with different protocols, got the same for "
                 f"{keys[cell.key].label} and {cell.label}"
             )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from nearsight.core import UserError
 from nearsight.protocol import Protocol
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
@@ -50,15 +51,15 @@ class Study:
 
     def __post_init__(self) -> None:
         if self.processes < 1:
-            raise ValueError(f"expected at least one process per cell, got {self.processes}")
+            raise UserError(f"expected at least one process per cell, got {self.processes}")
         if not self.conditions:
-            raise ValueError("expected a study of at least one condition, got none")
+            raise UserError("expected a study of at least one condition, got none")
         names = {tuple(condition.factors) for condition in self.conditions}
         if len(names) > 1:
-            raise ValueError(f"expected the same factors in all conditions, got {sorted(names)}")
+            raise UserError(f"expected the same factors in all conditions, got {sorted(names)}")
         levels = [tuple(condition.factors.values()) for condition in self.conditions]
         if len(set(levels)) < len(levels):
-            raise ValueError("expected every condition once, got two with the same levels")
+            raise UserError("expected every condition once, got two with the same levels")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Recipe:
 
     def study(self) -> Study:
         if self.needs:
-            raise ValueError(f"the study {self.name} needs {self.needs}, which is not there yet")
+            raise UserError(f"the study {self.name} needs {self.needs}, which is not there yet")
         return self.module.study()
 
 
@@ -97,7 +98,7 @@ def recipes(folder: Path | None = None) -> list[Recipe]:
     folder = FOLDER if folder is None else Path(folder)
     files = sorted(folder.glob("*.py"))
     if not files:
-        raise ValueError(f"expected recipes (*.py) in {folder}, found none; give --recipes DIR")
+        raise UserError(f"expected recipes (*.py) in {folder}, found none; give --recipes DIR")
     return [read_recipe(file) for file in files]
 
 
@@ -105,13 +106,13 @@ def recipe(name: str, folder: Path | None = None) -> Recipe:
     """The recipe of a name, or of a file."""
     if name.endswith(".py"):
         if not Path(name).is_file():
-            raise ValueError(f"expected a recipe, but there is no file {name}")
+            raise UserError(f"expected a recipe, but there is no file {name}")
         return read_recipe(Path(name))
     found = {each.name: each for each in recipes(folder)}
     if name not in found:
         close = difflib.get_close_matches(name, found, n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"expected a study of {', '.join(found)}, got {name!r}{hint}")
+        raise UserError(f"expected a study of {', '.join(found)}, got {name!r}{hint}")
     return found[name]
 
 
@@ -125,9 +126,9 @@ def read_recipe(file: Path) -> Recipe:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(f"the recipe {file} cannot be read: {error}") from error
+        raise UserError(f"the recipe {file} cannot be read: {error}") from error
     if not module.__doc__ or not callable(getattr(module, "study", None)):
-        raise ValueError(f"expected a docstring and a function study() in {file}")
+        raise UserError(f"expected a docstring and a function study() in {file}")
     question, *rest = module.__doc__.strip().splitlines()
     return Recipe(name, question, told_lines("\n".join(rest)), module)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from nearsight.core import UserError
 from nearsight.study.design import THREADS, Cell
 from nearsight.study.folder import CELL, WORKER_LOG
 
@@ -69,11 +70,11 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.address is not None and self.name != "ray":
-            raise ValueError(f"an address is for the engine ray, got one for {self.name}")
+            raise UserError(f"an address is for the engine ray, got one for {self.name}")
         if self.gpus_per_cell is not None and self.name == "local":
-            raise ValueError("GPUs per cell are for the engines ray and slurm, got some for local")
+            raise UserError("GPUs per cell are for the engines ray and slurm, got some for local")
         if self.slurm and self.name != "slurm":
-            raise ValueError(
+            raise UserError(
                 f"parameters of Slurm are for the engine slurm, got some for {self.name}"
             )
 
@@ -92,14 +93,14 @@ def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
     pairs = [text.partition("=") for text in texts]
     for name, sign, value in pairs:
         if not (name and sign and value):
-            raise ValueError(f"expected --slurm NAME=VALUE, got {name + sign + value!r}")
+            raise UserError(f"expected --slurm NAME=VALUE, got {name + sign + value!r}")
     return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
 def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
     """The worker of a cell on this machine, as a process that ends when this one does."""
     if not (folder / CELL).is_file():
-        raise ValueError(
+        raise UserError(
             f"expected the study folder on {os.uname().nodename} too, but there is no "
             f"{folder / CELL}; it must be on a file system that all nodes share"
         )

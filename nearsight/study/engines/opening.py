@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearsight.core import UserError
 from nearsight.study.design import Cell
 from nearsight.study.engines.base import Engine, EngineOptions
 
@@ -26,7 +27,7 @@ def open_engine(
 
             return SlurmEngine(options, out, data_root, cells)
     except ImportError:
-        raise ValueError(
+        raise UserError(
             f"{options.name} is not installed: pip install 'nearsight[{options.name}]'"
         ) from None
     from nearsight.study.engines.local import LocalEngine

@@ -15,6 +15,7 @@ from typing import Any
 import ray
 from ray import exceptions
 
+from nearsight.core import UserError
 from nearsight.study.design import Cell
 from nearsight.study.engines.base import (
     Ending,
@@ -76,7 +77,7 @@ class RayEngine:
         lacks = [name for name, need in self.needs.items() if have.get(name, 0.0) < need]
         if lacks:
             self.close()
-            raise ValueError(
+            raise UserError(
                 f"a cell needs {self.needs[lacks[0]]:g} {lacks[0]} and the Ray cluster has "
                 f"{have.get(lacks[0], 0.0):g}"
             )
@@ -110,4 +111,4 @@ def _join(options: EngineOptions, cells: list[Cell], workers: int | None) -> Non
             ray.init(address=options.address, **quiet)
     except (ConnectionError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0]
-        raise ValueError(f"no Ray cluster could be joined at {options.address}: {first}") from error
+        raise UserError(f"no Ray cluster could be joined at {options.address}: {first}") from error

@@ -15,6 +15,7 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError
 
+from nearsight.core import UserError
 from nearsight.runs import SCHEMA_VERSION, read_json, write_json
 from nearsight.study.design import Cell
 from nearsight.study.engines.base import (
@@ -93,11 +94,11 @@ class SlurmEngine:
         try:
             self.executor = submitit.AutoExecutor(folder=self.logs, cluster=cluster)
         except RuntimeError as error:
-            raise ValueError(f"expected a machine that can submit to Slurm: {error}") from error
+            raise UserError(f"expected a machine that can submit to Slurm: {error}") from error
         try:
             self.executor.update_parameters(**_parameters(options, cells[0]))
         except (NameError, AssertionError, TypeError) as error:
-            raise ValueError(f"expected parameters that submitit knows: {error}") from error
+            raise UserError(f"expected parameters that submitit knows: {error}") from error
 
     def room(self) -> int:
         return ROOM
@@ -119,6 +120,6 @@ def _parameters(options: EngineOptions, cell: Cell) -> dict[str, Any]:
     """What a cell needs, then what the user says."""
     gpus = options.gpus(cell)
     if gpus != int(gpus):
-        raise ValueError(f"expected whole GPUs per cell with Slurm, got {gpus:g}")
+        raise UserError(f"expected whole GPUs per cell with Slurm, got {gpus:g}")
     needed = {"name": "nearsight", "cpus_per_task": cell.processes, "tasks_per_node": 1, "nodes": 1}
     return needed | ({"gpus_per_node": int(gpus)} if gpus else {}) | dict(options.slurm)

@@ -19,7 +19,7 @@ import traceback
 from contextlib import nullcontext
 from pathlib import Path
 
-from nearsight.core import held
+from nearsight.core import UserError, held
 from nearsight.runs import MEASURE, read_json
 from nearsight.study.design import THREADS, Cell, named_files, named_hashes
 from nearsight.study.engines import EXIT_FAILED
@@ -56,10 +56,10 @@ def train_cell(cell: Cell, folder: Path, data_root: Path | None) -> None:
     from nearsight.train import train_run
 
     if torch.__version__ != cell.torch:
-        raise ValueError(f"expected torch {cell.torch} as planned, got {torch.__version__} here")
+        raise UserError(f"expected torch {cell.torch} as planned, got {torch.__version__} here")
     if (found := named_hashes(cell.protocol)) != cell.weights:
         changed = ", ".join(str(path) for path in named_files(cell.protocol).values())
-        raise ValueError(f"expected the weights as planned, got others in {changed} ({found})")
+        raise UserError(f"expected the weights as planned, got others in {changed} ({found})")
     torch.set_num_threads(THREADS)
     train_run(cell.protocol, folder, seed=cell.seed, device=cell.device, data_root=data_root)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearsight.core import held
+from nearsight.core import UserError, held
 from nearsight.study.design import Cell
 from nearsight.study.engines import POLL_SECONDS, Ending, Engine, Job
 from nearsight.study.folder import (
@@ -49,7 +49,7 @@ def run_cells(
 ) -> Results:
     """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it."""
     if workers < 1:
-        raise ValueError(f"expected at least one worker, got {workers}")
+        raise UserError(f"expected at least one worker, got {workers}")
     out = Path(out)
     with held(out / RUNNER_LOCK, "runner"), held(out / QUEUE_LOCK, "runner", wait=True):
         todo = deque(_unfinished(out, cells, retry_failed))

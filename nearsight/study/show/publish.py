@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.runs import LOG, MEASURE, RECORD, SCHEMA_VERSION, read_record, write_json
 from nearsight.study.analyse import SUMMARY, write_summary
 from nearsight.study.design import Cell
@@ -24,13 +25,13 @@ def export_study(out: Path, target: Path) -> Path:
     out, target = Path(out), Path(target)
     name = read_study(out)["study"]
     if out.resolve() == target.resolve():
-        raise ValueError(f"expected another folder than the study's own, got {target}")
+        raise UserError(f"expected another folder than the study's own, got {target}")
     if target.exists() and not target.is_dir():
-        raise ValueError(f"expected a folder to export to, but {target} is a file")
+        raise UserError(f"expected a folder to export to, but {target} is a file")
     if target.is_dir() and any(target.iterdir()):
         there = read_study(target)["study"] if (target / STUDY).is_file() else "something else"
         if there != name:
-            raise ValueError(
+            raise UserError(
                 f"expected an empty folder or one with {name}, but {target} has {there}"
             )
     write_summary(out)

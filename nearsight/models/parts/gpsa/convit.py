@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import Grid, SelfAttention, TokenGrid
 from nearsight.models.parts.gpsa.gpsa import GATE_FROZEN, GPSA
@@ -111,7 +112,7 @@ def add_gpsa(
     blocks: Any = model.blocks
     num = max(1, len(blocks) - PLAIN_LAYERS) if chosen.layers is None else chosen.layers
     if num > len(blocks):
-        raise ValueError(f"expected GPSA in at most {len(blocks)} layers, got {num}")
+        raise UserError(f"expected GPSA in at most {len(blocks)} layers, got {num}")
     for index, block in enumerate(blocks[:num]):
         _check_block(block, f"blocks.{index}")
     notes = _head_of_patches(model) if num == len(blocks) else ()
@@ -141,22 +142,20 @@ def _tokens(model: Any) -> TokenGrid:
     """Where the tokens of a plain ViT sit; ValueError for anything else."""
     if not isinstance(model, VisionTransformer | TimmViT):
         kind = f"{type(model).__name__} of {type(model).__module__.split('.')[0]}"
-        raise ValueError(
+        raise UserError(
             f"expected a plain ViT of timm or of ours for GPSA, got {kind}: its arrangement of "
             "tokens is another"
         )
     if has_locat(model):
-        raise ValueError(
-            "expected a plain ViT for GPSA, got one with LocAt, which has its own bias"
-        )
+        raise UserError("expected a plain ViT for GPSA, got one with LocAt, which has its own bias")
     if any(isinstance(module, GPSA) for module in model.modules()):
-        raise ValueError(
+        raise UserError(
             f"expected a model without GPSA, got {type(model).__name__}, which has it already"
         )
     if isinstance(model, VisionTransformer):
         return TokenGrid(model.grid, model.num_prefix)
     if getattr(model.patch_drop, "prob", 0):
-        raise ValueError(
+        raise UserError(
             f"expected all patches in every layer for GPSA, got patch dropout "
             f"{model.patch_drop.prob}; build the model with patch_drop_rate=0"
         )
@@ -167,12 +166,12 @@ def _tokens(model: Any) -> TokenGrid:
 def _check_block(block: nn.Module, name: str) -> None:
     attention = getattr(block, "attn", None)
     if type(block) not in BLOCKS or type(attention) not in (SelfAttention, Attention):
-        raise ValueError(
+        raise UserError(
             f"expected a plain block with plain attention for GPSA, got {type(block).__name__} "
             f"with {type(attention).__name__} at {name}"
         )
     if getattr(attention, "gate", None) is not None:
-        raise ValueError(f"expected attention without a gate of its own, got one at {name}")
+        raise UserError(f"expected attention without a gate of its own, got one at {name}")
 
 
 def _narrowed(layer: Any) -> bool:
@@ -215,7 +214,7 @@ def _head_of_patches(model: Any) -> tuple[str, ...]:
     if (model.pool if own else model.global_pool) != "token":
         return ()
     if getattr(model, "dist_token", None) is not None:
-        raise ValueError(
+        raise UserError(
             "expected a plain layer at the end for the class and distillation tokens, got GPSA in "
             f"all {len(model.blocks)} layers"
         )

@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
+from nearsight.core import UserError
 from nearsight.models.layers import Grid, TokenGrid, attend, attention_weights, join_heads
 
 GATE_START = 1.0  # a share of sigmoid(1) = 0.731 for position
@@ -129,7 +130,7 @@ class GPSA(nn.Module):
         super().__init__()
         inner = inner_width or width  # of all heads together
         if inner % num_heads:
-            raise ValueError(f"expected a width divisible by {num_heads} heads, got {inner}")
+            raise UserError(f"expected a width divisible by {num_heads} heads, got {inner}")
         self.num_heads = num_heads
         self.head_dim = inner // num_heads
         self.scale = self.head_dim**-0.5
@@ -184,7 +185,7 @@ class GPSA(nn.Module):
         is_causal: bool = False,
     ) -> Float[Tensor, "batch patch width"]:
         if attn_mask is not None or is_causal:
-            raise ValueError("expected attention between all patches in GPSA, got a mask")
+            raise UserError("expected attention between all patches in GPSA, got a mask")
         self.tokens.check(self.tokens.num_prefix + x.shape[1])
         q, k = self.qk(x).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         v = self.v(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.layers import Grid, PatchBias, SeparableBias
 from nearsight.models.parts.locat.gaussian_factors import compiled_factors
 from nearsight.protocol import GaussianSettings
@@ -166,7 +167,7 @@ class Gaussian(nn.Module):
                 nn.init.zeros_(linear.bias)
         if gentle:
             if self.log_alpha is None:
-                raise ValueError(
+                raise UserError(
                     "expected a learned strength to start at the unmodified model, got "
                     f"strength={self.settings.strength!r}; give published_start=True"
                 )
@@ -228,7 +229,7 @@ class Gaussian(nn.Module):
     ) -> PatchBias:
         """What is added to the logits between patches."""
         if queries.shape[2] != grid.num_patches:
-            raise ValueError(
+            raise UserError(
                 f"expected a grid of {grid}, {grid.num_patches} patches, got {queries.shape[2]}"
             )
         plain = self.settings.source == "query" and self.settings.kernel == "gaussian"

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import (
     Grid,
@@ -173,7 +174,7 @@ def _attended(
 ) -> Tensor:
     """Attention and everything a timm layer does after it."""
     if is_causal:
-        raise ValueError("expected attention in both directions with GAug, got is_causal=True")
+        raise UserError("expected attention in both directions with GAug, got is_causal=True")
     dropout = layer.attn_drop.p if layer.training else 0.0
     out = join_heads(attend(q, k, v, layer.scale, bias, mask, dropout))
     if (norm := getattr(layer, "norm", None)) is not None:
@@ -197,7 +198,7 @@ def install(layer: Any, tokens: TokenGrid, settings: GaussianSettings, gentle: b
     window = isinstance(layer, WindowAttention)
     grid = Grid(*layer.window_size) if window else tokens.grid
     if grid.num_patches == 1:
-        raise ValueError(
+        raise UserError(
             "expected attention between at least 2 patches, got a window of 1 patch, where a bias "
             "changes nothing"
         )

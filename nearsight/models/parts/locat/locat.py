@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.layers import Grid, TokenGrid
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.gaussian_attention import AUGMENTED, install
@@ -73,11 +74,11 @@ def add_locat(
     """
     settings = gaussian_settings(gaussian)
     if settings is None and not refine:
-        raise ValueError("expected GAug, PRR or both, got gaussian=False and refine=False")
+        raise UserError("expected GAug, PRR or both, got gaussian=False and refine=False")
     if not isinstance(model, nn.Module):
-        raise ValueError(f"expected a model, got {model!r}")
+        raise UserError(f"expected a model, got {model!r}")
     if has_locat(model):
-        raise ValueError(
+        raise UserError(
             f"expected a model without LocAt, got {type(model).__name__}, which has it already"
         )
     tokens = _token_grid(model)
@@ -132,12 +133,12 @@ def _token_grid(model: Any) -> TokenGrid:
     if not isinstance(model, TimmViT | Eva):
         reasons = (NOT_SERVED.get(type(module).__name__) for module in model.modules())
         reason = next(filter(None, reasons), "its arrangement of tokens is not known")
-        raise ValueError(
+        raise UserError(
             "expected timm's ViT, EVA, RoPE ViT or Swin or one of our own for LocAt, got "
             f"{type(model).__name__} of {type(model).__module__.split('.')[0]}: {reason}"
         )
     if getattr(model.patch_drop, "prob", 0):
-        raise ValueError(
+        raise UserError(
             "expected all patches in every layer for LocAt, got patch dropout "
             f"{model.patch_drop.prob}; build the model with patch_drop_rate=0"
         )
@@ -150,7 +151,7 @@ def _attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
     blocks = [name for name, x in model.named_modules() if type(x).__name__.endswith("Block")]
     for block in blocks:
         if not any(name.startswith(f"{block}.") for name, _ in found):
-            raise ValueError(
+            raise UserError(
                 f"expected attention of timm's ViT, EVA, RoPE or Swin in every block, got "
                 f"{type(model.get_submodule(block)).__name__} at {block}, which has its own"
             )
@@ -179,12 +180,12 @@ def _pooling_slot(model: Any) -> _Slot:
         of_map = RefineMap(heads, model.head.global_pool.pool_type)
         return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
     if getattr(model, "head_dist", None) is not None:
-        raise ValueError(
+        raise UserError(
             "expected one class token for PRR, got a distilled model whose two heads read two "
             "tokens; give refine=False"
         )
     if getattr(model, "attn_pool", None) is not None:
-        raise ValueError(
+        raise UserError(
             "expected a model that pools by token or average for PRR, got attention pooling; "
             "give refine=False"
         )

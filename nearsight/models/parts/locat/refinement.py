@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.layers import join_heads
 
 POOLS = ("token", "avg")
@@ -33,7 +34,7 @@ def refine(
     tensor([0.5000, 0.7311])
     """
     if x.shape[-1] % num_heads:
-        raise ValueError(f"expected a width divisible by {num_heads} heads, got {x.shape[-1]}")
+        raise UserError(f"expected a width divisible by {num_heads} heads, got {x.shape[-1]}")
     tokens = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # [batch, head, token, head width]
     out = F.scaled_dot_product_attention(tokens[:, :, :num_queries], tokens, tokens)
     return join_heads(out)
@@ -49,7 +50,7 @@ class Refine(nn.Module):
     def __init__(self, num_heads: int, pool: str = "token", num_prefix: int = 0) -> None:
         super().__init__()
         if pool not in POOLS:
-            raise ValueError(
+            raise UserError(
                 f"expected pooling by one of {', '.join(POOLS)} before a head with refinement, "
                 f"got {pool!r}"
             )

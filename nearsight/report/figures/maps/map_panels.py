@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core import write_bytes
+from nearsight.core import UserError, write_bytes
 from nearsight.report.figures.drawing import MUTED, RULE, saved_figure, settings
 from nearsight.report.figures.maps.map_rows import Cell, Column, MapRow, arranged
 from nearsight.report.read import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
@@ -45,14 +45,14 @@ def write_maps(targets: Sequence[TargetMaps], out: Path, name: str, every_head: 
         out.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(out, maps_figure(targets, name, every_head, _format(out)))
     except OSError as error:
-        raise ValueError(f"cannot write the maps to {out}: {error.strerror}") from error
+        raise UserError(f"cannot write the maps to {out}: {error.strerror}") from error
     return out
 
 
 def check_format(out: Path) -> None:
     if _format(out) not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise ValueError(f"expected a file that ends in one of {known}, got {out}")
+        raise UserError(f"expected a file that ends in one of {known}, got {out}")
 
 
 def _format(out: Path) -> str:

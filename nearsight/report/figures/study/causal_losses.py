@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core import write_bytes
+from nearsight.core import UserError, write_bytes
 from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel, whole_figure
 from nearsight.report.read import BLUE, Family
 from nearsight.runs import CAUSAL, read_json, read_record, run_name
@@ -133,7 +133,7 @@ def drawn_file(folder: Path, name: str, key: str, *style: str) -> Drawing:
     try:
         return causal_figure(read_json(folder / CAUSAL), name, key, *style)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(
+        raise UserError(
             f"{CAUSAL} in {folder} is damaged ({type(error).__name__}: {error}); run nearsight "
             f"study causal {folder} again"
         ) from error
