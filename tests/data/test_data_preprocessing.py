@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -109,7 +111,10 @@ def test_words_and_facts_say_every_step():
     assert steps.facts() == {
         "source": "timm's", "resize": [31, 43], "crop": [29, 37], "keep_ratio": False,
         "interpolation": "bilinear", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225],
-        "text": steps.text(),
+        "doubt": None, "text": steps.text(),
     }  # fmt: skip
+    doubtful = replace(steps, doubt="the file does not say")
+    assert doubtful.text().startswith("timm's (not certain: the file does not say): squashed")
+    assert doubtful.facts()["doubt"] == "the file does not say"
     with pytest.raises(ValueError, match="got 'cubic'"):
         Preprocessing("", None, None, interpolation="cubic")

@@ -16,6 +16,7 @@ import torch
 from models.parity import filled, images_of, published
 from safetensors.torch import save_file
 
+from nearsight.core import UserError
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.named import named_model
 from nearsight.models.load.registry import create_model, model_for
@@ -233,8 +234,46 @@ def test_options_reach_the_published_models_through_create_model():
     assert model.attn_pool is None
     stock = create_model("vit_tiny_patch16_224", num_classes=3, locat=settings, depth=1)
     assert stock.locat.num_parameters == 65 + 65
-    with pytest.raises(ValueError, match="has no weights on a hub"):
-        create_model("locatvit_tiny", pretrained=True)
+    with pytest.raises(UserError, match="locatvit_small has no weights on a hub"):
+        create_model("locatvit_small", pretrained=True)
+
+
+@pytest.mark.parametrize("name", ["locatvit_tiny", "locatvit_base"])
+def test_the_authors_weights_come_from_a_folder_in_the_hubs_layout(name, tmp_path, monkeypatch):
+    """The hub's cache: models--OWNER--NAME/{refs/main, snapshots/COMMIT/model.safetensors}."""
+    small = {"depth": 1, "embed_dim": 24, "num_heads": 3}
+    published = create_model(name, **small)
+    home, commit = tmp_path / f"models--sinahmr--{name}", "0" * 40
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text(commit)
+    (home / "snapshots" / commit).mkdir(parents=True)
+    save_file(published.state_dict(), home / "snapshots" / commit / "model.safetensors")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    loaded = create_model(name, pretrained=True, **small)
+    for key, weight in published.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[key], weight, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("locatvit_tiny", 0.5),
+        ("locatvit_small", 0.5),
+        ("locatjumbo_tiny", 0.5),
+        ("jumbo_base", 0.5),
+        ("locatvit_tiny_rope_mixed", 0.485),
+        ("locatswin_tiny", 0.485),
+    ],
+)
+def test_images_are_prepared_as_the_published_weights_need_them(name, mean):
+    from timm.data import resolve_model_data_config
+
+    facts = resolve_model_data_config(
+        create_model(name, **({} if "swin" in name else {"depth": 1}))
+    )
+    assert facts["mean"][0] == mean
+    assert facts["std"][0] == (0.5 if mean == 0.5 else 0.229)
 
 
 def test_a_model_of_224_pixels_measured_at_another_size_keeps_the_grid_of_its_training(tmp_path):

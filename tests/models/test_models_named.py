@@ -107,7 +107,7 @@ def test_preprocessing_is_the_librarys_own():
     assert named_model("torchvision/vit_b_32", random_init=True).preprocessing.resize == (256, 256)
     steps = named_model("compact", random_init=True, image_size=(32, 48)).preprocessing
     assert (steps.resize, steps.crop) == ((32, 48), (32, 48))
-    assert "none is known" in steps.source
+    assert "none of its own" in (steps.doubt or "")
 
 
 def test_a_model_of_any_size_is_built_without_the_option():
@@ -137,3 +137,14 @@ def test_training_takes_ours_and_timms_only():
 
     with pytest.raises(ValueError, match="got 'torchvision/vit_b_16', which can only be measured"):
         model_for(ModelSettings(name="torchvision/vit_b_16"), 7, (32, 32))
+
+
+def test_a_file_of_weights_leaves_the_preparation_in_doubt(tmp_path):
+    file = tmp_path / "some.safetensors"
+    save_file(create_model("mu", num_classes=1000).state_dict(), file)
+    assert named_model("mu", random_init=True).preprocessing.doubt == "mu_vit has none of its own"
+    name = "vit_tiny_patch16_224"
+    save_file(create_model(name, depth=12).state_dict(), file)
+    steps = named_model(name, weights=file).preprocessing
+    assert steps.doubt == "some.safetensors does not say how its images were prepared"
+    assert named_model(name, random_init=True).preprocessing.doubt is None

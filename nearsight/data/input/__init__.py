@@ -11,10 +11,12 @@ from nearsight.data.input.pictures import (
     pictures_hash,
     read_picture,
 )
-from nearsight.data.input.preprocessing import Preprocessing
+from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from nearsight.data.input.transform import InputTransform
 
 __all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
     "SEED",
     "InputTransform",
     "PictureBatches",

@@ -37,6 +37,7 @@ class Preprocessing:
     interpolation: str = "bicubic"
     mean: Colour = IMAGENET_MEAN
     std: Colour = IMAGENET_STD
+    doubt: str | None = None  # why it may not be what the weights were trained with
 
     def __post_init__(self) -> None:
         if self.interpolation not in INTERPOLATIONS:
@@ -105,6 +106,7 @@ class Preprocessing:
             "interpolation": self.interpolation if self.resize else None,
             "mean": list(self.mean),
             "std": list(self.std),
+            "doubt": self.doubt,
             "text": self.text(),
         }
 
@@ -114,12 +116,13 @@ class Preprocessing:
         >>> Preprocessing.cropped("timm's", (224, 224), 0.9).text()
         "timm's: short side to 248 (bicubic), middle 224x224"
         """
+        source = f"{self.source} (not certain: {self.doubt})" if self.doubt else self.source
         if self.resize is None:
-            return f"none (--no-resize); mean and deviation: {self.source}"
+            return f"none (--no-resize); mean and deviation: {source}"
         rows, cols = self.resize
         if not self.keep_ratio:
             way = f"squashed to {rows}x{cols}"
         else:
             way = f"short side to {rows}" if rows == cols else f"scaled to cover {rows}x{cols}"
         middle = f", middle {self.crop[0]}x{self.crop[1]}" if self.crop else ""
-        return f"{self.source}: {way} ({self.interpolation}){middle}"
+        return f"{source}: {way} ({self.interpolation}){middle}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,6 +76,9 @@ def named_model(
         if keeps_grid and image_size is not None:
             model.set_input_size(img_size=image_size)  # type: ignore[operator]
     preprocessing = own_preprocessing(source, own_name, model)
+    if weights and preprocessing.doubt is None:
+        doubt = f"{weights.name} does not say how its images were prepared"
+        preprocessing = replace(preprocessing, doubt=doubt)
     if image_size is not None:
         preprocessing = preprocessing.of_size(image_size)
     return NamedModel(name, source, model.eval(), kind, preprocessing, tuple(notes))
@@ -113,7 +116,9 @@ def own_preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing
     """What the model's own library does to its images."""
     if source == OURS:
         size: Any = model.image_size
-        return Preprocessing("ImageNet's mean and deviation, as none is known", size, size)
+        return Preprocessing(
+            "ImageNet's mean and deviation", size, size, doubt=f"{name} has none of its own"
+        )
     if source == "hf":
         from nearsight.models.load.huggingface import preprocessing_of
 

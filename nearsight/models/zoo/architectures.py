@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from nearsight.core import UserError
+from nearsight.data.input import IMAGENET_MEAN, IMAGENET_STD
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.zoo.convit_models import ConViT, DeiT, DistilledConViT, DistilledDeiT
 from nearsight.models.zoo.jumbo import LocAtJumbo
@@ -20,16 +21,27 @@ declare_missing_ops()
 from timm.models import build_model_with_cfg, get_pretrained_cfg  # noqa: E402
 from timm.models.vision_transformer import checkpoint_filter_fn  # noqa: E402
 
-FACTS: dict[str, Any] = {  # how the images are prepared; the published recipe follows Swin's
+FACTS: dict[str, Any] = {  # how the images are prepared
     "num_classes": 1000,
     "input_size": (3, 224, 224),
     "crop_pct": 0.9,
     "interpolation": "bicubic",
     "fixed_input_size": True,
-    "mean": (0.485, 0.456, 0.406),
-    "std": (0.229, 0.224, 0.225),
+    "mean": IMAGENET_MEAN,
+    "std": IMAGENET_STD,
     "first_conv": "patch_embed.proj",
     "classifier": "head",
+}
+
+HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}  # timm's for a plain ViT
+OF_FAMILY: dict[str, dict[str, Any]] = {  # the published weights were trained with these
+    "vit": HALF,
+    "jumbo": HALF,
+    "swin": {"classifier": "head.fc"},
+}
+HUB = {  # the authors' weights on the Hugging Face hub
+    "locatvit_tiny": "sinahmr/locatvit_tiny",
+    "locatvit_base": "sinahmr/locatvit_base",
 }
 
 CLASSES: dict[str, type[nn.Module]] = {
@@ -55,12 +67,14 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
     """
     family, settings = ARCHITECTURES[name]
     twin = get_pretrained_cfg(TWINS[name]) if name in TWINS else None
-    if pretrained and (twin is None or options.get("distilled")):
+    if pretrained and not has_hub_weights(name, options.get("distilled", False)):
         raise UserError(
             f"{name} has no weights on a hub that nearsight knows; load a file with "
             "load_state_dict, or a repository with the class's from_pretrained"
         )
-    facts = FACTS | ({"classifier": "head.fc"} if family == "swin" else {})
+    facts = FACTS | OF_FAMILY.get(family, {})
+    if name in HUB:
+        facts["hf_hub_id"] = HUB[name]
     for of_timm in ("pretrained_cfg", "cache_dir"):
         options.pop(of_timm, None)
     for part in ("gaussian", "gpsa"):  # plain, so that the hub can save it
@@ -78,6 +92,11 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
         feature_cfg=features,
         **settings | options,
     )
+
+
+def has_hub_weights(name: str, distilled: bool = False) -> bool:
+    """Return whether the weights of a name are on a hub: the authors', or timm's of its twin."""
+    return name in HUB or (name in TWINS and not distilled)
 
 
 def _class(name: str, family: str, distilled: bool) -> type[nn.Module]:

@@ -32,7 +32,6 @@ from torch import Tensor, nn
 from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.parts.locat import Refine, refine
-from nearsight.models.vit import NORM_EPS
 from nearsight.models.zoo.published import WithLocat, check_heads
 
 declare_missing_ops()
@@ -53,6 +52,7 @@ FIXED = (  # options of timm's ViT that this architecture decides
     "weight_init",
 )
 POOLS = ("token", "")
+WIDE_NORM_EPS = 1e-5  # of norm3, norm and norm_patches, as published; norm1 and norm2 have 1e-6
 
 
 class JumboBlock(Block):
@@ -73,7 +73,7 @@ class JumboBlock(Block):
         )
         place = _place(options)
         self.num_class_tokens = num_class_tokens
-        self.norm3 = norm_layer(num_class_tokens * dim, **place)
+        self.norm3 = nn.LayerNorm(num_class_tokens * dim, eps=WIDE_NORM_EPS, **place)
         self.ls3 = LayerScale(num_class_tokens * dim, init_values=init_values, **place)
         self.drop_path3 = DropPath(drop_path) if drop_path > 0 else nn.Identity()
         self.jumbo_mlp = jumbo_mlp
@@ -152,7 +152,7 @@ class JumboViT(VisionTransformer):
         self.head_hidden_size = width
         self.cls_token = nn.Parameter(torch.empty(1, num_class_tokens, embed_dim, **place))
         self.reg_token = None
-        self.norm = JumboNorm(width, eps=NORM_EPS, **place)
+        self.norm = JumboNorm(width, eps=WIDE_NORM_EPS, **place)
         self.reset_classifier(num_classes, global_pool)
         self.norm_patches = nn.Identity()  # until LocAt refines
         self.jumbo_mlp = jumbo_mlp  # last: the published order of names
@@ -161,7 +161,7 @@ class JumboViT(VisionTransformer):
     def refine_modules(self) -> dict[str, nn.Module]:
         """What ``add_locat`` puts into this model for PRR, by attribute."""
         like = self.norm.weight
-        norm = nn.LayerNorm(self.embed_dim, eps=NORM_EPS, device=like.device, dtype=like.dtype)
+        norm = nn.LayerNorm(self.embed_dim, eps=WIDE_NORM_EPS, device=like.device, dtype=like.dtype)
         pool = RefineJumbo(self.blocks[-1].attn.num_heads, num_prefix=self.num_class_tokens)
         return {"norm_patches": norm, "attn_pool": pool}
 
