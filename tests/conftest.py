@@ -11,7 +11,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 TYPED = ["nearsight.models", "nearsight.data", "nearsight.train", "nearsight.measure"]
-TYPED += ["nearsight.study.analyse.bootstrap"]
+TYPED += ["nearsight.study.analyse.extremes"]
 install_import_hook(TYPED, "beartype.beartype")
 
 from nearsight.models.compat import declare_missing_ops  # noqa: E402

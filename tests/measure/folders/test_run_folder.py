@@ -1,0 +1,121 @@
+"""The measurement of a trained run, written into its folder."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+from measure.profile.test_profile import sharp_model
+from safetensors.torch import save_file
+
+from nearsight.data.sets.dataset import Dataset, ImageSet
+from nearsight.measure.folders.run_folder import chosen_images, measure_run
+from nearsight.measure.folders.values import read_values
+from nearsight.measure.profile.profile import measure_model
+from nearsight.models.load.registry import create_model
+from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
+
+NUM_IMAGES = 23
+
+
+def test_images_are_chosen_by_their_number_alone():
+    few, many = chosen_images(10000), chosen_images(10000, 7000)
+    assert len(few) == 5000
+    assert set(few) <= set(many)
+    assert (np.diff(few) > 0).all()
+    assert len(chosen_images(31)) == 31
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 32])
+def test_a_number_of_images_that_is_not_there_is_refused(number):
+    with pytest.raises(ValueError, match="between 2 and 31 images"):
+        chosen_images(31, number)
+
+
+def dataset(name="shapes", seed=0):
+    pixels = np.random.default_rng(seed).integers(0, 256, (NUM_IMAGES, 3, 12, 20), dtype=np.uint8)
+    split = ImageSet(pixels, np.zeros(NUM_IMAGES, np.int64), None)
+    return Dataset(
+        name=name, classes=tuple("abcdefg"), train=split, test=split, mean=(0.5, 0.4, 0.3),
+        std=(0.2, 0.3, 0.25), hash=f"{seed:016d}", origin="generated",
+    )  # fmt: skip
+
+
+def write_mu_run(folder, monkeypatch):
+    """A finished run of mu on 23 test images of 12x20 pixels, 3x5 patches."""
+    protocol = Protocol(
+        name="baseline", epochs=2, patience=None, warmup_epochs=0, batch_size=3,
+        data=DataSettings(name="shapes"),
+        model=ModelSettings(name="mu_vit", patch_size=4, num_registers=1),
+    )  # fmt: skip
+    data = {"name": "shapes", "hash": f"{0:016d}", "num_classes": 7, "image_size": [12, 20]}
+    data |= {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}
+    record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 0, "data": data}
+    record["model"] = {"name": "mu_vit", "num_classes": 7}
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(record | {"status": "finished"}))
+    save_file(sharp_model().state_dict(), folder / "weights.safetensors")
+    monkeypatch.setattr("nearsight.measure.folders.run_folder.load_dataset", lambda *_: dataset())
+    return folder
+
+
+@pytest.fixture
+def run_folder(tmp_path, monkeypatch):
+    return write_mu_run(tmp_path, monkeypatch)
+
+
+def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):
+    told = []
+    path = measure_run(run_folder, batch_size=7, progress=lambda *given: told.append(given))
+    written = json.loads(path.read_text())
+    pixels = torch.from_numpy(dataset().test.images).float() / 255
+    mean, std = (torch.tensor(x).view(3, 1, 1) for x in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.25)))
+    expected = measure_model(sharp_model(), [(pixels - mean) / std])
+    for layer in range(2):
+        found = written["layers"][layer]["mad"]["mean"]
+        assert found == pytest.approx(expected.mad.mean[layer].tolist(), abs=1e-6)
+    assert told == [(7, 23), (14, 23), (21, 23), (23, 23)]
+    assert (written["num_images"], written["num_available"], written["split"]) == (23, 23, "test")
+    assert written["grid"] == [3, 5]
+    assert written["num_prefix"] == 2
+    values, names = read_values(run_folder / "measure.safetensors")
+    assert names[:2] == ["test/0", "test/1"]
+    assert values.mad.values[1] == pytest.approx(expected.mad.values[1], abs=1e-6)
+    assert written["data"] == {"name": "shapes", "hash": f"{0:016d}"}
+
+
+def test_more_images_than_the_test_set_has_are_refused(run_folder):
+    with pytest.raises(ValueError, match="between 2 and 23 images"):
+        measure_run(run_folder, num_images=24)
+    assert not (run_folder / "measure.json").exists()
+
+
+def test_other_data_than_the_runs_are_refused(run_folder, monkeypatch):
+    monkeypatch.setattr(
+        "nearsight.measure.folders.run_folder.load_dataset", lambda *_: dataset(seed=1)
+    )
+    with pytest.raises(ValueError, match="expected the data this run was trained on"):
+        measure_run(run_folder)
+
+
+def test_a_run_that_has_not_finished_is_refused(run_folder):
+    record = json.loads((run_folder / "run.json").read_text())
+    (run_folder / "run.json").write_text(json.dumps(record | {"status": "running"}))
+    with pytest.raises(ValueError, match="has not finished"):
+        measure_run(run_folder)
+
+
+def test_the_null_lines_are_the_untrained_model_and_shuffled_patches(run_folder):
+    null = json.loads(measure_run(run_folder).read_text())["null"]
+    torch.manual_seed(0)  # the run's seed: its weights before training
+    fresh = create_model("mu", 7, image_size=(12, 20), patch_size=4, num_registers=1)
+    pixels = torch.from_numpy(dataset().test.images).float() / 255
+    mean, std = (torch.tensor(x).view(3, 1, 1) for x in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.25)))
+    untrained = measure_model(fresh, (pixels - mean) / std)
+    wanted = [values.mean() for values in untrained.mad.values]
+    assert null["random_init"]["layer_mean_mad"] == pytest.approx(wanted, abs=1e-6)
+    assert null["random_init"]["num_images"] == NUM_IMAGES
+    trained = json.loads((run_folder / "measure.json").read_text())["summary"]["layer_mean_mad"]
+    shuffled = null["shuffled_patches"]["layer_mean_mad"]
+    assert shuffled != pytest.approx([layer["value"] for layer in trained], abs=1e-4)

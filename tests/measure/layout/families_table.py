@@ -1,0 +1,82 @@
+"""The table of supported families in docs/families.md, from the cases that the tests run over.
+
+PYTHONPATH=tests python -m measure.layout.families_table --write
+"""
+
+import sys
+from pathlib import Path
+
+from measure.layout import (
+    families_convit,
+    families_global,
+    families_hierarchical,
+    families_libraries,
+    families_locat,
+)
+from measure.layout.families_refused import REFUSED
+
+PARTS = (
+    families_global,
+    families_locat,
+    families_convit,
+    families_hierarchical,
+    families_libraries,
+)
+CASES = sorted(
+    (case for part in PARTS for case in part.CASES), key=lambda x: x.library != "nearsight"
+)
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "families.md"
+
+OPENING = """\
+# Which models can be measured
+
+Written by `PYTHONPATH=tests python -m measure.layout.families_table --write` from the list that the
+tests run over; a family is in the table only if a test with a known answer passes for it.
+
+- **own weights**: the model's own unfused attention, put on the image by plain loops, gives the
+  same mean attention distance to 1e-6, for every image, head and layer of a toy.
+- **closed form**: a layer made positional (queries and keys zero) has the distance worked out on
+  paper; for windows with a bias at one offset, shifts, padding and a non-square image; for LocAt
+  with Gaussians of one known width and strength; for ConViT with known positions and gates.
+
+A layer's grid is that of the images it really got. Distances are in patches of the layer's own
+grid, and grid diagonals are that grid's. Grid and number of prefix tokens are found; give `grid=`
+and `num_prefix=` where they cannot be. A model that is not listed but whose patches follow its
+prefix tokens row by row is measured too, and every layer's result says that this was inferred;
+anything else is refused by name, never guessed.
+"""
+
+POOLED = """\
+## Where a pooled cell sits
+
+At the centre of the positions that its kernel covers, padding included: with kernel k, stride s
+and padding p, cell j is at j s + (k - 1) / 2 - p. PVT's cells (kernel = stride, no padding) lie
+between patches. MViT's (kernel 3, padding 1) lie on every s-th patch, as its own relative
+positions count them. Hiera's pooled queries lie between the 2x2 keys they are the maximum of.
+"""
+
+
+def row(*cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def page():
+    lines = [
+        OPENING,
+        row("from", "family", "example", "where tokens sit", "tested against", "notes"),
+    ]
+    lines.append(row(*["---"] * 6))
+    for case in CASES:
+        tested = "own weights, closed form" if case.closed_form else "own weights"
+        said = f"`{case.example}`", case.sits, tested, case.notes
+        lines.append(row(case.library, case.family, *said))
+    lines += ["", POOLED, "## Refused, with the reason", "", row("family", "example", "reason")]
+    lines.append(row(*["---"] * 3))
+    lines += [row(case.family, f"`{case.example}`", case.reason) for case in REFUSED]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: PYTHONPATH=tests python -m measure.layout.families_table --write")
+    PAGE.write_text(page())
