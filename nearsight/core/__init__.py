@@ -1,10 +1,13 @@
-"""Infrastructure without any science: crash-safe files, terminal output, processes, signals."""
+"""Infrastructure without any science: crash-safe files, locks, names, terminal output,
+processes, signals."""
 
 from __future__ import annotations
 
 from nearsight.core.errors import UserError
-from nearsight.core.files import append_bytes, held, sync, write_bytes
+from nearsight.core.files import append_bytes, sync, write_bytes
+from nearsight.core.locks import hold_lock, is_locked
 from nearsight.core.memory import keep_freed_memory
+from nearsight.core.names import closest, suggestion
 from nearsight.core.processes import World, find_device, joined
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
 from nearsight.core.terminal import clock, counting
@@ -16,12 +19,15 @@ __all__ = [
     "World",
     "append_bytes",
     "clock",
+    "closest",
     "counting",
     "find_device",
-    "held",
+    "hold_lock",
+    "is_locked",
     "joined",
     "keep_freed_memory",
     "stop_signals",
+    "suggestion",
     "sync",
     "write_bytes",
 ]

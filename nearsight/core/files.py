@@ -1,14 +1,11 @@
-"""Writing that survives a kill and a power cut, and names the file when the disk is full; locks."""
+"""Writing that survives a kill and a power cut, and names the file when the disk is full."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from nearsight.core.errors import UserError
 
 
 def sync(path: Path) -> None:
@@ -50,19 +47,3 @@ def append_bytes(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-@contextmanager
-def held(path: Path, who: str, wait: bool = False) -> Iterator[None]:
-    """Hold a lock of the operating system, which dies with the process.
-
-    Without ``wait`` a ValueError says that another ``who`` is at work in the folder.
-    """
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise UserError(
-                f"another {who} is at work in {path.parent}; wait for it or stop it"
-            ) from None
-        yield

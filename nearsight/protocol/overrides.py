@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.protocol.part_settings import first_mistake
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
 from nearsight.protocol.schema import Protocol
@@ -98,8 +97,7 @@ def _parsed(text: str, path: str) -> Any:
 
 
 def _unknown(path: str) -> str:
-    close = difflib.get_close_matches(path, _paths(), n=1, cutoff=0.4)
-    hint = f"; the nearest is {close[0]}" if close else ""
+    hint = suggestion(path, _paths(), most=1, cutoff=0.4)
     return f"unknown setting {path!r}{hint} (nearsight protocols NAME lists all)"
 
 

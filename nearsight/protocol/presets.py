@@ -8,11 +8,10 @@ not say is listed in ASSUMED, with the value we took.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, replace
 from typing import Any
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.protocol.deit import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
 from nearsight.protocol.fraction import at_fraction, whole_name
 from nearsight.protocol.schema import (
@@ -70,8 +69,7 @@ def preset(name: str, data: str = "cifar100") -> Protocol:
     jitter = data == "tiny-imagenet"
     parts = EIGHT.get(name.replace("colorjitter", "autoaugment") if jitter else name)
     if parts is None:
-        close = difflib.get_close_matches(name, [*PRESETS, *(f"{x}N" for x in FAMILIES)], n=2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = suggestion(name, [*PRESETS, *(f"{x}N" for x in FAMILIES)], most=2)
         raise UserError(f"expected a preset (nearsight protocols lists them), got {name!r}{hint}")
     protocol = Protocol(
         name=name.replace("autoaugment", "colorjitter") if jitter else name,

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core import UserError, held, write_bytes
+from nearsight.core import UserError, hold_lock, write_bytes
 
 if TYPE_CHECKING:
     pass
@@ -97,7 +97,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def locked(folder: Path) -> AbstractContextManager[None]:
     """Hold the run folder."""
-    return held(folder / LOCK, "train")
+    return hold_lock(folder / LOCK, "train")
 
 
 def file_hash(path: Path) -> str:

@@ -9,14 +9,13 @@ worker.lock  held by the worker at work in it
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from nearsight.core import UserError
+from nearsight.core import UserError, is_locked
 from nearsight.runs import (
     LOG,
     MEASURE,
@@ -57,14 +56,14 @@ def state_of(folder: Path) -> State:
         return "running"
     if (folder / FAILED).is_file():
         return "failed"
-    if (folder / QUEUED).is_file() and _held(folder.parents[1] / QUEUE_LOCK):
+    if (folder / QUEUED).is_file() and is_locked(folder.parents[1] / QUEUE_LOCK):
         return "queued"
     return "stopped" if (folder / RECORD).is_file() else "waiting"
 
 
 def at_work(folder: Path) -> bool:
     """Whether a worker holds the cell."""
-    return _held(folder / WORKER_LOCK)
+    return is_locked(folder / WORKER_LOCK)
 
 
 def is_finished(folder: Path) -> bool:
@@ -139,15 +138,3 @@ def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
             temporary.rename(target)
             copied.append(cell.key)
     return copied
-
-
-def _held(path: Path) -> bool:
-    """Whether a process holds the lock; two that ask at once do not see each other."""
-    if not path.is_file():
-        return False
-    with path.open("r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

@@ -90,12 +90,14 @@ class MovingAverage:
 
     @contextmanager
     def swapped_in(self, model: nn.Module) -> Iterator[None]:
-        """The model holds the average inside the block and its own weights after it."""
+        """Give the model the average inside the block and its own weights back after it."""
         own: dict[str, Tensor] = {}
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 own[name] = parameter.detach().clone()
                 parameter.copy_(self.weights[name])
-            yield
-            for name, parameter in model.named_parameters():
-                parameter.copy_(own[name])
+            try:
+                yield
+            finally:
+                for name, parameter in model.named_parameters():
+                    parameter.copy_(own[name])

@@ -95,7 +95,7 @@ def test_every_subcommand_has_help_with_an_example(
         (["train", "modren", "--out", "r"], "did you mean modern"),
         (["train", "modern", "--out", "r", "--data", "cifra10"], "did you mean cifar10"),
         (["train", "modern", "--out", "r"], "nearsight data fetch cifar100"),
-        (["train", "modern", "--out", "r", "--set", "epoch=3"], "nearest is epochs"),
+        (["train", "modern", "--out", "r", "--set", "epoch=3"], "did you mean epochs"),
         (["train", "modern", "--out", "r", "--set", "epochs=0"], "greater than 0, got 0"),
         (["train", "modern", "--out", "r", "--device", "gpu"], "expected a device like cpu"),
         (["train", "modern", "--out", "r", "--precision", "bf17"], "'bf16'"),

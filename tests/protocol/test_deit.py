@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from nearsight.core.errors import UserError
 from nearsight.protocol.deit import LAYERS, RECIPES
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import assumed_values, preset
@@ -118,7 +119,7 @@ def test_figure_8_is_a_family_of_names() -> None:
 def test_a_wrong_name_of_the_family_is_refused_in_one_line(name: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as refusal:
         preset(name)
-    assert type(refusal.value) is ValueError
+    assert type(refusal.value) is UserError
     assert "\n" not in str(refusal.value)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nearsight.core.errors import UserError
 from nearsight.protocol.overrides import (
     fitted_warmup,
     override,
@@ -59,12 +60,12 @@ def test_a_part_just_switched_on_can_be_set_as_the_error_for_parts_that_are_off_
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
-        ("epoch=3", r"unknown setting 'epoch'; the nearest is epochs "),
-        ("optimizer.lrr=1", r"unknown setting 'optimizer.lrr'; the nearest is optimizer.lr "),
-        ("cutmix.prob=1", r"unknown setting 'cutmix.prob'; the nearest is cutmix.probability "),
+        ("epoch=3", r"unknown setting 'epoch'; did you mean epochs\?"),
+        ("optimizer.lrr=1", r"unknown setting 'optimizer.lrr'; did you mean optimizer.lr\?"),
+        ("cutmix.prob=1", r"unknown setting 'cutmix.prob'; did you mean cutmix.probability\?"),
         ("mixup.alhpa=1", r"mixup is off"),
         ("model.gpsa.layers=3", r"model.gpsa is off"),
-        ("model.gpsa={layer: 3}", r"unknown setting .*; the nearest is model.gpsa.layers "),
+        ("model.gpsa={layer: 3}", r"unknown setting .*; did you mean model.gpsa.layers\?"),
         ("epochs.lr=1", r"unknown setting 'epochs.lr'"),
         ("xyzzyq=1", r"unknown setting 'xyzzyq' \(nearsight protocols NAME lists all\)"),
         ("optimizer.lr=-1", r"setting optimizer.lr: input should be greater than 0, got -1"),
@@ -76,7 +77,7 @@ def test_a_part_just_switched_on_can_be_set_as_the_error_for_parts_that_are_off_
         ("optimizer.lr=.nan", r"setting optimizer.lr: .* finite number, got nan"),
         ("precision=bf17", r"setting precision: .*'bf16'.* got 'bf17'"),
         ("cutmix=1", r"setting cutmix: .* got 1"),
-        ("cutmix={prob: 1}", r"unknown setting 'cutmix.prob'; the nearest is cutmix.probability"),
+        ("cutmix={prob: 1}", r"unknown setting 'cutmix.prob'; did you mean cutmix.probability\?"),
         ("epochs", r"expected KEY=VALUE, got 'epochs'"),
         ("optimizer.lr=[", r"setting optimizer.lr: expected a plain value, got '\['"),
     ],
@@ -84,7 +85,7 @@ def test_a_part_just_switched_on_can_be_set_as_the_error_for_parts_that_are_off_
 def test_a_wrong_override_is_refused_in_one_line(assignment: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as refusal:
         override(preset("modern"), [assignment])
-    assert type(refusal.value) is ValueError
+    assert type(refusal.value) is UserError
     assert "\n" not in str(refusal.value)
 
 

@@ -108,3 +108,19 @@ def test_frozen_parameters_stay_through_steps_checkpoint_and_average() -> None:
 def test_a_model_that_is_frozen_whole_is_refused() -> None:
     with pytest.raises(ValueError, match="every one of this model is frozen"):
         adamw(nn.Linear(3, 5).requires_grad_(False), Optimizer())
+
+
+def test_the_models_own_weights_come_back_when_validation_fails() -> None:
+    model = nn.Linear(2, 3)
+    average = MovingAverage(model, decay=0.9)
+    with torch.no_grad():
+        model.weight.fill_(5.0)
+
+    def validate() -> None:
+        with average.swapped_in(model):
+            assert not bool((model.weight == 5.0).any())
+            raise ValueError("the validation loss became nan")
+
+    with pytest.raises(ValueError, match="became nan"):
+        validate()
+    assert bool((model.weight == 5.0).all())

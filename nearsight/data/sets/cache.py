@@ -9,21 +9,19 @@ one process decode while others wait for it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nearsight.core import UserError, sync
+from nearsight.core import UserError, hold_lock, sync
 from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
 
 SCHEMA_VERSION = 1
@@ -66,7 +64,7 @@ def decoded(decoding: Decoding, root: Path) -> Dataset:
             return found
     cache = beside if os.access(beside if beside.exists() else root, os.W_OK) else home
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{decoding.slot}.lock"):
+    with hold_lock(cache / f"{decoding.slot}.lock"):
         found = _opened(cache / decoding.folder, decoding.name)
         if found is None:
             log.info("decoding %s once into %s", decoding.name, cache)
@@ -79,14 +77,6 @@ def decoded(decoding: Decoding, root: Path) -> Dataset:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """An OS lock: freed when its holder ends, however it ends."""
-    with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _opened(folder: Path, name: str) -> Dataset | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearsight.core import UserError
+from nearsight.core import UserError, closest
 from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import LAYOUTS, cifar
 from nearsight.data.sets.dataset import Dataset
@@ -36,7 +35,7 @@ def dataset_name(text: str) -> str:
         return text
     if "/" in text or Path(text).is_dir():
         return f"{FOLDER_PREFIX}{Path(text).expanduser().resolve()}"
-    near = difflib.get_close_matches(text.lower(), NAMES, n=3, cutoff=0.4) or NAMES
+    near = closest(text, NAMES, cutoff=0.4) or NAMES
     raise UserError(
         f"unknown data set {text!r}: did you mean {' or '.join(near)}? "
         "An image folder is given by its path"

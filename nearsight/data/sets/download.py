@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import http.client
 import time
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsight.core import UserError, sync
+from nearsight.core import UserError, hold_lock, sync
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 
@@ -35,11 +34,8 @@ def download(url: str, md5: str, target: Path, progress: Progress | None = None)
     checksum are removed: they cannot be continued.
     """
     part = target.with_name(f"{target.name}.part")
-    with part.open("ab") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another process is downloading to {part}; wait for it") from None
+    lock = hold_lock(target.with_name(f"{target.name}.lock"), "download", keep=False)
+    with lock, part.open("ab") as handle:
         try:
             _complete(url, handle, progress)
         except CutOffError as problem:

@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from torch import nn
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.vit import SIZES, Pool
 from nearsight.models.zoo import (
@@ -147,10 +146,8 @@ def check_name(name: str) -> None:
             raise _unknown(own_name, "a name of torchvision", list_models())
 
 
-def _unknown(name: str, expected: str, known: Sequence[str]) -> ValueError:
-    close = difflib.get_close_matches(name, known, n=3)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return ValueError(f"expected {expected}, got {name!r}{hint}")
+def _unknown(name: str, expected: str, known: Sequence[str]) -> UserError:
+    return UserError(f"expected {expected}, got {name!r}{suggestion(name, known)}")
 
 
 def _timm_model(name: str, num_classes: int, options: dict[str, Any]) -> nn.Module:

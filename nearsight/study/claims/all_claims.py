@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.runs import SCHEMA_VERSION, write_json
 from nearsight.study.analyse import Outcome, outcomes
 from nearsight.study.claims.claim import Claim
@@ -28,8 +27,7 @@ def claim(id: str) -> Claim:
     """The claim of an id."""
     known = {each.id: each for each in CLAIMS}
     if id not in known:
-        close = difflib.get_close_matches(id, known, n=2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = suggestion(id, known, most=2)
         raise UserError(f"expected a claim of {', '.join(known)}, got {id!r}{hint}")
     return known[id]
 

@@ -6,7 +6,6 @@ Expected) and a function ``study() -> Study``. Anything that a condition changes
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.protocol import Protocol
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
@@ -110,8 +109,7 @@ def recipe(name: str, folder: Path | None = None) -> Recipe:
         return read_recipe(Path(name))
     found = {each.name: each for each in recipes(folder)}
     if name not in found:
-        close = difflib.get_close_matches(name, found, n=2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = suggestion(name, found, most=2)
         raise UserError(f"expected a study of {', '.join(found)}, got {name!r}{hint}")
     return found[name]
 

@@ -19,7 +19,7 @@ import traceback
 from contextlib import nullcontext
 from pathlib import Path
 
-from nearsight.core import UserError, held
+from nearsight.core import UserError, hold_lock
 from nearsight.runs import MEASURE, read_json
 from nearsight.study.design import THREADS, Cell, named_files, named_hashes
 from nearsight.study.engines import EXIT_FAILED
@@ -32,7 +32,7 @@ WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
 
 def run_cell(folder: Path, data_root: Path | None = None) -> None:
     """Train and measure the cell of a folder; nothing to do if it is finished."""
-    with held(folder / WORKER_LOCK, "worker", wait=True):
+    with hold_lock(folder / WORKER_LOCK):
         if is_finished(folder):
             return
         (folder / FAILED).unlink(missing_ok=True)
@@ -70,7 +70,7 @@ def train_rank(folder: Path, data_root: Path | None) -> None:
     The first waits for ranks of a worker that was killed; the others wait for the first.
     """
     first = os.environ["RANK"] == "0"
-    with held(folder / RANKS_LOCK, "worker", wait=True) if first else nullcontext():
+    with hold_lock(folder / RANKS_LOCK) if first else nullcontext():
         train_cell(Cell.of(read_json(folder / CELL)), folder, data_root)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearsight.core import UserError, held
+from nearsight.core import UserError, hold_lock
 from nearsight.study.design import Cell
 from nearsight.study.engines import POLL_SECONDS, Ending, Engine, Job
 from nearsight.study.folder import (
@@ -51,7 +51,7 @@ def run_cells(
     if workers < 1:
         raise UserError(f"expected at least one worker, got {workers}")
     out = Path(out)
-    with held(out / RUNNER_LOCK, "runner"), held(out / QUEUE_LOCK, "runner", wait=True):
+    with hold_lock(out / RUNNER_LOCK, "runner"), hold_lock(out / QUEUE_LOCK):
         todo = deque(_unfinished(out, cells, retry_failed))
         running: dict[str, tuple[Cell, Job]] = {}
         losses: dict[str, int] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsight.core.files import held
+from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
 from nearsight.study.design.plan import Cell, cells_of
 from nearsight.study.design.recipe_file import Condition, Study, read_recipe, recipe, recipes
@@ -87,13 +87,13 @@ def test_the_state_of_a_cell_is_read_from_its_folder(tmp_path: Path):
     write_study(tmp_path, "two", cells())
     folder = cell_folder(tmp_path, cells()[0])
     assert state_of(folder) == "waiting"
-    with held(folder / "worker.lock", "worker"):
+    with hold_lock(folder / "worker.lock", "worker"):
         assert state_of(folder) == "running"
     (folder / "queued").touch()
     assert state_of(folder) == "waiting"  # its runner is gone
-    with held(tmp_path / "queue.lock", "runner"):
+    with hold_lock(tmp_path / "queue.lock", "runner"):
         assert state_of(folder) == "queued"
-        with held(folder / "worker.lock", "worker"):
+        with hold_lock(folder / "worker.lock", "worker"):
             assert state_of(folder) == "running"
     (folder / "queued").unlink()
     fail(folder, "the loss became nan")
@@ -119,9 +119,9 @@ def test_finished_cells_of_another_study_are_copied_whole_and_only_when_asked(tm
 
 
 def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
-    again = held(tmp_path / "lock", "runner")
+    again = hold_lock(tmp_path / "lock", "runner")
     with (
-        held(tmp_path / "lock", "runner"),
+        hold_lock(tmp_path / "lock", "runner"),
         pytest.raises(ValueError, match="another runner is at"),
         again,
     ):

@@ -10,7 +10,7 @@ from made_data import write_coloured_folder
 from rich.console import Console
 from study.made_study import written_cells
 
-from nearsight.core.files import held
+from nearsight.core.locks import hold_lock
 from nearsight.runs.files import MEASURE, RECORD, write_json
 from nearsight.study.design.plan import Cell
 from nearsight.study.engines.base import Ending, Engine, ending_of
@@ -113,7 +113,7 @@ class Queue:
 class QueuedJob(ScriptedJob):
     def __init__(self, folder: Path, seen: list[str], first: bool) -> None:
         self.folder, self.seen, self.first, self.looks = folder, seen, first, 0
-        self.lock = held(folder / WORKER_LOCK, "worker")
+        self.lock = hold_lock(folder / WORKER_LOCK, "worker")
 
     def ended(self) -> Ending | None:
         if self.first:
@@ -134,7 +134,7 @@ def test_a_cell_is_queued_until_its_worker_holds_it(
     root: Path, tmp_path: Path, monkeypatch, capsys
 ):
     monkeypatch.setattr("nearsight.study.run.watcher.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("nearsight.study.run.loop.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("nearsight.study.run.scheduler.POLL_SECONDS", 0.0)
     out, seen = tmp_path / "out", []
     first, second = written_cells(root, out, num_seeds=2)
     engine: Engine = Queue(seen)
@@ -158,7 +158,10 @@ def test_the_live_table_and_the_status_tell_queued_cells_from_those_at_work(
     watcher.begin(out, cells)
     for cell in cells[:2]:
         (cell_folder(out, cell) / "queued").touch()
-    with held(out / "queue.lock", "runner"), held(cell_folder(out, cells[1]) / WORKER_LOCK, "w"):
+    with (
+        hold_lock(out / "queue.lock", "runner"),
+        hold_lock(cell_folder(out, cells[1]) / WORKER_LOCK, "w"),
+    ):
         watcher.look(cells[:2])
         print_status(out)
     watcher.end()
