@@ -1,4 +1,4 @@
-"""A bar for one long job of the command line; nothing when stderr is not a terminal."""
+"""Terminal output: a progress bar for one long job, and durations as text."""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-"""A run folder: what each stage reads and writes, with provenance.
+"""The files of a run folder: their names, and reading and writing them.
 
 run.json            protocol, seed, data, model, provenance, status, result
 train.jsonl         a line per epoch: only what protocol and seed decide
 timing.jsonl        a line per epoch: wall-clock and images/s
 weights.safetensors the best checkpoint
 checkpoint/         what is needed to go on (train/checkpoint.py)
-measure.json        attention metrics of every head (measure/summary.py)
-measure.safetensors the same per image (measure/values.py)
-causal.json         accuracy lost when heads are changed (study/causal.py)
+measure.json        attention metrics of every head (measure/folders/summary.py)
+measure.safetensors the same per image (measure/folders/values.py)
+causal.json         accuracy lost when heads are changed (evaluate/causal.py)
 
 A model that was measured without being trained here has run.json (kind "model": its name, weights,
-preprocessing) and the two files of measure (measure/model_folder.py).
-Nothing here imports torch before a model is loaded.
+preprocessing) and the two files of measure (measure/folders/).
 """
 
 from __future__ import annotations
@@ -20,13 +19,9 @@ import hashlib
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nearsight.core import UserError, hold_lock, write_bytes
-
-if TYPE_CHECKING:
-    pass
-
 
 SCHEMA_VERSION = 1
 

@@ -1,18 +1,4 @@
-"""A run folder: what each stage reads and writes, with provenance.
-
-run.json            protocol, seed, data, model, provenance, status, result
-train.jsonl         a line per epoch: only what protocol and seed decide
-timing.jsonl        a line per epoch: wall-clock and images/s
-weights.safetensors the best checkpoint
-checkpoint/         what is needed to go on (train/checkpoint.py)
-measure.json        attention metrics of every head (measure/summary.py)
-measure.safetensors the same per image (measure/values.py)
-causal.json         accuracy lost when heads are changed (study/causal.py)
-
-A model that was measured without being trained here has run.json (kind "model": its name, weights,
-preprocessing) and the two files of measure (measure/model_folder.py).
-Nothing here imports torch before a model is loaded.
-"""
+"""Where a result came from: the command, the commit, versions and hardware that made it."""
 
 from __future__ import annotations
 

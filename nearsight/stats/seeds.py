@@ -1,7 +1,4 @@
-"""What several seeds say: conditions with intervals, exact sign-flip p, Holm's adjustment.
-
-Seeds are the sample: an interval says how far the number would move with other seeds.
-"""
+"""Exact tests over seeds: the sign-flip test, what it can reach, and Holm's adjustment."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RECORDS_PER_PIECE = 4096
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """Which files a CIFAR has."""
 
     train: tuple[str, ...]
@@ -36,13 +36,13 @@ class Layout:
 
 
 LAYOUTS = {
-    "cifar10": Layout(
+    "cifar10": FileLayout(
         train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
         test=("test_batch.bin",),
         names="batches.meta.txt",
         num_label_bytes=1,
     ),
-    "cifar100": Layout(
+    "cifar100": FileLayout(
         train=("train.bin",),
         test=("test.bin",),
         names="fine_label_names.txt",

@@ -1,4 +1,4 @@
-"""Where the official archives are, and what their bytes must be."""
+"""Where the official archives are, what their bytes must be, and the state of files on disk."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Proof that the weights we recompute are those the layer used, and reasons to refuse a model.
+"""Refuse models whose attention cannot be seen.
 
-On the first batch, attention @ values must give what the attention call itself returned. Modules
-that are named for attention but ran without a call we could see are refused: a fused kernel from
-another library may be at work in them.
+A scripted module runs outside Python. A module that is named for attention but made no attention
+call may use a fused kernel of another library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Proof that the weights we recompute are those the layer used, and reasons to refuse a model.
+"""Check that the weights we recompute are those the layer used.
 
-On the first batch, attention @ values must give what the attention call itself returned. Modules
-that are named for attention but ran without a call we could see are refused: a fused kernel from
-another library may be at work in them.
+On the first batch, attention @ values must give what the attention call itself returned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Sample efficiency: one model and recipe on several fractions of the data (ConViT's table 2).
-
-A series is what differs in nothing but the fraction and the epochs that go with it. Its gain at a
-fraction is the accuracy it has more than the plain model, relative to that model's, paired by seed.
-"""
+"""Table 2 of the ConViT paper: accuracy and gain of every series by fraction of the data."""
 
 from __future__ import annotations
 

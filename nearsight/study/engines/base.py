@@ -1,7 +1,7 @@
 """Engines: what starts the worker of a cell somewhere and tells how it ended.
 
 Whatever the engine, a cell is the same fresh process (``start_worker``) with one thread, in the
-same folder, so that its bytes do not depend on it. The loop over the cells is in loop.py.
+same folder, so that its bytes do not depend on it. run/scheduler.py loops over the cells.
 """
 
 from __future__ import annotations

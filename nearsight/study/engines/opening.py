@@ -1,8 +1,4 @@
-"""Engines: what starts the worker of a cell somewhere and tells how it ended.
-
-Whatever the engine, a cell is the same fresh process (``start_worker``) with one thread, in the
-same folder, so that its bytes do not depend on it. The loop over the cells is in loop.py.
-"""
+"""Open the engine of a name: this machine, Ray or Slurm."""
 
 from __future__ import annotations
 

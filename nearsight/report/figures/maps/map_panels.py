@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearsight.core import UserError, write_bytes
 from nearsight.report.figures.drawing import MUTED, RULE, saved_figure, settings
-from nearsight.report.figures.maps.map_rows import Cell, Column, MapRow, arranged
+from nearsight.report.figures.maps.map_rows import MapCell, MapColumn, MapRow, arranged
 from nearsight.report.read import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _mark(patch: int) -> str:
 
 
 def _subtitle(
-    targets: Sequence[TargetMaps], columns: Sequence[Column], name: str, every_head: bool
+    targets: Sequence[TargetMaps], columns: Sequence[MapColumn], name: str, every_head: bool
 ) -> str:
     num_images = targets[0].maps[0].num_images
     mean = f"mean attention over {num_images} images" if num_images > 1 else "attention"
@@ -143,7 +143,7 @@ def draw_image(axes: Axes, row: MapRow) -> None:
         _outline(axes, row.target, index)
 
 
-def draw_map(axes: Axes, target: TargetMaps, cell: Cell) -> None:
+def draw_map(axes: Axes, target: TargetMaps, cell: MapCell) -> None:
     """One map with the patch that looks, and its caption."""
     if cell.found is None:
         axes.set_axis_off()

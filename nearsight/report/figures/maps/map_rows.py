@@ -17,7 +17,7 @@ NO_CLASS = "no class token\ntakes part in\nthis layer"
 
 
 @dataclass(frozen=True)
-class Column:
+class MapColumn:
     """What a column shows; ``patch`` says which of the chosen ones has its mark there."""
 
     title: str
@@ -25,7 +25,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class MapCell:
     """A map, or a word in its place."""
 
     found: AttentionMap | None
@@ -42,35 +42,37 @@ class MapRow:
     target: TargetMaps
     words: str
     marked: tuple[int, ...]  # of the chosen patches, on the image
-    cells: tuple[Cell, ...]
+    cells: tuple[MapCell, ...]
 
     @property
     def has_gates(self) -> bool:
         return any(cell.gate is not None for cell in self.cells)
 
 
-def arranged(targets: Sequence[TargetMaps], every_head: bool) -> tuple[list[Column], list[MapRow]]:
+def arranged(
+    targets: Sequence[TargetMaps], every_head: bool
+) -> tuple[list[MapColumn], list[MapRow]]:
     """The columns of the figure, and its rows."""
     return _by_head(targets) if every_head else _by_query(targets)
 
 
-def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[Column], list[MapRow]]:
+def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapRow]]:
     """[CLS], if any model has one, then the chosen patches."""
     firsts = [target.maps[0] for target in targets]
     has_class = any(maps.of_class is not None for maps in firsts)
     num_patches = len(firsts[0].patches)
-    columns = [Column("[CLS]")] * has_class
-    columns += [Column(f"patch {index + 1}", index) for index in range(num_patches)]
+    columns = [MapColumn("[CLS]")] * has_class
+    columns += [MapColumn(f"patch {index + 1}", index) for index in range(num_patches)]
     rows = []
     for target, maps in zip(targets, firsts):
         cells = []
         if has_class:
             missing = "" if maps.of_class is not None else NO_CLASS
             caption = _on_patches(maps.of_class) if maps.of_class is not None else ""
-            cells.append(Cell(maps.of_class, caption, gate=maps.gate, missing=missing))
+            cells.append(MapCell(maps.of_class, caption, gate=maps.gate, missing=missing))
         for index, found in enumerate(maps.of_patches):
             caption = f"{_place(target, index)} · {_on_patches(found)}"
-            cells.append(Cell(found, caption, index, maps.gate))
+            cells.append(MapCell(found, caption, index, maps.gate))
         one = f"head {(maps.head or 0) + 1} of {maps.num_heads}"
         heads = one if maps.head is not None else f"mean of {maps.num_heads} heads"
         gate = "" if maps.gate is None else f", gate {maps.gate:.2f}"
@@ -79,7 +81,7 @@ def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[Column], list[MapRow]
     return columns, rows
 
 
-def _by_head(targets: Sequence[TargetMaps]) -> tuple[list[Column], list[MapRow]]:
+def _by_head(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapRow]]:
     """The heads of every model; a model with fewer has empty places."""
     num_heads = max(len(target.maps) for target in targets)
     rows = []
@@ -92,11 +94,11 @@ def _by_head(targets: Sequence[TargetMaps]) -> tuple[list[Column], list[MapRow]]
                 parts = [] if maps.gate is None else [f"gate {maps.gate:.2f}"]
                 if maps.gate is None or found.on_patches < 0.995:
                     parts.append(_on_patches(found))
-                cells.append(Cell(found, " · ".join(parts), index, maps.gate))
-            cells += [Cell(None)] * (num_heads - len(cells))
+                cells.append(MapCell(found, " · ".join(parts), index, maps.gate))
+            cells += [MapCell(None)] * (num_heads - len(cells))
             words = f"{_where(target, heads)}, from {_place(target, index)}"
             rows.append(MapRow(target, words, (index,), tuple(cells)))
-    return [Column(f"head {number}") for number in range(1, num_heads + 1)], rows
+    return [MapColumn(f"head {number}") for number in range(1, num_heads + 1)], rows
 
 
 def _where(target: TargetMaps, heads: str) -> str:
