@@ -99,7 +99,7 @@ class Intervention:
         output[:, chosen, first:] = seen.to(output.dtype)
         return replace(
             call, output=output, weights_made=made, queries=None, keys=None, scale=1.0, mask=None,
-            gates=None, positional=None,
+            mixture=None,
         )  # fmt: skip
 
 

@@ -1,10 +1,10 @@
 """See every attention call inside a model without editing it.
 
 A torch function mode sits between a model and torch. It passes every call on untouched and watches
-for attention in its two forms: fused (``scaled_dot_product_attention``, our ``attend`` and GPSA's
-``gated_attention``), whose queries, keys, mask, scale and gates it shows to a consumer, and
-explicit (a softmax whose rows are later multiplied with values), whose weights it shows. Hooks tell
-which module a call came from, nothing else. Nothing is kept after a call. This is the one
+for attention in its two forms: fused (``scaled_dot_product_attention`` and what our layers enter
+into ``ATTENTION_FUNCTIONS``), whose queries, keys, mask, scale and mixture it shows to a consumer,
+and explicit (a softmax whose rows are later multiplied with values), whose weights it shows. Hooks
+tell which module a call came from, nothing else. Nothing is kept after a call. This is the one
 interception point for every family of models. Where asked to, it also hands the model a changed
 output in place of a call's own (``intervention.py``).
 """
@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nearsight.measure.capture.tracking import PRODUCTS, SoftmaxTracking
-from nearsight.models.layers import PatchBias, attend, attention_mask
-from nearsight.models.parts.gpsa import Positional, gated_attention
+from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,7 @@ class AttentionCall:
     keys: Tensor | None = None
     scale: float = 1.0
     mask: Tensor | None = None
-    gates: Tensor | None = None  # share of ``positional`` in each head's attention (GPSA)
-    positional: Positional | None = None
+    mixture: Mixture | None = None  # attention that a layer mixes with the softmax
     weights_made: Tensor | None = None
     multiplied: Tensor | None = None  # what met the values, where that is not weights_made
 
@@ -163,10 +161,8 @@ class AttentionCapture(TorchFunctionMode):
         output = func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
             output = self._show(output, **_fused_arguments(*args, **kwargs))
-        elif func is attend:
-            output = self._show(output, **_attend_arguments(*args, **kwargs))
-        elif func is gated_attention:
-            output = self._show(output, **_gated_arguments(*args, **kwargs))
+        elif func in ATTENTION_FUNCTIONS:
+            output = self._show(output, **ATTENTION_FUNCTIONS[func](*args, **kwargs))
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
         elif func in PRODUCTS and (found := self._tracking.product(func, args)):
@@ -204,35 +200,6 @@ class AttentionCapture(TorchFunctionMode):
         if shown is call:
             return output
         return shown.output.flatten(0, 1) if folded else shown.output
-
-
-def _attend_arguments(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    bias: PatchBias | None = None,
-    mask: Tensor | None = None,
-    dropout: float = 0.0,
-) -> dict[str, Any]:
-    """What our ``attend`` makes of its arguments: the bias becomes part of the mask."""
-    with torch.no_grad():
-        whole = attention_mask(bias, mask, queries)
-    return {"queries": queries, "keys": keys, "values": values, "scale": scale, "mask": whole}
-
-
-def _gated_arguments(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    gates: Tensor,
-    positional: Positional,
-    dropout: float = 0.0,
-) -> dict[str, Any]:
-    """What GPSA's ``gated_attention`` makes of its arguments."""
-    content = {"queries": queries, "keys": keys, "values": values, "scale": scale}
-    return {**content, "gates": gates, "positional": positional}
 
 
 def _fused_arguments(

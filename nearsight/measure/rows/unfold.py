@@ -15,7 +15,6 @@ from torch import Tensor
 
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout import Layout
-from nearsight.models.parts.gpsa import Positional
 
 BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
 LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
@@ -61,7 +60,7 @@ class Unfolded:
         self.queries = None if call.queries is None else self.unfolded(call.queries)
         self.keys = None if call.keys is None else self.unfolded(call.keys)
         self.made = None if call.weights_made is None else self.unfolded(call.weights_made)
-        self.gates, self.positional = call.gates, call.positional
+        self.mixture = call.mixture
         self.mask = None if call.mask is None else self.unfolded(call.mask.expand(call.sizes))
         self.values, self.output = self.unfolded(call.values), self.unfolded(call.output)
         shown = self.queries if self.made is None else self.made
@@ -98,17 +97,16 @@ class Unfolded:
         if self.made is not None:
             return self.made[block.images, :, block.heads, block.queries].to(self.dtype)
         content = self.logits(block).softmax(-1)
-        if self.gates is None or self.positional is None:
+        if self.mixture is None:
             return content
-        share = self.gates[block.heads, None, None].to(self.dtype)
-        rows, cols = (part[block.heads] for part in self.positional)
-        position = Positional(rows, cols).dense(block.queries).to(self.dtype)
-        return content.mul_(1 - share).add_(share * position)
+        share = self.mixture.share[block.heads, None, None].to(self.dtype)
+        rows = self.mixture.rows(block.heads, block.queries).to(self.dtype)
+        return content.mul_(1 - share).add_(share * rows)
 
     @property
     def is_softmax(self) -> bool:
         """Whether the weights are the softmax of logits that can be recomputed."""
-        return self.made is None and self.gates is None
+        return self.made is None and self.mixture is None
 
     def blocks(
         self, num_images: int, queries: slice, num_keys: int, whole_layers: bool = False

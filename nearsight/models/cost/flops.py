@@ -4,14 +4,13 @@ Nothing is derived from an architecture: the model runs once, and a dispatch mod
 operation. On torch's meta device, where tensors have sizes but no numbers, this costs neither
 memory nor time.
 
-    paper's unit = multiply-accumulates + bias additions, PRR counted for all its tokens
-    FLOPs        = 2 x multiply-accumulates + bias additions + element-wise work of GAug's kernel
+    paper's unit = multiply-accumulates, skipped ones too, + bias additions
+    FLOPs        = 2 x multiply-accumulates + bias additions + element-wise work of parts
 
 Multiply-accumulates are those of linear maps, convolutions and products of matrices (attention's
-two among them, and GPSA's two by position). Norms, softmax, activations, residuals and positions
-are in neither number. The
-first is the unit of LocAt's table 1 (arXiv 2603.04892); the second counts what is really computed:
-of PRR only the rows that the head reads.
+two among them). Norms, softmax, activations, residuals and positions are in neither number. The
+first is the unit of table 1 in arXiv 2603.04892; the second counts what is really computed. What a
+part of a model counts differently, its declaration says (``Part.costs``).
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.hooks import RemovableHandle
 
-from nearsight.models.layers import Grid, SeparableBias
-from nearsight.models.parts.gpsa import GPSA
-from nearsight.models.parts.locat import Gaussian, Refine
+from nearsight.models.layers import Grid
+from nearsight.models.parts import PARTS, CostCounts, CostHook
 
 COPIES = ("clone", "copy", "copy_")  # tagged as element-wise by torch, but no arithmetic
 REDUCTIONS = ("mean", "sum", "linalg_vector_norm")
@@ -42,13 +41,13 @@ class Cost:
     image_size: tuple[int, int]
     num_parameters: int
     grid: Grid | None  # None: no attention, or not between patches that we know the places of
-    num_prefix: int  # of the model; the first attention may be without them (ConViT)
+    num_prefix: int  # of the model; the first attention may be without them
     num_queries: int  # 0: no attention
     num_keys: int  # that each query sees: in windows fewer than there are tokens
     macs: int  # multiply-accumulates
-    skipped_macs: int  # of PRR's rows that no head reads, which are not computed
+    skipped_macs: int  # of what a part does not compute because nothing reads it
     bias_additions: int
-    kernel_operations: int  # element-wise, of GAug
+    kernel_operations: int  # element-wise, of parts
 
     @property
     def paper_unit(self) -> int:
@@ -82,10 +81,10 @@ def model_cost(model: nn.Module, image_size: tuple[int, int]) -> Cost:
         num_prefix=num_prefix,
         num_queries=counter.attention[-2],
         num_keys=counter.attention[-1],
-        macs=counter.macs,
-        skipped_macs=counter.full_refine_macs - counter.refine_macs,
-        bias_additions=counter.bias_additions,
-        kernel_operations=counter.kernel_operations,
+        macs=counter.counts.macs,
+        skipped_macs=counter.counts.skipped_macs,
+        bias_additions=counter.counts.bias_additions,
+        kernel_operations=counter.counts.kernel_operations,
     )
 
 
@@ -123,19 +122,14 @@ def _in_operations() -> Iterator[None]:
 
 @contextmanager
 def _observed(model: nn.Module, counter: _Counter) -> Iterator[None]:
-    """The model in evaluation mode; the counter knows when a layer of LocAt or GPSA runs."""
+    """The model in evaluation mode; the hooks of its parts know when their modules run."""
     training = {module: module.training for module in model.modules()}
     handles = []
+    kinds = [each for part in PARTS.values() for each in part.costs.items()]
     for module in model.modules():
-        if isinstance(module, Gaussian):
-            handles.append(module.register_forward_pre_hook(counter.enter_kernel))
-            handles.append(module.register_forward_hook(counter.leave_kernel))
-        elif isinstance(module, Refine):
-            handles.append(module.register_forward_pre_hook(counter.enter_refine))
-            handles.append(module.register_forward_hook(counter.leave_refine))
-        elif isinstance(module, GPSA):
-            handles.append(module.register_forward_pre_hook(counter.enter_gpsa))
-            handles.append(module.register_forward_hook(counter.leave_gpsa))
+        for kind, hook in kinds:
+            if isinstance(module, kind):
+                handles += counter.attach(hook(), module)
     try:
         model.eval()
         yield
@@ -151,12 +145,9 @@ class _Counter(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.macs = self.bias_additions = self.kernel_operations = 0
-        self.refine_macs = self.full_refine_macs = 0
+        self.counts = CostCounts()
         self.attention: tuple[int, ...] = (0, 0)  # shape of the first, with its batch and heads
         self.convolved: list[Grid] = []  # sizes that the convolutions before it gave
-        self._in_kernel = self._in_gpsa = False
-        self._before_refine = 0
         self._product: tuple[int, ...] | None = None  # size of the product that was just made
 
     def __torch_dispatch__(
@@ -167,48 +158,33 @@ class _Counter(TorchDispatchMode):
         product, self._product = self._product, None
         if count := PRODUCTS.get(name):
             macs, additions = count(args, out)
-            self.macs += macs
-            self.bias_additions += additions
+            self.counts.macs += macs
+            self.counts.bias_additions += additions
             self._product = out.shape if name in ("mm", "bmm") else None
             if name == "convolution" and out.ndim == 4 and not any(self.attention):
                 self.convolved.append(Grid(*out.shape[-2:]))
         elif name == "_unsafe_view" and product is not None:
             self._product = out.shape
         elif name in ("add", "add_") and out.shape == product and _is_vector(args[1]):
-            self.bias_additions += out.numel()  # a linear map in two steps
+            self.counts.bias_additions += out.numel()  # a linear map in two steps
         elif name in SOFTMAXES:
-            of_images = not self._in_gpsa or out.ndim == 4  # GPSA's by position have no batch
-            if not any(self.attention) and args[1] in (-1, out.ndim - 1) and of_images:
+            is_attention = self.counts.attention_dims in (None, out.ndim)
+            if not any(self.attention) and args[1] in (-1, out.ndim - 1) and is_attention:
                 self.attention = tuple(out.shape)
-        elif self._in_kernel:
-            self.kernel_operations += _elementwise(operation, name, args, out)
+        elif self.counts.elementwise:
+            self.counts.kernel_operations += _elementwise(operation, name, args, out)
         return out
 
-    def enter_kernel(self, *_: Any) -> None:
-        self._in_kernel = True
+    def attach(self, hook: CostHook, module: nn.Module) -> list[RemovableHandle]:
+        """Let ``hook`` follow every forward of ``module``."""
 
-    def leave_kernel(self, module: nn.Module, args: Any, bias: Any) -> None:
-        """After the factors come their product, one per pair of patches, and its addition."""
-        self._in_kernel = False
-        if isinstance(bias, SeparableBias):
-            self.kernel_operations += 2 * bias.rows.numel() * bias.cols.shape[-1]
-        else:
-            self.kernel_operations += bias.numel()
+        def enter(module: nn.Module, args: Any) -> None:
+            hook.enter(self.counts)
 
-    def enter_refine(self, *_: Any) -> None:
-        self._before_refine = self.macs
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            hook.leave(self.counts, args, output)
 
-    def leave_refine(self, module: nn.Module, args: tuple[Tensor], out: Any) -> None:
-        (x,) = args
-        num_tokens = x.shape[1:-1].numel()
-        self.refine_macs += self.macs - self._before_refine
-        self.full_refine_macs += 2 * len(x) * num_tokens**2 * x.shape[-1]
-
-    def enter_gpsa(self, *_: Any) -> None:
-        self._in_gpsa = True
-
-    def leave_gpsa(self, *_: Any) -> None:
-        self._in_gpsa = False
+        return [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
 
 
 def _is_vector(x: Any) -> bool:

@@ -14,29 +14,23 @@ from torch import nn
 from nearsight.core import UserError
 from nearsight.models.cost.flops import Cost, model_cost
 from nearsight.models.load import built, check_name, own_preprocessing, split_name
-from nearsight.models.parts.gpsa import GPSA
-from nearsight.models.parts.locat import has_locat
+from nearsight.models.parts import PARTS, CostText, Part
 from nearsight.models.vit import SIZES
 from nearsight.models.zoo import ARCHITECTURES, CONVIT_HEADS, model_names
 
 GIGA, MEGA = 10**9, 10**6
 MAX_WIDTH, VIT_DEPTH, USUAL_CLASSES = 80, 12, 1000
-PLAIN: dict[str, dict[str, Any]] = {  # options that take a part away
-    "LocAt": {"locat": {"gaussian": False, "refine": False}},
-    "GPSA": {"gpsa": False},
-    "PSA": {"gpsa": False},
-}
-DECIDED = ("gaussian", "refine")  # options that would decide over those
+PAPER_UNIT = "Paper's unit (LocAt's table 1)"
 
 
 @dataclass(frozen=True)
 class NamedCost:
-    """The cost of a model by name, and that of its backbone if it has LocAt or GPSA."""
+    """The cost of a model by name, and that of its backbone if it has a part."""
 
     name: str
     num_classes: int | None  # None: a model of hf/, which has no head
     cost: Cost
-    part: str | None  # what the model has beyond its backbone, a name in PLAIN
+    part: str | None  # what the model has beyond its backbone: a title of a part
     plain: Cost | None  # without it
 
     def contents(self) -> dict[str, Any]:
@@ -59,8 +53,9 @@ def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: 
         cost, part = _counted(name, image_size, options)
         plain = None
         if part is not None:
-            others = {key: value for key, value in options.items() if key not in DECIDED}
-            plain = _counted(name, image_size, others | PLAIN[part])[0]
+            declared = _declaration(part)
+            others = {key: x for key, x in options.items() if key not in declared.options}
+            plain = _counted(name, image_size, others | dict(declared.without))[0]
     except ValueError:
         raise
     except Exception as error:  # options are free, so anything can go wrong in a model's code
@@ -96,11 +91,13 @@ def _counted_on(
 
 
 def _part(model: nn.Module) -> str | None:
-    """What a model has beyond its backbone, as PLAIN names it."""
-    if has_locat(model):
-        return "LocAt"
-    layer = next((module for module in model.modules() if isinstance(module, GPSA)), None)
-    return None if layer is None else "GPSA" if layer.mixing == "gated" else "PSA"
+    """The title of what a model has beyond its backbone; of several parts the last one's."""
+    titles = [part.title_in(model) for part in reversed(PARTS.values())]
+    return next(filter(None, titles), None)
+
+
+def _declaration(title: str) -> Part:
+    return next(part for part in PARTS.values() if title in part.titles)
 
 
 def _contents(cost: Cost) -> dict[str, Any]:
@@ -160,8 +157,9 @@ def cost_table(found: NamedCost) -> Table:
         (f"  multiply-accumulates, {unit}", "macs", scale),
         (f"  bias additions, {unit}", "bias_additions", scale),
     ]
-    if found.part == "LocAt":
-        rows.append((f"  Gaussian kernel, {unit}", "kernel_operations", scale))
+    if found.part is not None:
+        own = _declaration(found.part).cost_rows.items()
+        rows += [(f"  {words}, {unit}", attribute, scale) for attribute, words in own]
     for title, attribute, per in rows:
         values = [getattr(x, attribute) for x in (cost, plain) if x is not None]
         cells = [_number(value, per) for value in values]
@@ -191,16 +189,12 @@ def print_cost(found: NamedCost) -> None:
 
 def units_text(part: str | None) -> str:
     """What the two numbers count in a model with this part."""
-    whole, kernel, skipped = "", "", ""
-    if part is not None and part != "LocAt":
-        skipped = f" {part} is between patches: prefix tokens pass its layers at no cost."
-    elif part is not None:
-        whole = ", PRR for all tokens"
-        kernel = ", and the Gaussian kernel's element-wise work; of PRR what the head reads"
+    text = CostText() if part is None else _declaration(part).cost_text
+    note = f" {text.note.format(title=part)}" if text.note else ""
     return (
-        f"Paper's unit (LocAt's table 1): multiply-accumulates and bias additions{whole}. FLOPs: 2 "
-        f"per multiply-accumulate, bias additions{kernel}. Norms, softmax and activations are in "
-        f"neither.{skipped}"
+        f"{PAPER_UNIT}: multiply-accumulates and bias additions{text.paper_unit}. FLOPs: 2 "
+        f"per multiply-accumulate, bias additions{text.flops}. Norms, softmax and activations are "
+        f"in neither.{note}"
     )
 
 

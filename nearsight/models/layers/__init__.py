@@ -9,13 +9,16 @@ from nearsight.models.layers.attention import (
     join_heads,
     separate_heads,
 )
+from nearsight.models.layers.attention_functions import ATTENTION_FUNCTIONS, Mixture
 from nearsight.models.layers.bias import PatchBias, SeparableBias, attention_mask
 from nearsight.models.layers.drop_path import DropPath, rates_by_depth
 from nearsight.models.layers.grid import Grid, TokenGrid, Unit
 
 __all__ = [
+    "ATTENTION_FUNCTIONS",
     "DropPath",
     "Grid",
+    "Mixture",
     "PatchBias",
     "SelfAttention",
     "SeparableBias",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, no_type_check
+from typing import Any, Literal, no_type_check
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
 from nearsight.core import UserError
+from nearsight.models.layers.attention_functions import ATTENTION_FUNCTIONS
 from nearsight.models.layers.bias import (
     PatchBias,
     SeparableBias,
@@ -110,6 +111,24 @@ def attend(
             return flex_attend(*given, scale, bias)
     whole = attention_mask(bias, mask, queries)
     return F.scaled_dot_product_attention(*given, whole, dropout, scale=scale)
+
+
+def _described(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    bias: PatchBias | None = None,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """Describe a call of ``attend``: the bias becomes part of the mask."""
+    with torch.no_grad():
+        whole = attention_mask(bias, mask, queries)
+    return {"queries": queries, "keys": keys, "values": values, "scale": scale, "mask": whole}
+
+
+ATTENTION_FUNCTIONS[attend] = _described
 
 
 def _in_pieces(

@@ -62,7 +62,7 @@ def test_the_product_of_rows_and_columns_is_the_softmax_over_all_keys():
     whole = scores_by_loops(weight, bias, GRID).softmax(-1)
     found = positional_attention(weight, bias, GRID)
     torch.testing.assert_close(found.dense(), whole, atol=1e-6, rtol=0)
-    torch.testing.assert_close(found.dense(slice(4, 9)), whole[:, 4:9], atol=1e-6, rtol=0)
+    torch.testing.assert_close(found.dense(queries=slice(4, 9)), whole[:, 4:9], atol=1e-6, rtol=0)
     values = torch.randn(2, 7, 15, 11)
     torch.testing.assert_close(look_around(values, found), whole @ values, atol=1e-5, rtol=0)
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nearsight.models.parts.gpsa.convit import add_gpsa
-from nearsight.models.parts.gpsa.gpsa import GPSA, Positional, gated_attention
+from nearsight.models.parts.gpsa.gpsa import GPSA
 
-__all__ = ["GPSA", "Positional", "add_gpsa", "gated_attention"]
+__all__ = ["GPSA", "add_gpsa"]

@@ -16,7 +16,7 @@ Weight names are the published ones. Where we differ, and why:
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,15 @@ from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
 from nearsight.core import UserError
-from nearsight.models.layers import Grid, TokenGrid, attend, attention_weights, join_heads
+from nearsight.models.layers import (
+    ATTENTION_FUNCTIONS,
+    Grid,
+    Mixture,
+    TokenGrid,
+    attend,
+    attention_weights,
+    join_heads,
+)
 
 GATE_START = 1.0  # a share of sigmoid(1) = 0.731 for position
 GATE_FROZEN = 0.0  # half and half
@@ -37,11 +45,13 @@ class Positional(NamedTuple):
     rows: Float[Tensor, "head row row"]
     cols: Float[Tensor, "head col col"]
 
-    def dense(self, queries: slice = slice(None)) -> Float[Tensor, "head query patch"]:
-        """All keys of some queries."""
+    def dense(
+        self, heads: slice = slice(None), queries: slice = slice(None)
+    ) -> Float[Tensor, "head query patch"]:
+        """All keys of some heads and queries."""
         side = self.cols.shape[-1]
         index = torch.arange(self.rows.shape[-1] * side, device=self.rows.device)[queries]
-        rows, cols = self.rows[:, index // side], self.cols[:, index % side]
+        rows, cols = self.rows[heads, index // side], self.cols[heads, index % side]
         return (rows[..., :, None] * cols[..., None, :]).flatten(-2)
 
 
@@ -111,6 +121,23 @@ def gated_attention(
     content = attend(queries, keys, values, scale)
     weighted = Positional(share * positional.rows, positional.cols)
     return torch.addcmul(look_around(values, weighted), content, (1 - share).to(content.dtype))
+
+
+def _described(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    gates: Tensor,
+    positional: Positional,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """Describe a call of ``gated_attention``: position is mixed into the softmax of content."""
+    content = {"queries": queries, "keys": keys, "values": values, "scale": scale}
+    return {**content, "mixture": Mixture(gates, positional.dense)}
+
+
+ATTENTION_FUNCTIONS[gated_attention] = _described
 
 
 class GPSA(nn.Module):

@@ -1,0 +1,30 @@
+"""The functions that compute attention in our layers, described for whoever watches a model.
+
+A function that computes attention in its own way calls ``handle_torch_function``, so that torch's
+function modes see it as one call, and is entered into ``ATTENTION_FUNCTIONS`` with a description:
+a function of the same arguments that returns queries, keys, values, scale and, where there are
+any, the mask and the mixture. Capture then shows its attention without knowing the layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Attention that is the same for every image, mixed with the softmax of a layer.
+
+    attention = (1 - share) softmax(scale q k^T + mask) + share * rows, head by head.
+    """
+
+    share: Float[Tensor, " head"]
+    rows: Callable[[slice, slice], Tensor]  # of heads and queries -> [head, query, key]
+
+
+ATTENTION_FUNCTIONS: dict[Callable, Callable[..., dict[str, Any]]] = {}

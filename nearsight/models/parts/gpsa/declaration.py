@@ -1,0 +1,38 @@
+"""Gated positional self-attention, declared as a part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from nearsight.models.parts.gpsa.gpsa import GPSA
+from nearsight.models.parts.part import CostCounts, CostHook, CostText, Part
+
+
+class PatchAttentionCost(CostHook):
+    """Tells attention between patches from GPSA's softmaxes by position, which have no batch."""
+
+    def enter(self, counts: CostCounts) -> None:
+        counts.attention_dims = 4
+
+    def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
+        counts.attention_dims = None
+
+
+def title_in(model: nn.Module) -> str | None:
+    """GPSA, or PSA where scores are added before the softmax; None without either."""
+    layer = next((module for module in model.modules() if isinstance(module, GPSA)), None)
+    return None if layer is None else "GPSA" if layer.mixing == "gated" else "PSA"
+
+
+GPSA_PART = Part(
+    name="gpsa",
+    titles=("GPSA", "PSA"),
+    title_in=title_in,
+    without={"gpsa": False},
+    costs={GPSA: PatchAttentionCost},
+    cost_text=CostText(
+        note="{title} is between patches: prefix tokens pass its layers at no cost."
+    ),
+)
