@@ -135,9 +135,10 @@ def check_name(name: str) -> None:
         declare_missing_ops()
         import timm
 
-        if not timm.is_model(own_name):
+        if name not in ARCHITECTURES and not timm.is_model(own_name):
             expected = f"one of {', '.join(SIZES)} or a name of timm"
-            raise _unknown(own_name, expected, [*model_names(), *timm.list_models()])
+            known = [*model_names(), *ARCHITECTURES, *timm.list_models()]
+            raise _unknown(own_name, expected, known)
     elif source == "torchvision":
         declare_missing_ops()
         from torchvision.models import list_models
