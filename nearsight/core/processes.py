@@ -55,7 +55,7 @@ class World:
 
 
 def find_device(name: str) -> torch.device:
-    """``auto`` is CUDA where there is one; ValueError when the device is unknown or absent."""
+    """``auto`` is CUDA where there is one; UserError when the device is unknown or absent."""
     import torch
 
     if name == "auto":

@@ -19,7 +19,7 @@ from nearsight.protocol.schema import Protocol
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:
-    """A protocol from plain values; ValueError names the first wrong one in one sentence."""
+    """A protocol from plain values; UserError names the first wrong one in one sentence."""
     try:
         return TypeAdapter(Protocol).validate_python(settings)
     except ValidationError as error:

@@ -43,7 +43,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_json(path: Path, newest: int = SCHEMA_VERSION) -> dict[str, Any]:
-    """A JSON file of ours; ValueError when it is cut off or of an unknown schema."""
+    """A JSON file of ours; UserError when it is cut off or of an unknown schema."""
     try:
         content = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

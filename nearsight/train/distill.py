@@ -178,7 +178,7 @@ def _from_library(
 
 
 def _check_answer(name: str, model: nn.Module, images: Tensor, num_classes: int) -> None:
-    """ValueError unless the teacher answers with as many classes as the student."""
+    """UserError unless the teacher answers with as many classes as the student."""
     with torch.no_grad():
         try:
             answer = model(images)

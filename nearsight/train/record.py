@@ -93,7 +93,7 @@ def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
 
 
 def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, Any] | None:
-    """run.json of this very run if the folder holds it; ValueError if it holds another one."""
+    """run.json of this very run if the folder holds it; UserError if it holds another one."""
     if not (folder / RECORD).exists():
         return None
     record = read_record(folder)
@@ -111,7 +111,7 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, An
 
 
 def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """ValueError if data, starting weights or teacher are not those the run began with."""
+    """UserError if data, starting weights or teacher are not those the run began with."""
     pairs = {
         "data": (old["data"]["hash"], new["data"]["hash"]),
         "starting weights": (old["model"]["weights_hash"], new["model"]["weights_hash"]),

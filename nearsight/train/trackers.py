@@ -74,7 +74,7 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
-    """A tracker by name; ValueError when it is unknown or its extra is not installed."""
+    """A tracker by name; UserError when it is unknown or its extra is not installed."""
     if name not in _OPENERS:
         raise UserError(f"expected a tracker of {', '.join(TRACKERS)}, got {name!r}")
     try:

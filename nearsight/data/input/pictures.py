@@ -67,7 +67,7 @@ def chosen_pictures(names: Sequence[str], num_images: int | None, folder: Path) 
 
 
 def equal_size(folder: Path, names: Sequence[str]) -> tuple[int, int]:
-    """Height and width of all pictures; ValueError names two that differ."""
+    """Height and width of all pictures; UserError names two that differ."""
     first = _size(folder, names[0])
     for name in names[1:]:
         size = _size(folder, name)
@@ -152,10 +152,10 @@ def pictures_hash(names: Sequence[str], digests: dict[str, str]) -> str:
     return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def _unreadable(folder: Path, name: str, problem: Exception) -> ValueError:
+def _unreadable(folder: Path, name: str, problem: Exception) -> UserError:
     reason = str(problem) or type(problem).__name__
     if isinstance(problem, UnidentifiedImageError):
         reason = "not an image of a known format"
-    return ValueError(
+    return UserError(
         f"cannot read the image {folder / name} ({reason.splitlines()[0]}); repair or remove it"
     )

@@ -78,7 +78,7 @@ def _archive_name(path: Path) -> str:
 
 
 def _folder_name(path: Path) -> tuple[str, Path]:
-    """Which data set a folder is, or holds, by its structure; ValueError if it is damaged."""
+    """Which data set a folder is, or holds, by its structure; UserError if it is damaged."""
     for name, source in SOURCES.items():
         for folder in (path, path / source.folder):
             if (folder / source.marker).is_file():
@@ -122,7 +122,7 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _inner_path(member: str, folder: str) -> PurePosixPath:
-    """The path of a member below the expected folder; ValueError if it leads elsewhere."""
+    """The path of a member below the expected folder; UserError if it leads elsewhere."""
     path = PurePosixPath(member.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or len(path.parts) < 2 or path.parts[0] != folder:
         raise UserError(f"the archive holds {member!r}, expected only files below {folder}/")

@@ -43,7 +43,7 @@ def dataset_name(text: str) -> str:
 
 
 def load_dataset(settings: DataSettings, root: Path | None = None) -> Dataset:
-    """The decoded data set; ValueError says what to do when it is missing or damaged."""
+    """The decoded data set; UserError says what to do when it is missing or damaged."""
     return decoded(_decoding(settings, data_root(root)), data_root(root))
 
 
@@ -68,14 +68,14 @@ def _decoding(settings: DataSettings, root: Path) -> Decoding:
 
 
 def described(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
-    """How to decode an unpacked official data set; ValueError if it is not structured as one."""
+    """How to decode an unpacked official data set; UserError if it is not structured as one."""
     if name in LAYOUTS:
         return cifar(name, folder)
     return tiny_imagenet(folder, skip_corrupt)
 
 
 def found_folder(name: str, root: Path) -> Path:
-    """The unpacked folder of ``name``; ValueError if there is none."""
+    """The unpacked folder of ``name``; UserError if there is none."""
     folder = root / SOURCES[name].folder
     if not folder.is_dir():
         raise UserError(
@@ -119,7 +119,7 @@ class Report:
 
 
 def check_dataset(name: str, root: Path | None = None) -> Report:
-    """Read all of a data set and compare it with the official files; ValueError if damaged."""
+    """Read all of a data set and compare it with the official files; UserError if damaged."""
     from nearsight.protocol import DataSettings
 
     dataset = load_dataset(DataSettings(name=name), root)

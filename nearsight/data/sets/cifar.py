@@ -52,7 +52,7 @@ LAYOUTS = {
 
 
 def cifar(name: str, folder: Path) -> Decoding:
-    """How to decode the CIFAR in ``folder``; ValueError if a file is missing or cut off."""
+    """How to decode the CIFAR in ``folder``; UserError if a file is missing or cut off."""
     layout = LAYOUTS[name]
     if missing := [file for file in layout.files if not (folder / file).is_file()]:
         raise UserError(f"{folder} lacks {', '.join(missing)}, so it is no unpacked {name}")

@@ -28,7 +28,7 @@ class CutOffError(Exception):
 
 
 def download(url: str, md5: str, target: Path, progress: Progress | None = None) -> Path:
-    """``target`` with the content of ``url``; ValueError says what to do when that fails.
+    """``target`` with the content of ``url``; UserError says what to do when that fails.
 
     What has arrived is in ``<target>.part`` and the next call continues it. Bytes with a wrong
     checksum are removed: they cannot be continued.

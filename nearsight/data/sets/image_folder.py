@@ -22,7 +22,7 @@ TEST_SEED = 0
 
 
 def image_folder(folder: Path, image_size: int | None, skip_corrupt: bool) -> Decoding:
-    """How to decode the image folder; ValueError if its structure is not one of the above."""
+    """How to decode the image folder; UserError if its structure is not one of the above."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
     if (folder / ANNOTATIONS).is_file():

@@ -59,7 +59,7 @@ class Reader:
                     yield ImageSet(np.stack(images), np.array(labels, np.int64))
 
     def notes(self) -> tuple[str, ...]:
-        """What is to be said about corrupt images; ValueError unless they are to be skipped."""
+        """What is to be said about corrupt images; UserError unless they are to be skipped."""
         if not self.corrupt:
             return ()
         number = f"{len(self.corrupt)} of {self.num_files} images"

@@ -19,7 +19,7 @@ ANNOTATIONS = "val/val_annotations.txt"
 
 
 def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
-    """How to decode the Tiny-ImageNet in ``folder``; ValueError if it lacks something."""
+    """How to decode the Tiny-ImageNet in ``folder``; UserError if it lacks something."""
     if not (folder / "train").is_dir() or not (folder / ANNOTATIONS).is_file():
         raise UserError(f"{folder} lacks train/ or {ANNOTATIONS}, so it is no Tiny-ImageNet")
     classes = tuple(sorted(path.name for path in (folder / "train").iterdir() if path.is_dir()))

@@ -56,7 +56,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _check_images(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """ValueError unless both saw the same images."""
+    """UserError unless both saw the same images."""
     one, two = first["images"], second["images"]
     if one == two and first["data"]["hash"] == second["data"]["hash"]:
         return

@@ -137,7 +137,7 @@ def layout_of(
 ) -> Layout | Skipped:
     """Where the tokens of this call sit; ``grid`` and ``num_prefix`` are what the user says.
 
-    A ValueError names the layer and the reason where that is not known, or not as the user says.
+    A UserError names the layer and the reason where that is not known, or not as the user says.
     """
     given = Given(grid, num_prefix)
     for place in reversed(call.path):

@@ -20,7 +20,7 @@ HALF_TOLERANCE = 2e-2  # bf16 and fp16
 def prove(call: AttentionCall, tensors: Unfolded) -> float:
     """The largest error of attention @ values relative to the layer's largest output.
 
-    Raises a ValueError that names the layer when it is larger than allowed.
+    Raises a UserError that names the layer when it is larger than allowed.
     """
     num_images = min(NUM_PROVED, tensors.num_images)
     spread = slice(0, tensors.num_queries, max(1, tensors.num_queries // NUM_ROWS))

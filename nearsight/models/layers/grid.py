@@ -127,7 +127,7 @@ class TokenGrid:
             self.grid = Grid(rows, cols)
 
     def check(self, num_tokens: int) -> None:
-        """ValueError unless these are the prefix tokens and the patches of the grid."""
+        """UserError unless these are the prefix tokens and the patches of the grid."""
         if num_tokens != self.num_prefix + self.grid.num_patches:
             raise UserError(
                 f"expected {self.num_prefix} prefix tokens and a grid of {self.grid} patches, "

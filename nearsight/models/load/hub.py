@@ -13,7 +13,7 @@ from nearsight.core import UserError
 
 @contextmanager
 def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> Iterator[None]:
-    """Inside the block weights are fetched; what goes wrong becomes a ValueError about ``name``.
+    """Inside the block weights are fetched; what goes wrong becomes a UserError about ``name``.
 
     ``instead``: how weights from elsewhere are given.
 

@@ -129,7 +129,7 @@ def create_model(
 
 
 def check_name(name: str) -> None:
-    """ValueError with the nearest names unless the library has this one; ``hf/`` is asked later."""
+    """UserError with the nearest names unless the library has this one; ``hf/`` is asked later."""
     source, own_name = split_name(name)
     if source == "timm":
         declare_missing_ops()

@@ -94,7 +94,7 @@ class WithLocat(Published):
 
 
 def check_heads(width: Any, heads: Any) -> None:
-    """ValueError unless the heads divide the width, in Swin that of every stage."""
+    """UserError unless the heads divide the width, in Swin that of every stage."""
     stages = heads if isinstance(heads, list | tuple) else [heads]
     for stage, num in enumerate(stages):
         if isinstance(width, int) and isinstance(num, int) and (num < 1 or width * 2**stage % num):
@@ -105,7 +105,7 @@ def check_heads(width: Any, heads: Any) -> None:
 
 
 def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """ValueError if these weights are not this model's."""
+    """UserError if these weights are not this model's."""
     own = model.state_dict()
     for part, (meaning, option) in PARTS.items():
         ours, theirs = (next((x for x in y if part in x), None) for y in (own, weights))

@@ -100,7 +100,7 @@ class Evidence:
 
 
 def read_run(path: Path) -> Evidence:
-    """The evidence of a run folder; ValueError says what is missing and what to do."""
+    """The evidence of a run folder; UserError says what is missing and what to do."""
     path = Path(path)
     record = read_record(path)
     if "protocol" in record and record.get("status") != "finished":

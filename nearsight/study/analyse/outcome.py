@@ -105,7 +105,7 @@ def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[G
 
 
 def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
-    """The levels of every factor, lowest first; ValueError if the outcomes' factors differ."""
+    """The levels of every factor, lowest first; UserError if the outcomes' factors differ."""
     found: dict[str, set[Level]] = {}
     names: set[str] | None = None
     for outcome in outcomes:

@@ -26,7 +26,7 @@ class PaperRow:
     max_entropy: float | None = None
 
     def __getitem__(self, value: str) -> float:
-        """The number of a value's name; a ValueError if the paper does not print it."""
+        """The number of a value's name; a UserError if the paper does not print it."""
         found = getattr(self, value, None)
         if found is None:
             raise UserError(f"expected a value that the paper prints here, got {value!r}")

@@ -139,7 +139,7 @@ def add_gpsa(
 
 
 def _tokens(model: Any) -> TokenGrid:
-    """Where the tokens of a plain ViT sit; ValueError for anything else."""
+    """Where the tokens of a plain ViT sit; UserError for anything else."""
     if not isinstance(model, VisionTransformer | TimmViT):
         kind = f"{type(model).__name__} of {type(model).__module__.split('.')[0]}"
         raise UserError(
