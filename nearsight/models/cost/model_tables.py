@@ -56,7 +56,7 @@ def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: 
             declared = _declaration(part)
             others = {key: x for key, x in options.items() if key not in declared.options}
             plain = _counted(name, image_size, others | dict(declared.without))[0]
-    except ValueError:
+    except UserError:
         raise
     except Exception as error:  # options are free, so anything can go wrong in a model's code
         reason = " ".join(str(error).split()).split(". ")[0] or type(error).__name__
@@ -73,7 +73,7 @@ def _counted(
     """The cost of a model, and what it has beyond its backbone; on the CPU if meta will not do."""
     try:
         return _counted_on("meta", name, image_size, options)
-    except ValueError:
+    except UserError:
         raise
     except Exception:
         return _counted_on("cpu", name, image_size, options)

@@ -19,9 +19,11 @@ from nearsight.models.compat import declare_missing_ops
 from nearsight.models.vit import SIZES, Pool
 from nearsight.models.zoo import (
     ARCHITECTURES,
+    build_named,
     full_name,
     model_names,
     own_model,
+    register_with_timm,
     takes_locat,
     with_parts,
 )
@@ -123,7 +125,9 @@ def create_model(
         if name in ARCHITECTURES:
             return _published_model(name, num_classes, locat, gpsa, options)
         stock = _timm_model(own_name, num_classes, options)
-    except TypeError as error:
+    except UserError:
+        raise
+    except (TypeError, ValueError) as error:  # the library refuses what it was given
         raise UserError(f"{source}'s {own_name} does not take these options: {error}") from error
     return with_parts(stock, locat, gpsa_settings(gpsa))
 
@@ -139,6 +143,12 @@ def check_name(name: str) -> None:
             expected = f"one of {', '.join(SIZES)} or a name of timm"
             known = [*model_names(), *ARCHITECTURES, *timm.list_models()]
             raise _unknown(own_name, expected, known)
+        try:
+            timm.models.get_pretrained_cfg(own_name)
+        except RuntimeError as error:  # a model that timm has, with weights that it does not have
+            base = own_name.partition(".")[0]
+            tags = timm.list_pretrained(f"{base}.*")
+            raise _unknown(own_name, f"weights that timm has for {base}", tags) from error
     elif source == "torchvision":
         declare_missing_ops()
         from torchvision.models import list_models
@@ -165,8 +175,6 @@ def _published_model(
     options: dict[str, Any],
 ) -> nn.Module:
     """A model of names.py; one that takes LocAt or GPSA as an option gets it from its own class."""
-    from nearsight.models.zoo import build_named, register_with_timm
-
     register_with_timm()
     family = ARCHITECTURES[name].family
     if locat is not None and takes_locat(name):

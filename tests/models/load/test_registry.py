@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.registry import create_model
 from nearsight.models.zoo.own import full_name, model_names
@@ -56,10 +57,15 @@ def test_any_name_of_timm_works_with_other_classes_and_image_sizes():
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"), [("compakt_vit", "compact_vit"), ("vit_tiny_patch16_225", "vit_tiny")]
+    ("name", "nearest"),
+    [
+        ("compakt_vit", "compact_vit"),
+        ("vit_tiny_patch16_225", "vit_tiny"),
+        ("vit_tiny_patch16_224.augreg_in22k", "vit_tiny_patch16_224.augreg_in21k"),
+    ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest_ones(name: str, nearest: str):
-    with pytest.raises(ValueError, match=f"got '{name}'; did you mean .*{nearest}"):
+    with pytest.raises(UserError, match=f"got '{name}'; did you mean .*{nearest}"):
         create_model(name, 3)
 
 
@@ -84,3 +90,16 @@ def test_timm_and_torchvision_import_in_a_fresh_process():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("timm/vit_tiny_patch16_224", {"qk_norms": True}),  # a TypeError of timm
+        ("torchvision/vit_b_16", {"weights": "IMAGENET1K_V1", "num_classes": 7}),  # a ValueError
+    ],
+)
+def test_what_a_library_refuses_is_an_error_of_the_user(name: str, options: dict[str, object]):
+    library, _, own_name = name.partition("/")
+    with pytest.raises(UserError, match=f"{library}'s {own_name} does not take these options"):
+        create_model(name, **options)
