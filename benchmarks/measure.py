@@ -30,9 +30,12 @@ import torch
 from torch import Tensor, nn
 
 from nearsight.measure.maps.captured import capture_attention
-from nearsight.measure.metrics.distance import mean_attention_distance, patch_attention
-from nearsight.measure.metrics.entropy import attention_entropy
-from nearsight.measure.metrics.mass import self_mass
+from nearsight.measure.metrics import (
+    attention_entropy,
+    mean_attention_distance,
+    patch_attention,
+    self_mass,
+)
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows import kernel
 from nearsight.models.layers.grid import Grid

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from nearsight.measure.catalogue import CATALOGUE
+
 __version__ = "0.1.0"
 
 _HOME = {
@@ -17,34 +19,23 @@ _HOME = {
     "add_gpsa": "nearsight.models.parts.gpsa",
     "add_locat": "nearsight.models.parts.locat",
     "at_fraction": "nearsight.protocol",
-    "attention_entropy": "nearsight.measure.metrics",
     "attention_maps": "nearsight.measure.maps",
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.load",
     "gaussian_widths": "nearsight.measure.readouts",
     "gpsa_gates": "nearsight.measure.readouts",
     "refine": "nearsight.models.parts.locat",
-    "head_diversity": "nearsight.measure.metrics",
     "load_dataset": "nearsight.data.sets",
     "load_run": "nearsight.runs",
-    "mad_without_self": "nearsight.measure.metrics",
-    "mean_attention_distance": "nearsight.measure.metrics",
-    "mean_offset": "nearsight.measure.metrics",
     "measure_model": "nearsight.measure.profile",
     "measure_named": "nearsight.measure.folders",
     "measure_run": "nearsight.measure.folders",
-    "mutual_information": "nearsight.measure.metrics",
-    "nonlocality": "nearsight.measure.metrics",
-    "offset_spread": "nearsight.measure.metrics",
     "patch_attention": "nearsight.measure.metrics",
     "preset": "nearsight.protocol",
     "profile_difference": "nearsight.measure.folders",
-    "radius_mass": "nearsight.measure.metrics",
-    "ring_mass": "nearsight.measure.metrics",
-    "self_mass": "nearsight.measure.metrics",
-    "sink_mass": "nearsight.measure.metrics",
     "train_run": "nearsight.train",
     "write_report": "nearsight.report.write",
+    **{metric.pure_function: metric.home for metric in CATALOGUE},
 }
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -8,9 +8,11 @@ import torch
 from measure import toy_models
 
 from nearsight.measure.capture.interception import AttentionCall
+from nearsight.measure.catalogue import DEFAULT_METRICS, metric
 from nearsight.measure.layout import windows
 from nearsight.measure.layout.geometry import Geometry
 from nearsight.measure.layout.tokens import Layout, row_by_row
+from nearsight.measure.metrics import mathematics
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows import kernel
 from nearsight.measure.rows.blocks import attention_rows
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.skipif(
     load_library() is None, reason="no C compiler when nearsight was installed"
 )
 
+COMPILED = [mathematics(metric(name)) for name in ("mad", "self_mass", "entropy")]
 WIDE = Grid(6, 10)
 COARSE = Layout(  # 15 patches that attend to three cells of five patches
     Grid(3, 5),
@@ -75,15 +78,15 @@ def widened(call):
 
 
 def by_torch(call, layout, geometry):
-    """Sums of all rows in float64, as rows.py has them."""
+    """Sums of all rows in float64, as the metrics define them."""
     (rows,) = attention_rows(unfolded(widened(call), layout), geometry)
-    return rows.distance_sums, rows.near_sums, rows.entropy_sums
+    return tuple(metric.total.of(rows) for metric in COMPILED)
 
 
 def by_kernel(call, layout, geometry):
     found = kernel.row_sums(unfolded(call, layout), geometry)
     assert found is not None
-    return found.distance_sums, found.near_sums, found.entropy_sums
+    return tuple(getattr(found, metric.total.kernel) for metric in COMPILED)
 
 
 def assert_same(call, layout, tolerance=1e-6):
@@ -93,6 +96,12 @@ def assert_same(call, layout, tolerance=1e-6):
     for ours, theirs in pairs:
         assert ours.shape == theirs.shape
         assert torch.allclose(ours / num_rows, theirs / num_rows, rtol=tolerance, atol=tolerance)
+
+
+def test_the_kernel_has_every_sum_of_the_default_metrics():
+    wanted = {mathematics(metric(name)).total for name in DEFAULT_METRICS}
+    assert wanted == {each.total for each in COMPILED}
+    assert all(total.kernel for total in wanted)
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -27,10 +27,11 @@ from nearsight.data.input import (
     find_pictures,
     pictures_hash,
 )
+from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.sharing import gathered, place, share_of
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.metrics import DEFAULT_METRICS, chosen_metrics, convention_of
+from nearsight.measure.metrics import chosen_metrics, convention_of
 from nearsight.measure.profile import NULL_IMAGES, measure_model, measured_nulls
 from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
 from nearsight.runs import (

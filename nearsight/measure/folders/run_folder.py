@@ -17,10 +17,10 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.sets import Dataset, load_dataset
+from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.sharing import gathered, place, share_of
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.metrics import DEFAULT_METRICS
 from nearsight.measure.profile import NULL_IMAGES, measure_model, measured_nulls
 from nearsight.models.load import model_for
 from nearsight.runs import (

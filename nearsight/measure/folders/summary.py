@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import nearsight
+from nearsight.measure.catalogue import CATALOGUE, metric
 from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics import (
     RESAMPLES,
@@ -21,8 +22,6 @@ from nearsight.measure.metrics import (
 from nearsight.measure.profile import Profile, null_lines
 from nearsight.measure.readouts import MARGIN, METHOD, PERCENTILES, LayerWidths
 from nearsight.runs import MEASURE_VERSION
-
-AVERAGED = ("mad", "entropy", "self_mass", "nonlocality")  # also as means over heads
 
 
 def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
         "num_prefix": profile.layers[0].num_prefix,
         "num_layers": len(profile.layers),
         "num_heads": [layer.num_heads for layer in profile.layers],
-        "null": _in_unit(null_lines(profile.grid), profile, profile.layers[0]) | (nulls or {}),
+        "null": _null_lines(profile, profile.layers[0]) | (nulls or {}),
         "layers": [_layer(profile, index) for index in range(len(profile.layers))],
         "skipped": [{"name": name, "reason": reason} for name, reason in profile.skipped],
         "unavailable": [
@@ -57,12 +56,12 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
     return contents
 
 
-def _in_unit(lines: dict[str, float], profile: Profile, layer: LayerFacts) -> dict[str, float]:
-    """Null lines with distances as the profile's convention counts them."""
+def _null_lines(profile: Profile, layer: LayerFacts) -> dict[str, float]:
+    """Null lines of a layer's grid with distances as the profile's convention counts them."""
     per_diagonal = profile.convention.patch(layer.grid, layer.image_size) * layer.grid.diagonal
     return {
-        name: value * per_diagonal if name.endswith("_mad") else value
-        for name, value in lines.items()
+        line: value * per_diagonal if metric(line.partition("_")[2]).is_distance else value
+        for line, value in null_lines(layer.grid, profile.metrics).items()
     }
 
 
@@ -83,7 +82,7 @@ def _layer(profile: Profile, index: int) -> dict[str, Any]:
         "layer": index + 1,
         **asdict(facts),
         "grid": [facts.grid.rows, facts.grid.cols],
-        "null": _in_unit(null_lines(facts.grid), profile, facts),
+        "null": _null_lines(profile, facts),
         **numbers,
     }
 
@@ -157,15 +156,16 @@ def _of_extreme(layers: list[Tensor], counts: Tensor, largest: bool) -> dict[str
 def _summary(profile: Profile) -> dict[str, Any]:
     counts = resample_counts(profile.num_images)
     found: dict[str, Any] = {}
-    for name in AVERAGED:
-        if name not in profile.metrics:
+    for entry in CATALOGUE:
+        if not entry.summary or entry.name not in profile.metrics:
             continue
-        layers = _tensors(profile.metrics[name])
-        if name in ("mad", "entropy"):
-            found[f"min_{name}"] = _of_extreme(layers, counts, largest=False)
-            found[f"max_{name}"] = _of_extreme(layers, counts, largest=True)
-        found[f"mean_{name}"] = _of_mean(layers)
-        found[f"layer_mean_{name}"] = layer_means(profile.metrics[name])
+        layers = _tensors(profile.metrics[entry.name])
+        for extreme in ("min", "max"):
+            if extreme in entry.summary:
+                largest = extreme == "max"
+                found[f"{extreme}_{entry.name}"] = _of_extreme(layers, counts, largest)
+        found[f"mean_{entry.name}"] = _of_mean(layers)
+        found[f"layer_mean_{entry.name}"] = layer_means(profile.metrics[entry.name])
     if "mad" in profile.metrics:
         found |= _against_lines(profile)
     return found
@@ -173,7 +173,7 @@ def _summary(profile: Profile) -> dict[str, Any]:
 
 def _against_lines(profile: Profile) -> dict[str, Any]:
     """MAD against the lines of each layer's own grid: heads below the box, and the score."""
-    lines = [_in_unit(null_lines(x.grid), profile, x) for x in profile.layers]
+    lines = [_null_lines(profile, x) for x in profile.layers]
     layers = _tensors(profile.mad)
     below = [(x.mean(0) < line["box_mad"]).sum().item() for x, line in zip(layers, lines)]
     scores = [1 - x / line["uniform_mad"] for x, line in zip(layers, lines)]

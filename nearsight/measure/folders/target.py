@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
+from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.model_folder import KIND, measure_named
 from nearsight.measure.folders.run_folder import measure_run
-from nearsight.measure.metrics import DEFAULT_METRICS
 from nearsight.models.load import check_name
 from nearsight.runs import RECORD, read_record
 

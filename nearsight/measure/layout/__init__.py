@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.geometry import Geometry
+from nearsight.measure.layout.geometry import MAX_RADIUS, Geometry
 from nearsight.measure.layout.tokens import LayerFacts, Layout, Skipped
 
-__all__ = ["Geometry", "LayerFacts", "Layout", "Skipped", "layout_of"]
+__all__ = ["MAX_RADIUS", "Geometry", "LayerFacts", "Layout", "Skipped", "layout_of"]

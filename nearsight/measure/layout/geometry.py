@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from nearsight.core import UserError
 from nearsight.measure.layout.tokens import Layout
 
-MAX_RADIUS = 3
+MAX_RADIUS = 3  # of the masses within a radius
 CHUNK = 2**18  # pairs of tokens whose distances are computed at a time
 TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
 
@@ -24,13 +24,22 @@ TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and third
 class Geometry:
     """Where the placed queries and keys of a layout are, and how far apart.
 
-    ``distances`` is float32 [window, query, key] in patches, with a single window where all are
-    alike; the error of float32 is below 1e-7 of a grid diagonal.
+    ``distances`` is [window, query, key] in patches, with a single window where all are alike; the
+    error of float32 is below 1e-7 of a grid diagonal. ``near`` keys are those within ``max_radius``
+    patches.
     """
 
-    def __init__(self, layout: Layout, device: torch.device) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        max_radius: int = MAX_RADIUS,
+    ) -> None:
         self.grid = layout.grid
         self.device = device
+        self.dtype = dtype
+        self.max_radius = max_radius
         self.num_windows = len(layout.queries)
         self.query_tokens = _placed(layout.queries)
         self.key_tokens = _placed(layout.keys)
@@ -61,8 +70,8 @@ class Geometry:
 
     @cached_property
     def distances(self) -> Tensor:
-        """Euclidean distance of every pair in patches, float32 [window, query, key]."""
-        table = [_far(points, self.cells).float() for points in self._parts()]
+        """Euclidean distance of every pair in patches, [window, query, key]."""
+        table = [_far(points, self.cells).to(self.dtype) for points in self._parts()]
         return torch.cat(table, dim=1).to(self.device)
 
     @cached_property
@@ -113,7 +122,7 @@ class Geometry:
     def near(self) -> tuple[Tensor, Tensor]:
         """Slots for the keys near every query: which key is in it, and 1 if there is one (else 0).
 
-        Both [window, query, slot], int64 and float32; ``near_counts`` says what a slot counts for.
+        Both [window, query, slot], int64 and float; ``near_counts`` says what a slot counts for.
         """
         parts = zip(self._parts(), self._neighbours)
         found = [self._slots(points, *neighbours) for points, neighbours in parts]
@@ -122,47 +131,50 @@ class Geometry:
 
     @cached_property
     def near_counts(self) -> Tensor:
-        """Whether a slot counts as the own key, and within radius 1, 2, 3: float64 [slot, 4].
+        """Whether a slot counts as the own key, and within radius 1, 2, ...: float64 [slot, 4].
 
         The first slot is the own key (the nearest cell), for self-mass alone; the others hold the
-        keys of ring 0 and 1, of ring 2 and of ring 3.
+        keys of ring 0 and 1, of ring 2, of ring 3, ...
         """
         rings = [0] + [radius for radius, size in enumerate(self._sizes, 1) for _ in range(size)]
         counts = [
-            [float(ring == 0), *(float(0 < ring <= radius) for radius in range(1, MAX_RADIUS + 1))]
+            [
+                float(ring == 0),
+                *(float(0 < ring <= radius) for radius in range(1, self.max_radius + 1)),
+            ]
             for ring in rings
         ]
         return torch.tensor(counts, dtype=torch.float64)
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """The most keys that a query has in ring 0 or 1, in ring 2, in ring 3."""
+        """The most keys that a query has in ring 0 or 1, in ring 2, in ring 3, ..."""
         return [
             max(int((rings == radius).sum(-1).max()) for _, rings in self._neighbours)
-            for radius in range(1, MAX_RADIUS + 1)
+            for radius in range(1, self.max_radius + 1)
         ]
 
     @cached_property
     def _neighbours(self) -> list[tuple[Tensor, Tensor]]:
         """Of some queries at a time: which keys may be near one, and in which ring they are.
 
-        [key] and [window, query, key]; ring 1, 2, 3 within that radius and no smaller one, else 0.
+        [key] and [window, query, key]; ring 1, 2, ... within that radius, no smaller one, else 0.
         """
         found = []
         for points in self._parts():
-            low, high = points.amin((0, 1)) - MAX_RADIUS, points.amax((0, 1)) + MAX_RADIUS
+            low, high = points.amin((0, 1)) - self.max_radius, points.amax((0, 1)) + self.max_radius
             around = (self.cells >= low - TOLERANCE) & (self.cells <= high + TOLERANCE)
             keys = around.all(-1).any(0).nonzero().flatten()
             rings = _ring(points, self.cells[:, keys]).clamp_(min=1)
             if self.key_missing is not None:
                 rings.masked_fill_(self.key_missing[:, None, keys].cpu(), 0)
-            found.append((keys, rings.masked_fill_(rings > MAX_RADIUS, 0)))
+            found.append((keys, rings.masked_fill_(rings > self.max_radius, 0)))
         return found
 
     def _nearest(self, points: Tensor, keys: Tensor) -> Tensor:
         """The key next to every point, [window, query, 1]; likely one of the given."""
         far = self._to_keys(points, keys)
-        if not len(keys) or far.amin(-1).max() > MAX_RADIUS:  # another key may be nearer
+        if not len(keys) or far.amin(-1).max() > self.max_radius:  # another key may be nearer
             keys = torch.arange(self.num_keys)
             far = self._to_keys(points, keys)
         return keys[far.argmin(-1, keepdim=True)]

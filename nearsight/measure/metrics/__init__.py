@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from nearsight.measure.metrics.choice import (
+    Chosen,
+    chosen_metrics,
+    mathematics,
+    metric_of_attention,
+)
 from nearsight.measure.metrics.convention import PAPER, Convention, convention_of, converted
+from nearsight.measure.metrics.definition import (
+    FeatureMetric,
+    RowMetric,
+    Sum,
+    patch_attention,
+)
 from nearsight.measure.metrics.distance import (
+    distance_score,
     mad_without_self,
     mean_attention_distance,
     nonlocality,
-    patch_attention,
 )
 from nearsight.measure.metrics.diversity import head_diversity
 from nearsight.measure.metrics.entropy import attention_entropy
@@ -25,18 +37,17 @@ from nearsight.measure.metrics.information import mutual_information
 from nearsight.measure.metrics.mass import radius_mass, ring_mass, self_mass, sink_mass
 from nearsight.measure.metrics.offset import mean_offset, offset_spread
 from nearsight.measure.metrics.position import MeanMap
-from nearsight.measure.metrics.table import DEFAULT_METRICS, METRICS, Chosen, Sum, chosen_metrics
 
 __all__ = [
-    "DEFAULT_METRICS",
-    "METRICS",
     "PAPER",
     "RESAMPLES",
     "Chosen",
     "Convention",
     "Estimates",
+    "FeatureMetric",
     "MeanMap",
     "Missing",
+    "RowMetric",
     "Sum",
     "attention_entropy",
     "block_of",
@@ -44,12 +55,15 @@ __all__ = [
     "chosen_metrics",
     "convention_of",
     "converted",
+    "distance_score",
     "feature_values",
     "head_diversity",
     "head_names",
     "mad_without_self",
+    "mathematics",
     "mean_attention_distance",
     "mean_offset",
+    "metric_of_attention",
     "mutual_information",
     "nonlocality",
     "normal_interval",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearsight.core import UserError
+from nearsight.measure.catalogue import metric
 from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
 from nearsight.models.layers import Grid
@@ -19,7 +20,6 @@ from nearsight.models.layers import Grid
 Unit = Literal["grid diagonal", "patches", "pixels"]
 Treatment = Literal["renormalised", "not renormalised"]
 
-DISTANCES = ("mad", "mad_without_self")
 ENTROPY = "mean of row entropies / log N"
 
 
@@ -146,7 +146,7 @@ def converted(
     ]
     return {
         name: Estimates([values * factor for values, factor in zip(estimates.values, factors)])
-        if name in DISTANCES
+        if metric(name).is_distance
         else estimates
         for name, estimates in metrics.items()
     }

@@ -1,4 +1,4 @@
-"""From attention over tokens to attention over patches, and how far that attention reaches.
+"""How far attention reaches.
 
 Mean attention distance (MAD): the expected distance between a query patch and the patch it looks
 at, averaged over all queries. The convention is the protocol paper's: prefix tokens dropped, rows
@@ -13,61 +13,60 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.core import UserError
+from nearsight.measure.layout import Geometry
+from nearsight.measure.metrics.definition import RowMetric, Sum, mean_over_rows, whole_block
+from nearsight.measure.rows import Rows, wide
 from nearsight.models.layers import Grid, Unit
 
-ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; half precision sums to one within a hundredth
-HALF_TOLERANCE = 1e-2
+
+def distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
+    """Attended distance in patches, summed over queries."""
+    table = rows.geometry.distances[:, None, rows.span].to(rows.weights.dtype)
+    attended = torch.mul(rows.weights, table, out=rows.scratch)
+    return wide(attended.sum(-1).sum((1, 3)))
 
 
-def patch_attention(
-    attention: Float[Tensor, "batch head token token"], num_prefix: int
-) -> Float[Tensor, "batch head patch patch"]:
-    """Attention between patches only: prefix rows and columns dropped, every row renormalised.
-
-    A patch that spends all its attention on prefix tokens has no attention to renormalise; that
-    raises, because any number given for it would be invented.
-
-    >>> import torch
-    >>> patch_attention(torch.tensor([[[[0.2, 0.8, 0.0], [0.5, 0.1, 0.4], [0.0, 0.5, 0.5]]]]), 1)
-    tensor([[[[0.2000, 0.8000],
-              [0.5000, 0.5000]]]])
-    """
-    if attention.ndim != 4 or attention.shape[-2] != attention.shape[-1]:
-        raise UserError(
-            f"expected attention [batch, head, token, token], got {list(attention.shape)}"
-        )
-    if not 0 <= num_prefix < attention.shape[-1]:
-        raise UserError(
-            f"expected fewer prefix tokens than the {attention.shape[-1]} tokens of the attention, "
-            f"got {num_prefix}"
-        )
-    patches = attention[..., num_prefix:, num_prefix:]
-    mass = patches.sum(-1, keepdim=True)
-    if not bool((mass > 0).all()):
-        raise UserError(
-            "expected every patch to attend to some patch, "
-            "got a row whose whole attention is on prefix tokens (or is not a number)"
-        )
-    return patches / mass
+def kept_distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
+    """Attended distance in patches, where rows are not renormalised."""
+    assert rows.sink is not None
+    table = rows.geometry.distances[:, None, rows.span].to(rows.weights.dtype)
+    attended = (rows.weights * table).sum(-1)  # [image, window, head, query]
+    return wide(attended.mul_(1 - rows.sink).sum((1, 3)))
 
 
-def checked_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
-    """The attention in float64, once its shape and its row sums have been found right."""
-    if attention.ndim != 4 or (num_patches and attention.shape[-2:] != (num_patches,) * 2):
-        wanted = f"{num_patches}, {num_patches}" if num_patches else "query, key"
-        raise UserError(
-            f"expected attention [batch, head, {wanted}], got {list(attention.shape)}; "
-            "drop prefix tokens with patch_attention first"
-        )
-    wide = attention.double()
-    tolerance = ROW_SUM_TOLERANCE if attention.dtype.itemsize >= 4 else HALF_TOLERANCE
-    error = float((wide.sum(-1) - 1).abs().max()) if wide.numel() else 0.0
-    if not error <= tolerance:
-        raise UserError(
-            f"expected rows that sum to one, got a row that is off by {error:.3g}; "
-            "drop prefix tokens with patch_attention, which renormalises"
-        )
-    return wide
+def leaving_sums(rows: Rows) -> Float[Tensor, "image head 2"]:
+    """Attended distance and mass of the attention that leaves the own patch."""
+    own = rows.geometry.near[0][:, None, rows.span, :1]  # [window, 1, query, 1]
+    away = rows.weights.scatter(-1, own.expand(*rows.weights.shape[:4], 1), 0.0)
+    table = rows.geometry.distances[:, None, rows.span].to(away.dtype)
+    mass = wide(away.sum(-1).sum((1, 3)))
+    return torch.stack([wide(away.mul_(table).sum(-1).sum((1, 3))), mass], dim=-1)
+
+
+def in_diagonals(total: Tensor, at: Geometry) -> Tensor:
+    return mean_over_rows(total, at) / at.grid.diagonal
+
+
+def patches_without_self(total: Tensor, at: Geometry) -> Tensor:
+    """Distance / mass, and 0 where nothing leaves."""
+    distance, mass = total[..., 0], total[..., 1]
+    return torch.where(mass == 0, 0.0, distance / torch.where(mass == 0, 1.0, mass))
+
+
+def score(total: Tensor, at: Geometry) -> Tensor:
+    return 1 - mean_over_rows(total, at) / at.uniform_distance if at.uniform_distance else total
+
+
+DISTANCES = Sum(distance_sums, kernel="distance_sums")
+LEAVING = Sum(leaving_sums)
+MAD = RowMetric(DISTANCES, in_diagonals, uniform=Grid.uniform_distance)
+MAD_NOT_RENORMALISED = RowMetric(Sum(kept_distance_sums, needs_sink=True), in_diagonals)
+NONLOCALITY = RowMetric(DISTANCES, mean_over_rows)
+SCORE = RowMetric(DISTANCES, score)
+MAD_WITHOUT_SELF = RowMetric(
+    LEAVING, lambda total, at: patches_without_self(total, at) / at.grid.diagonal
+)
+PATCHES_WITHOUT_SELF = RowMetric(LEAVING, patches_without_self)
 
 
 def mean_attention_distance(
@@ -84,9 +83,7 @@ def mean_attention_distance(
     >>> round(mean_attention_distance(everywhere, Grid(2, 2), unit="patches").item(), 4)
     0.8536
     """
-    wide = checked_rows(attention, grid.num_patches)
-    distances = grid.distances(unit).to(wide.device)
-    return (wide.flatten(2) @ distances.flatten()) / grid.num_patches
+    return _in_unit(unit, MAD, NONLOCALITY).of_block(whole_block(attention, grid))
 
 
 def nonlocality(
@@ -100,7 +97,7 @@ def nonlocality(
     >>> nonlocality(torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]]), Grid(1, 2)).item()
     0.25
     """
-    return mean_attention_distance(attention, grid, unit="patches")
+    return NONLOCALITY.of_block(whole_block(attention, grid))
 
 
 def mad_without_self(
@@ -118,16 +115,8 @@ def mad_without_self(
     >>> round(mad_without_self(one, Grid(1, 3), unit="patches").item(), 6)
     1.0
     """
-    wide = checked_rows(attention, grid.num_patches)
-    distances = grid.distances(unit).to(wide.device)
-    own = torch.eye(grid.num_patches, dtype=torch.bool, device=wide.device)
-    leaving = wide.masked_fill(own, 0.0)
-    return ratio(leaving.flatten(2) @ distances.flatten(), leaving.sum((-2, -1)))
-
-
-def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """part / whole, and 0 where the whole is 0."""
-    return torch.where(whole == 0, 0.0, part / torch.where(whole == 0, 1.0, whole))
+    metric = _in_unit(unit, MAD_WITHOUT_SELF, PATCHES_WITHOUT_SELF)
+    return metric.of_block(whole_block(attention, grid))
 
 
 def distance_score(
@@ -142,5 +131,10 @@ def distance_score(
     >>> distance_score(torch.full((1, 1, 6, 6), 1 / 6), Grid(2, 3)).round(decimals=6).item() + 0.0
     0.0
     """
-    near = mean_attention_distance(attention, grid)
-    return 1 - near / grid.uniform_distance() if grid.num_patches > 1 else near
+    return SCORE.of_block(whole_block(attention, grid))
+
+
+def _in_unit(unit: Unit, diagonals: RowMetric, patches: RowMetric) -> RowMetric:
+    if unit not in ("diagonal", "patches"):
+        raise UserError(f"expected unit 'diagonal' or 'patches', got {unit!r}")
+    return diagonals if unit == "diagonal" else patches

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.metrics.distance import checked_rows
+from nearsight.measure.metrics.definition import RowMetric, Sum, mean_over_rows, whole_block
+from nearsight.measure.rows import Rows, wide
+
+
+def pair_sums(rows: Rows) -> Float[Tensor, " image"]:
+    """Total variation distance of rows, averaged over all pairs of heads; 0 for a single head."""
+    heads = rows.weights.shape[2]
+    total = wide(rows.weights.new_zeros(len(rows.weights)))
+    for head in range(1, heads):
+        apart = rows.weights[:, :, head:] - rows.weights[:, :, head - 1 : head]
+        total += wide(apart.abs_().sum(-1).sum((1, 2, 3))) / 2
+    return total / max(1, heads * (heads - 1) // 2)
+
+
+HEAD_DIVERSITY = RowMetric(Sum(pair_sums, of_layer=True), mean_over_rows)
 
 
 def head_diversity(attention: Float[Tensor, "batch head query key"]) -> Float[Tensor, " batch"]:
@@ -20,13 +31,9 @@ def head_diversity(attention: Float[Tensor, "batch head query key"]) -> Float[Te
     heads attend alike, and by definition in a layer with one head. 1: no two heads ever look at the
     same patch. Float64.
 
+    >>> import torch
     >>> halves = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]]])
     >>> head_diversity(halves).tolist()
     [0.5]
     """
-    wide = checked_rows(attention)
-    pairs = list(combinations(range(attention.shape[1]), 2))
-    if not pairs:
-        return wide.new_zeros(len(wide))
-    apart = [(wide[:, a] - wide[:, b]).abs().sum(-1).mean(-1) / 2 for a, b in pairs]
-    return torch.stack(apart).mean(0)
+    return HEAD_DIVERSITY.of_block(whole_block(attention))

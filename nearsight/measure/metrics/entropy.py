@@ -7,14 +7,31 @@ entropies (not the entropy of the mean row), divided by log N, N the number of p
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.core import UserError
-from nearsight.measure.metrics.distance import checked_rows
+from nearsight.measure.layout import Geometry
+from nearsight.measure.metrics.definition import RowMetric, Sum, mean_over_rows, whole_block
+from nearsight.measure.rows import Rows, wide
 
 EPS = 1e-12  # inside the logarithm, as in the paper's formula
+
+
+def entropy_sums(rows: Rows) -> Float[Tensor, "image head"]:
+    """Entropies of the rows in nats, summed over queries."""
+    return wide(rows.entropies.sum((1, 3)))
+
+
+def per_log_keys(total: Tensor, at: Geometry) -> Tensor:
+    return mean_over_rows(total, at) / math.log(at.num_keys)
+
+
+ENTROPY = RowMetric(
+    Sum(entropy_sums, kernel="entropy_sums"), per_log_keys, uniform=lambda grid: 1.0
+)
 
 
 def attention_entropy(
@@ -35,6 +52,6 @@ def attention_entropy(
             f"expected attention over at least 2 patches, got {list(attention.shape)}: "
             "log N of a single patch is 0"
         )
-    wide = checked_rows(attention)
-    rows = (wide + EPS).log_().mul_(wide).sum(-1)  # [batch, head, query]
-    return -rows.mean(-1) / math.log(attention.shape[-1])
+    rows = whole_block(attention)
+    entropies = -(rows.weights + EPS).log_().mul_(rows.weights).sum(-1)
+    return ENTROPY.of_block(replace(rows, entropies=entropies))

@@ -7,7 +7,7 @@ per patch in the order of the image, there is no number, and the reason is kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import Layout
+from nearsight.measure.metrics.definition import FeatureMetric
 from nearsight.models.layers import Grid
 
 CONTAINERS = (nn.Sequential, nn.ModuleList)
@@ -69,6 +70,10 @@ def cls_similarity(
     return torch.einsum("brcw,bw->brc", patches, F.normalize(cls.double(), dim=-1)).mean((1, 2))
 
 
+LOCALITY_SCORE = FeatureMetric(locality_score)
+CLS_SIMILARITY = FeatureMetric(cls_similarity, needs_class=True)
+
+
 @dataclass(frozen=True)
 class Missing:
     """Why there is no number."""
@@ -77,22 +82,20 @@ class Missing:
 
 
 def feature_values(
-    names: Sequence[str], output: Any, layout: Layout, model: nn.Module
+    metrics: Mapping[str, FeatureMetric], output: Any, layout: Layout, model: nn.Module
 ) -> dict[str, Tensor | Missing]:
-    """Metrics of these names per image, in float64 on the CPU, of the output of a block."""
+    """Return the metrics per image, in float64 on the CPU, of the output of a block."""
     patches = patch_features(output, layout, carried_tokens(model))
     cls = class_feature(output, layout, model)
     found: dict[str, Tensor | Missing] = {}
-    for name in names:
-        if isinstance(patches, Missing):
-            found[name] = patches
-        elif name == "locality_score":
-            found[name] = torch.cat([locality_score(x.cpu()) for x in patches.split(1)])
-        elif isinstance(cls, Missing):
-            found[name] = cls
-        else:
-            pairs = zip(patches.split(1), cls.split(1))
-            found[name] = torch.cat([cls_similarity(x.cpu(), y.cpu()) for x, y in pairs])
+    for name, metric in metrics.items():
+        needed = [patches, cls] if metric.needs_class else [patches]
+        missing = [x for x in needed if isinstance(x, Missing)]
+        if missing:
+            found[name] = missing[0]
+            continue
+        images = zip(*(x.split(1) for x in needed if isinstance(x, Tensor)))
+        found[name] = torch.cat([metric.of(*(x.cpu() for x in image)) for image in images])
     return found
 
 

@@ -8,7 +8,32 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.metrics.distance import checked_rows
+from nearsight.measure.layout import Geometry
+from nearsight.measure.metrics.definition import RowMetric, Sum, whole_block
+from nearsight.measure.metrics.entropy import entropy_sums
+from nearsight.measure.rows import Rows, wide
+
+
+def key_sums(rows: Rows) -> Float[Tensor, "image head more"]:
+    """Entropies of the rows, then the mass on every key cell of the image."""
+    received = wide(rows.weights.sum(3))  # [image, window, head, key]
+    images, _, heads, _ = received.shape
+    cells = rows.geometry.keys.clamp(min=0).to(received.device)  # [window, key]; missing: mass 0
+    masses = received.new_zeros(images, heads, rows.geometry.num_cells)
+    masses.index_add_(2, cells.flatten(), received.transpose(1, 2).flatten(2))
+    return torch.cat([entropy_sums(rows)[..., None], masses], dim=-1)
+
+
+def normalised(total: Tensor, at: Geometry) -> Tensor:
+    """NMI from the rows' entropies and the mass on every key, both summed over all queries."""
+    num_queries = at.grid.num_patches
+    of_keys = torch.special.entr(total[..., 1:] / num_queries).sum(-1)
+    shared = (of_keys - total[..., 0] / num_queries).clamp(min=0)
+    largest = (math.log(num_queries) * of_keys).sqrt()
+    return torch.where(largest > 0, shared / largest.where(largest > 0, 1.0), 0.0)
+
+
+NMI = RowMetric(Sum(key_sums), normalised)
 
 
 def mutual_information(
@@ -27,16 +52,4 @@ def mutual_information(
     >>> mutual_information(torch.tensor([[[[0.25, 0.75], [0.25, 0.75]]]])).item() + 0.0
     0.0
     """
-    wide = checked_rows(attention)
-    entropies = torch.special.entr(wide).sum((-2, -1))
-    return normalised(wide.sum(-2), entropies, attention.shape[-2])
-
-
-def normalised(
-    keys: Float[Tensor, "*batch key"], entropies: Float[Tensor, "*batch"], num_queries: int
-) -> Float[Tensor, "*batch"]:
-    """NMI from the mass on every key and the rows' entropies, both summed over all queries."""
-    of_keys = torch.special.entr(keys / num_queries).sum(-1)
-    shared = (of_keys - entropies / num_queries).clamp(min=0)
-    largest = (math.log(num_queries) * of_keys).sqrt()
-    return torch.where(largest > 0, shared / largest.where(largest > 0, 1.0), 0.0)
+    return NMI.of_block(whole_block(attention))

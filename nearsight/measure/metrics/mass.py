@@ -7,15 +7,60 @@ Surroundings are counted in Chebyshev rings: ring r of a patch is the border of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.metrics.distance import checked_rows
+from nearsight.measure.metrics.definition import (
+    RowMetric,
+    Sum,
+    block_of_rows,
+    checked_rows,
+    mean_over_rows,
+    whole_block,
+)
+from nearsight.measure.rows import Rows, wide
 from nearsight.models.layers import Grid
 
 RADII = (1, 2, 3)
+
+
+def near_sums(rows: Rows) -> Float[Tensor, "image head radius"]:
+    """Mass on the own patch, and within radius 1, 2, 3, summed over queries."""
+    index, taken = (x[:, None, rows.span] for x in rows.geometry.near)
+    slots = rows.weights.gather(-1, index.expand(*rows.weights.shape[:4], index.shape[-1]))
+    sums = wide(slots.mul_(taken).sum((1, 3)))  # [image, head, slot]
+    return sums @ rows.geometry.near_counts.to(sums.device)
+
+
+def ring_sums(rows: Rows) -> Float[Tensor, "image head ring"]:
+    """Mass on every Chebyshev ring, those of pooled cells rounded up."""
+    rings = rows.geometry.rings[:, None, rows.span].expand(rows.weights.shape)
+    empty = rows.weights.new_zeros(*rows.weights.shape[:4], rows.geometry.num_rings)
+    return wide(empty.scatter_add_(-1, rings, rows.weights)).sum((1, 3))
+
+
+def sink_sums(rows: Rows) -> Float[Tensor, "image head"]:
+    """Mass on keys without a place."""
+    assert rows.sink is not None
+    return wide(rows.sink.sum((1, 3)))
+
+
+def within(radii: Sequence[int]) -> RowMetric:
+    """Mass within these radii."""
+    return RowMetric(NEAR, lambda total, at: mean_over_rows(total[..., list(radii)], at))
+
+
+NEAR = Sum(near_sums, kernel="near_sums")
+SELF_MASS = RowMetric(
+    NEAR,
+    lambda total, at: mean_over_rows(total[..., 0], at),
+    uniform=lambda grid: 1 / grid.num_patches,
+)
+RADIUS_MASS = within(RADII)
+RING_MASS = RowMetric(Sum(ring_sums), mean_over_rows)
+SINK = RowMetric(Sum(sink_sums, needs_sink=True), mean_over_rows)
 
 
 def self_mass(attention: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head"]:
@@ -29,8 +74,7 @@ def self_mass(attention: Float[Tensor, "batch head query key"]) -> Float[Tensor,
     >>> self_mass(torch.tensor([[[[0.25, 0.75], [0.5, 0.5]]]])).item()
     0.375
     """
-    wide = checked_rows(attention, attention.shape[-1])
-    return wide.diagonal(dim1=-2, dim2=-1).mean(-1)
+    return SELF_MASS.of_block(block_of_rows(checked_rows(attention, attention.shape[-1])))
 
 
 def ring_mass(
@@ -42,14 +86,12 @@ def ring_mass(
     unit; they sum to one. All in ring 0: every patch looks only at itself. All in the last ring:
     at the far side of the image, which only patches at the border can. Float64.
 
+    >>> import torch
     >>> everywhere = torch.full((1, 1, 4, 4), 0.25)
     >>> ring_mass(everywhere, Grid(1, 4)).flatten().tolist()
     [0.25, 0.375, 0.25, 0.125]
     """
-    wide = checked_rows(attention, grid.num_patches)
-    rings = _rings(grid).to(wide.device)
-    masses = [(wide * (rings == ring)).sum((-2, -1)) for ring in range(max(grid.rows, grid.cols))]
-    return torch.stack(masses, dim=-1) / grid.num_patches
+    return RING_MASS.of_block(whole_block(attention, grid))
 
 
 def radius_mass(
@@ -61,12 +103,12 @@ def radius_mass(
     unit, that grow with the radius. Radius 1 is the 3x3 box (cut at the edge), 2 the 5x5 box, 3
     the 7x7 box. 1: no patch looks beyond; 0: no patch looks as near. Float64.
 
+    >>> import torch
     >>> everywhere = torch.full((1, 1, 4, 4), 0.25)
     >>> radius_mass(everywhere, Grid(1, 4)).flatten().tolist()
     [0.625, 0.875, 1.0]
     """
-    rings = ring_mass(attention, grid)
-    return torch.stack([rings[..., : radius + 1].sum(-1) for radius in radii], dim=-1)
+    return within(radii).of_block(whole_block(attention, grid, max_radius=max(radii)))
 
 
 def sink_mass(
@@ -78,13 +120,10 @@ def sink_mass(
     metrics drop before they renormalise. A share, no unit. 0: patches look at patches only. 1: at
     prefix tokens only. Rows of the prefix tokens themselves do not count. Float64.
 
+    >>> import torch
     >>> sink_mass(torch.tensor([[[[1.0, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]]]]), 1).item()
     0.25
     """
-    wide = checked_rows(attention, attention.shape[-1])
-    return wide[..., num_prefix:, :num_prefix].sum(-1).mean(-1)
-
-
-def _rings(grid: Grid) -> Int64[Tensor, "query key"]:
-    points = grid.coordinates().long()
-    return (points[:, None] - points[None]).abs().amax(-1)
+    rows = checked_rows(attention, attention.shape[-1])[..., num_prefix:, :]
+    sink = rows[..., :num_prefix].sum(-1)[:, None]  # [image, window, head, query]
+    return SINK.of_block(replace(block_of_rows(rows[..., num_prefix:]), sink=sink))

@@ -11,8 +11,39 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.metrics.distance import checked_rows
+from nearsight.measure.layout import Geometry
+from nearsight.measure.metrics.definition import RowMetric, Sum, mean_over_rows, whole_block
+from nearsight.measure.rows import Rows, wide
 from nearsight.models.layers import Grid
+
+
+def row_offsets(rows: Rows) -> Float[Tensor, "image window head query 4"]:
+    """Mass of every row, its offset (down, right), and its squared distance; in patches."""
+    weights = wide(rows.weights)
+    cells = rows.geometry.cells.to(weights)[:, None]  # [window, 1, key, 2]
+    points = rows.geometry.points[:, rows.span].to(weights)[:, None]
+    ones = torch.ones_like(cells[..., :1])
+    moments = torch.cat([ones, cells, cells.square().sum(-1, keepdim=True)], -1)
+    mass, place, square = (weights @ moments).split([1, 2, 1], dim=-1)
+    crossed = 2 * (place * points).sum(-1, keepdim=True)
+    far = square - crossed + mass * points.square().sum(-1, keepdim=True)
+    return torch.cat([mass, place - mass * points, far], dim=-1)
+
+
+def offset_sums(rows: Rows) -> Float[Tensor, "image head 4"]:
+    """Mass, offset (down, right) and squared distance."""
+    return row_offsets(rows).sum((1, 3))
+
+
+def spread(total: Tensor, at: Geometry) -> Tensor:
+    mass, offset, square = total.split([1, 2, 1], dim=-1)
+    variance = square / mass - (offset / mass).square().sum(-1, keepdim=True)
+    return variance[..., 0].clamp(min=0).sqrt()
+
+
+OFFSETS = Sum(offset_sums)
+OFFSET = RowMetric(OFFSETS, lambda total, at: mean_over_rows(total[..., 1:3], at))
+OFFSET_SPREAD = RowMetric(OFFSETS, spread)
 
 
 def mean_offset(
@@ -27,9 +58,7 @@ def mean_offset(
     >>> mean_offset(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), Grid(1, 2)).flatten().tolist()
     [0.0, 0.5]
     """
-    wide = checked_rows(attention, grid.num_patches)
-    offsets = _offsets(grid).to(wide.device)
-    return torch.einsum("bhqk,qka->bha", wide, offsets) / grid.num_patches
+    return OFFSET.of_block(whole_block(attention, grid))
 
 
 def offset_spread(
@@ -45,13 +74,4 @@ def offset_spread(
     >>> round(offset_spread(both, Grid(1, 2)).item(), 4)
     0.7071
     """
-    wide = checked_rows(attention, grid.num_patches)
-    offsets = _offsets(grid).to(wide.device)
-    mean = mean_offset(attention, grid)[:, :, None, None]  # [batch, head, 1, 1, axis]
-    away = (offsets - mean).square().sum(-1)  # [batch, head, query, key]
-    return ((wide * away).sum((-2, -1)) / grid.num_patches).sqrt()
-
-
-def _offsets(grid: Grid) -> Float[Tensor, "query key 2"]:
-    points = grid.coordinates()
-    return points[None] - points[:, None]
+    return OFFSET_SPREAD.of_block(whole_block(attention, grid))

@@ -7,13 +7,16 @@ mean map holds them all, so one pass and one map per head suffice.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.core import UserError
-from nearsight.measure.metrics.distance import checked_rows
-from nearsight.measure.rows import Rows, row_offsets, wide
+from nearsight.measure.metrics.definition import whole_block
+from nearsight.measure.metrics.offset import row_offsets
+from nearsight.measure.rows import Rows, wide
 
 MAX_PATCHES = 1024  # above, the mean offset of every query stands for its row of the map
 
@@ -33,8 +36,9 @@ def position_share(
     >>> position_share(torch.stack([one, one, other])[:, None]).round(decimals=4).tolist()
     [0.3333]
     """
-    maps = checked_rows(attention).flatten(2)  # [image, head, pair]
-    return shared(maps.sum(0).square().sum(-1), maps.square().sum((0, 2)), len(maps))
+    mean_map = MeanMap(attention.shape[1], max_patches=math.inf)
+    mean_map.add(whole_block(attention))
+    return mean_map.share(len(attention))
 
 
 def shared(of_sum: Tensor, of_each: Tensor, num_images: int) -> Tensor:
@@ -51,18 +55,19 @@ def shared(of_sum: Tensor, of_each: Tensor, num_images: int) -> Tensor:
 class MeanMap:
     """The sum of a layer's attention maps over images, and the sum of their squared norms.
 
-    Up to 1,024 patches the map itself, float32 [window, head, query, key]. Above, the mean offset
+    Up to ``max_patches`` (1,024) the map itself, [window, head, query, key]. Above, the mean offset
     of every query, which tells less but whose size grows with N only: beyond the offset of uniform
     attention, which is the same in every image and would make all diffuse heads positional.
     """
 
-    def __init__(self, num_heads: int) -> None:
+    def __init__(self, num_heads: int, max_patches: float | None = None) -> None:
         self.num_heads = num_heads
+        self.max_patches = MAX_PATCHES if max_patches is None else max_patches
         self._total: Tensor | None = None  # [window, head, query, key or 2]
         self._norms = torch.zeros(num_heads, dtype=torch.float64)
 
     def add(self, rows: Rows) -> None:
-        if rows.geometry.grid.num_patches > MAX_PATCHES:
+        if rows.geometry.grid.num_patches > self.max_patches:
             mass, offsets, _ = row_offsets(rows).split([1, 2, 1], dim=-1)
             even = rows.geometry.uniform_offsets[:, None, rows.span].to(offsets)
             maps = offsets - mass * even
@@ -80,3 +85,6 @@ class MeanMap:
         assert self._total is not None
         of_sum = wide(self._total).square().sum((0, 2, 3)).cpu()
         return shared(of_sum, self._norms, num_images)
+
+
+POSITION_SHARE = MeanMap

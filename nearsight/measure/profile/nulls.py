@@ -8,6 +8,7 @@ before it (what comes from content rather than from where patches lie in the pic
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,28 +17,40 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.data import draws
-from nearsight.measure.metrics import attention_entropy, mean_attention_distance, self_mass
+from nearsight.measure.catalogue import metric, with_nulls
+from nearsight.measure.metrics import mathematics, metric_of_attention
 from nearsight.measure.profile.profile import Profile, measure_model
 from nearsight.models.layers import Grid
 
 NULL_IMAGES = 64  # for the two lines that are measured
 SEED = 0  # of the shuffles
-METRICS = ("mad", "entropy", "self_mass")
 
 
-def null_lines(grid: Grid) -> dict[str, float]:
-    """What uniform attention and an even 3x3 box (cut at the edge) score on this grid."""
-    near = grid.box().double()
-    lines = {
-        "uniform_mad": grid.uniform_distance(),
-        "uniform_entropy": 1.0,
-        "uniform_self_mass": 1 / grid.num_patches,
+def null_lines(grid: Grid, metrics: Iterable[str] = ()) -> dict[str, float]:
+    """Return what uniform attention and an even 3x3 box (cut at the edge) score on this grid.
+
+    ``metrics`` are names of further metrics that were measured, beside the default ones.
+    """
+    names = with_nulls(metrics)
+    return {f"uniform_{name}": _uniform_line(name, grid) for name in names} | {
+        f"box_{name}": _box_line(name, grid) for name in names
     }
+
+
+@cache
+def _uniform_line(name: str, grid: Grid) -> float:
+    known = mathematics(metric(name)).uniform
+    if known is not None:
+        return known(grid)
+    everywhere = torch.full((1, 1, grid.num_patches, grid.num_patches), 1 / grid.num_patches)
+    return metric_of_attention(metric(name), everywhere.double(), grid).item()
+
+
+@cache
+def _box_line(name: str, grid: Grid) -> float:
+    near = grid.box().double()
     box = (near / near.sum(-1, keepdim=True))[None, None]
-    lines["box_mad"] = mean_attention_distance(box, grid).item()
-    lines["box_entropy"] = attention_entropy(box).item()
-    lines["box_self_mass"] = self_mass(box).item()
-    return lines
+    return metric_of_attention(metric(name), box, grid).item()
 
 
 def shuffled_patches(
@@ -72,12 +85,13 @@ def measured_nulls(
     """
     given = list(batches)
     convention = profile.convention.name
-    untrained = measure_model(fresh, given, convention=convention, metrics=METRICS)
+    metrics = with_nulls(profile.metrics)
+    untrained = measure_model(fresh, given, convention=convention, metrics=metrics)
     found = {"random_init": _layer_means(untrained)}
     height, width = given[0].shape[-2:]
     if height % profile.grid.rows == 0 and width % profile.grid.cols == 0:
         batches = _shuffled(given, profile)
-        shuffled = measure_model(model, batches, convention=convention, metrics=METRICS)
+        shuffled = measure_model(model, batches, convention=convention, metrics=metrics)
         found["shuffled_patches"] = _layer_means(shuffled)
     return found
 
@@ -92,7 +106,7 @@ def _shuffled(batches: Iterable[Tensor], profile: Profile) -> Iterator[Tensor]:
 def _layer_means(profile: Profile) -> dict[str, Any]:
     """Mean over heads and images of every layer, with the number of images."""
     means = {
-        f"layer_mean_{name}": [float(values.mean()) for values in profile.metrics[name].values]
-        for name in METRICS
+        f"layer_mean_{name}": [float(values.mean()) for values in estimates.values]
+        for name, estimates in profile.metrics.items()
     }
     return {"num_images": profile.num_images, **means}

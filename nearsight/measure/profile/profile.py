@@ -22,9 +22,8 @@ from nearsight.measure.capture import (
     inner_model,
     refuse_unseen,
 )
+from nearsight.measure.catalogue import DEFAULT_METRICS, METRIC_NAMES
 from nearsight.measure.metrics import (
-    DEFAULT_METRICS,
-    METRICS,
     PAPER,
     Convention,
     Estimates,
@@ -52,7 +51,7 @@ class Profile:
     gates: dict[int, LayerGates] = field(default_factory=dict)  # of layers with GPSA, by number
 
     def __getattr__(self, name: str) -> Estimates:
-        if name in METRICS:
+        if name in METRIC_NAMES:
             if name in self.metrics:
                 return self.metrics[name]
             raise AttributeError(

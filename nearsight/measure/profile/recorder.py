@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
+from nearsight.measure.catalogue import metric
 from nearsight.measure.layout import Geometry, LayerFacts, Layout, Skipped, layout_of
 from nearsight.measure.metrics import (
     PAPER,
@@ -94,26 +96,25 @@ class Recorder:
         self._geometries.append((layout, Geometry(layout, device)))
         return self._geometries[-1][1]
 
-    def _measured(self, tensors: Unfolded, geometry: Geometry, name: str) -> dict[str, Tensor]:
+    def _measured(self, tensors: Unfolded, geometry: Geometry, layer: str) -> dict[str, Tensor]:
         totals = self._totals(tensors, geometry)
         values = {
-            metric.name: metric.value(totals[metric.total], geometry).cpu()
-            for metric in self.metrics.of_rows
+            name: each.value(totals[each.total], geometry).cpu()
+            for name, each in self.metrics.of_rows.items()
         }
-        for value in values.values():
-            self._refuse_nan(value, f"the attention of layer {name}")
+        self._refuse_impossible(values, "attention of", layer)
         return values
 
     def _totals(self, tensors: Unfolded, geometry: Geometry) -> dict[Sum, Tensor]:
         """Over all rows of a layer."""
-        sums = list(dict.fromkeys(metric.total for metric in self.metrics.of_rows))
+        sums = list(dict.fromkeys(each.total for each in self.metrics.of_rows.values()))
         mean_map = self._mean_map()
         if not mean_map and not sums:  # metrics of features only
             return {}
-        if not mean_map and all(each.in_kernel for each in sums):
+        if not mean_map and all(each.kernel for each in sums):
             summed = row_sums(tensors, geometry)
             if summed:
-                return {each: each.of(summed) for each in sums}
+                return {each: getattr(summed, each.kernel) for each in sums if each.kernel}
         totals: dict[Sum, Tensor] = {}
         blocks = attention_rows(
             tensors,
@@ -146,7 +147,7 @@ class Recorder:
         self, call: AttentionCall, layout: Layout, values: dict[str, Tensor], num_images: int
     ) -> None:
         """Metrics of features, once the block around the attention has its output."""
-        names, first = self.metrics.of_features, not self._proved
+        metrics, first = self.metrics.of_features, not self._proved
 
         def add(found: dict[str, Tensor | Missing]) -> None:
             for name, value in found.items():
@@ -155,22 +156,37 @@ class Recorder:
                     if first:
                         self.unavailable.append((name, call.name, value.reason))
                 else:
-                    self._refuse_nan(value, f"the features after layer {call.name}")
+                    self._refuse_impossible({name: value}, "features after", call.name)
                     values[name] = value
 
         block, model = block_of(call), call.path[0].module
         if isinstance(block, Missing):
-            add(dict.fromkeys(names, block))
+            add(dict.fromkeys(metrics, block))
         else:
-            block.told.append(lambda output: add(feature_values(names, output, layout, model)))
+            block.told.append(lambda output: add(feature_values(metrics, output, layout, model)))
 
-    def _refuse_nan(self, value: Tensor, where: str) -> None:
-        if not math.isfinite(value.sum()):  # one NaN makes a sum NaN
-            bad = (~value.isfinite()).reshape(len(value), -1).any(1).nonzero()[0].item()
-            raise UserError(
-                f"expected numbers, got NaN in {where} "
-                f"for image {self.num_images + int(bad)} (counted from 0)"
-            )
+    def _refuse_impossible(self, values: Mapping[str, Tensor], of: str, layer: str) -> None:
+        """Raise where a value is not a number, or none that its metric can have."""
+        for name, value in values.items():
+            if not math.isfinite(value.sum()):  # one NaN makes a sum NaN
+                raise UserError(
+                    f"expected numbers, got NaN in the {of} layer {layer} "
+                    f"for image {self._first_image(~value.isfinite())} (counted from 0)"
+                )
+            if not value.numel():
+                continue
+            low, high = (x.item() for x in value.aminmax())
+            if (bad := metric(name).outside(low, high)) is not None:
+                least, most = metric(name).limits
+                raise UserError(
+                    f"{name} in the {of} layer {layer} is {bad:.3g} for image "
+                    f"{self._first_image(value == bad)} (counted from 0), but it lies between "
+                    f"{least:g} and {most:g}: the model's logits are too large to be measured, or "
+                    "the model is broken"
+                )
+
+    def _first_image(self, is_bad: Tensor) -> int:
+        return self.num_images + int(is_bad.reshape(len(is_bad), -1).any(1).nonzero()[0])
 
 
 def _equal(a: Layout, b: Layout) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from nearsight.measure.rows.blocks import Rows, attention_rows, wide
 from nearsight.measure.rows.kernel import row_sums
 from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.sums import row_offsets
 from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Unfolded",
     "attention_rows",
     "prove",
-    "row_offsets",
     "row_sums",
     "wide",
 ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -38,26 +37,6 @@ class Rows:
     block: Block
     span: slice  # of the geometry's queries
     scratch: Tensor  # memory of the shape of weights, for anything
-
-    @cached_property
-    def distance_sums(self) -> Float[Tensor, "image head"]:
-        """Attended distance in patches, summed over queries."""
-        table = self.geometry.distances[:, None, self.span].to(self.weights.dtype)
-        attended = torch.mul(self.weights, table, out=self.scratch)
-        return wide(attended.sum(-1).sum((1, 3)))
-
-    @cached_property
-    def near_sums(self) -> Float[Tensor, "image head 4"]:
-        """Self-mass and masses within radius 1, 2, 3, summed over queries."""
-        index, taken = (x[:, None, self.span] for x in self.geometry.near)
-        slots = self.weights.gather(-1, index.expand(*self.weights.shape[:4], index.shape[-1]))
-        sums = wide(slots.mul_(taken).sum((1, 3)))  # [image, head, slot]
-        return sums @ self.geometry.near_counts.to(sums.device)
-
-    @property
-    def entropy_sums(self) -> Float[Tensor, "image head"]:
-        """Entropies in nats, summed over queries."""
-        return wide(self.entropies.sum((1, 3)))
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
             return
         (folder / FAILED).unlink(missing_ok=True)
         cell = Cell.of(read_json(folder / CELL))
+        from nearsight.measure.catalogue import DEFAULT_METRICS
         from nearsight.measure.folders import measure_run
-        from nearsight.measure.metrics import DEFAULT_METRICS
 
         if cell.processes == 1:
             train_cell(cell, folder, data_root)

@@ -6,17 +6,21 @@ import pytest
 import torch
 from measure import reference_metrics as slow
 
-from nearsight.measure.metrics.distance import (
+from nearsight.measure.metrics import (
     distance_score,
+    head_diversity,
     mad_without_self,
     mean_attention_distance,
+    mean_offset,
+    mutual_information,
     nonlocality,
+    offset_spread,
     patch_attention,
+    radius_mass,
+    ring_mass,
+    self_mass,
+    sink_mass,
 )
-from nearsight.measure.metrics.diversity import head_diversity
-from nearsight.measure.metrics.information import mutual_information
-from nearsight.measure.metrics.mass import radius_mass, ring_mass, self_mass, sink_mass
-from nearsight.measure.metrics.offset import mean_offset, offset_spread
 from nearsight.models.layers.grid import Grid
 
 

@@ -6,9 +6,12 @@ import pytest
 import torch
 from measure import reference_attention as slow
 
-from nearsight.measure.metrics.distance import mean_attention_distance, patch_attention
-from nearsight.measure.metrics.entropy import attention_entropy
-from nearsight.measure.metrics.mass import self_mass
+from nearsight.measure.metrics import (
+    attention_entropy,
+    mean_attention_distance,
+    patch_attention,
+    self_mass,
+)
 from nearsight.models.layers.grid import Grid
 
 

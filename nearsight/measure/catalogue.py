@@ -1,0 +1,206 @@
+"""The catalogue of metrics: what each is called, in which unit, where it is shown.
+
+Everything but the mathematics, and no torch: ``measure``, ``train``, ``report`` and ``study`` all
+read it. A metric is one entry of ``CATALOGUE`` and one module of ``nearsight/measure/metrics`` that
+holds its mathematics under the metric's name in capitals (``MAD``) and its pure function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Statistic = Literal["min", "max", "mean", "layer1"]  # over heads; layer1: mean of the first layer
+Table = Literal[
+    "terminal",  # what ``nearsight measure`` and ``nearsight diff`` print
+    "report",  # tables of the report: conditions, layers, heads
+    "figures",  # of every head, and through the layers
+    "training",  # looks at the attention while a run trains
+]
+TABLES: frozenset[Table] = frozenset({"terminal", "report"})
+EVERYWHERE: frozenset[Table] = TABLES | {"figures", "training"}
+
+SHARE, DIAGONALS, PATCHES, COSINE = "share", "grid diagonals", "patches", "cosine"
+ANY = -math.inf, math.inf
+TOLERANCE = 1e-3  # beyond the limits: logits of 1e4 in float32 leave such an error in entropies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number of a whole run: a column of the report, a value that a study has effects on.
+
+    ``metric`` and ``statistic`` say where it comes from; accuracy comes from no metric.
+    """
+
+    name: str
+    heading: str
+    better: Literal[-1, 1]  # the sign of what is set in bold: more local, or more accurate
+    metric: str | None = None
+    statistic: Statistic = "mean"
+    percent: bool = False
+    digits: int = 3
+
+    def entry(self, summary: Mapping[str, Any]) -> Any:
+        """Return its value and interval in the ``summary`` of measure.json; None if not measured.
+
+        >>> numbers = {x.name: x for x in RUN_NUMBERS}
+        >>> numbers["layer1_mad"].entry({"layer_mean_mad": [{"value": 0.2}, {"value": 0.3}]})
+        {'value': 0.2}
+        """
+        if self.statistic == "layer1":
+            layers = summary.get(f"layer_mean_{self.metric}")
+            return layers[0] if layers else None
+        return summary.get(f"{self.statistic}_{self.metric}")
+
+    def of_heads(self, layers: list[list[float]]) -> float:
+        """Return it for the values [layer][head] of its metric.
+
+        >>> [round(x.of_heads([[0.2, 0.4], [0.1, 0.5]]), 6) for x in numbers_of("mad")]
+        [0.1, 0.3]
+        """
+        heads = layers[0] if self.statistic == "layer1" else [x for layer in layers for x in layer]
+        if self.statistic in ("min", "max"):
+            return min(heads) if self.statistic == "min" else max(heads)
+        return math.fsum(heads) / len(heads)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of attention or features; see docs/measure.md for the definitions."""
+
+    name: str  # in measure.json and for --metrics
+    label: str  # in tables and figures
+    unit: str
+    limits: tuple[float, float] = (0.0, 1.0)  # a value outside is refused
+    local: Literal[-1, 0, 1] = 0  # the sign of what is more local; 0: neither is
+    module: str = ""  # of its mathematics in nearsight/measure/metrics; by default its name
+    function: str = ""  # the pure function in that module; by default its name
+    per: Literal["head", "layer"] = "head"
+    default: bool = False  # measured unless --metrics says otherwise
+    tables: frozenset[Table] = frozenset()  # that show it, where it was measured
+    summary: tuple[Statistic, ...] = ()  # over heads, in the summary of measure.json
+    columns: tuple[Statistic, ...] = ()  # those of them that are numbers of a run
+    nulls: bool = False  # whether uniform attention, a 3x3 box, ... are lines to compare it with
+    axis: str = ""  # label of its axis; by default label and unit
+    top: float | None = None  # where its axis ends at least; None: by the data
+    digits: int = 3  # that tell effects on it apart
+
+    @property
+    def home(self) -> str:
+        """The module of its mathematics and of its pure function."""
+        return f"nearsight.measure.metrics.{self.module or self.name}"
+
+    @property
+    def pure_function(self) -> str:
+        return self.function or self.name
+
+    @property
+    def axis_label(self) -> str:
+        """The words at its axis.
+
+        >>> metric("nonlocality").axis_label, metric("entropy").axis_label
+        ('nonlocality (patches)', 'entropy / log N')
+        """
+        return self.axis or f"{self.label} ({self.unit})"
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether its unit is that of the convention."""
+        return self.unit == DIAGONALS
+
+    def numbers(self) -> list[Number]:
+        """Its numbers of a run: ``min_mad``, ``layer1_mad``; plain ``entropy`` is the mean."""
+        return [
+            Number(
+                name=self.name if x == "mean" else f"{x}_{self.name}",
+                heading=f"{HEADINGS[x]} {self.label}",
+                better=-1 if self.local <= 0 else 1,
+                metric=self.name,
+                statistic=x,
+                digits=self.digits,
+            )
+            for x in self.columns
+        ]
+
+    def outside(self, low: float, high: float) -> float | None:
+        """Return the one of two extreme values that no attention can give, if there is one.
+
+        >>> metric("entropy").outside(-1e-7, 1.0), metric("entropy").outside(-1.5e22, 1.0)
+        (None, -1.5e+22)
+        """
+        if low < self.limits[0] - TOLERANCE:
+            return low
+        return high if high > self.limits[1] + TOLERANCE else None
+
+
+HEADINGS: dict[Statistic, str] = {
+    "min": "min", "max": "max", "mean": "mean", "layer1": "layer-1 mean",
+}  # fmt: skip
+
+CATALOGUE = (
+    Metric("mad", "MAD", DIAGONALS, local=-1, module="distance", function="mean_attention_distance",
+           default=True, tables=EVERYWHERE, summary=("min", "max", "mean"),
+           columns=("min", "layer1"), nulls=True, top=0.6),
+    Metric("entropy", "entropy", "log N", local=-1, function="attention_entropy", default=True,
+           tables=EVERYWHERE, summary=("min", "max", "mean"), columns=("mean",), nulls=True,
+           axis="entropy / log N", top=1.0),
+    Metric("self_mass", "self-mass", SHARE, local=1, module="mass", default=True,
+           tables=TABLES | {"training"}, summary=("mean",), columns=("mean",), nulls=True,
+           axis="self-mass", digits=4),
+    Metric("radius_mass", "mass within a radius", "shares", local=1, module="mass", default=True),
+    Metric("nonlocality", "nonlocality", PATCHES, (0.0, math.inf), local=-1, module="distance",
+           default=True, summary=("mean",)),
+    Metric("score", "score", "–", (-math.inf, 1.0), local=1, module="distance",
+           function="distance_score"),
+    Metric("mad_without_self", "MAD without self", DIAGONALS, local=-1, module="distance",
+           tables=frozenset({"training"})),
+    Metric("ring_mass", "mass on rings", "shares", module="mass"),
+    Metric("sink", "sink", SHARE, module="mass", function="sink_mass"),
+    Metric("offset", "mean offset", PATCHES, ANY, function="mean_offset"),
+    Metric("offset_spread", "spread of offsets", PATCHES, (0.0, math.inf), module="offset"),
+    Metric("nmi", "NMI", "–", module="information", function="mutual_information"),
+    Metric("head_diversity", "head diversity", SHARE, module="diversity", per="layer"),
+    Metric("locality_score", "locality score", COSINE, (-1.0, 1.0), local=1, module="features",
+           per="layer"),
+    Metric("cls_similarity", "patch-[CLS] similarity", COSINE, (-1.0, 1.0), module="features",
+           per="layer"),
+    Metric("position_share", "position share", SHARE, module="position"),
+)  # fmt: skip
+
+METRIC_NAMES = tuple(x.name for x in CATALOGUE)
+DEFAULT_METRICS = tuple(x.name for x in CATALOGUE if x.default)
+
+ACCURACY = Number(name="accuracy", heading="test accuracy", better=1, percent=True)
+RUN_NUMBERS = (ACCURACY, *(number for x in CATALOGUE for number in x.numbers()))
+
+
+def metric(name: str) -> Metric:
+    """Return the entry of this name."""
+    return next(x for x in CATALOGUE if x.name == name)
+
+
+def shown_in(table: Table) -> list[Metric]:
+    """Return the metrics that a table shows, in the order of the catalogue."""
+    return [x for x in CATALOGUE if table in x.tables]
+
+
+def numbers_of(name: str) -> list[Number]:
+    """Return the numbers of a run that come from this metric."""
+    return metric(name).numbers()
+
+
+def heading_of(number: str) -> str:
+    """Return what a number of a run is called in tables; its own name if it has no other.
+
+    >>> heading_of("min_mad"), heading_of("epochs")
+    ('min MAD', 'epochs')
+    """
+    return next((x.heading for x in RUN_NUMBERS if x.name == number), number)
+
+
+def with_nulls(measured: Iterable[str] = ()) -> list[str]:
+    """Return the metrics that have null lines: the default ones, and others that were measured."""
+    asked = set(measured)
+    return [x.name for x in CATALOGUE if x.nulls and (x.default or x.name in asked)]
