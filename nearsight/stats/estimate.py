@@ -5,6 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nearsight.core import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
 
@@ -48,6 +54,20 @@ def paired(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, fl
     {1: 2.0, 2: 4.0}
     """
     return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
+
+
+def normal_interval(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean, low, high and standard deviation (n - 1) over the first axis, that of the images.
+
+    >>> import torch
+    >>> [round(x.item(), 4) for x in normal_interval(torch.tensor([1.0, 2.0, 3.0]).double())]
+    [2.0, 0.8684, 3.1316, 1.0]
+    """
+    if len(values) < 2:
+        raise UserError(f"expected at least 2 images for an interval, got {len(values)}")
+    mean, sd = values.mean(0), values.std(0)
+    half = NORMAL_QUANTILE * sd / len(values) ** 0.5
+    return mean, mean - half, mean + half, sd
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:

@@ -7,7 +7,6 @@ numbers and changes no weight: the run ends with the same bytes with and without
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from nearsight.evaluate import model_scores
 from nearsight.measure.folders import layer_means
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile, measure_model
+from nearsight.measure.readouts import training_contents
 from nearsight.protocol import Protocol
 from nearsight.train.preparation import Prepared
 
@@ -39,9 +39,10 @@ def look(
 
     The result is empty unless the protocol asks for a look at this epoch (0: before the first
     step). ``attention`` holds the mean and 95 % interval over images of every metric,
-    [layer][head], the nonlocality of every layer, and gates, centres and spans of layers with
-    GPSA. ``clean_train_loss`` is the cross-entropy on a fixed set of training images, without
-    augmentation and with hard labels, so that it compares runs with different augmentation.
+    [layer][head], the nonlocality of every layer, and the read-outs of the model's parts that are
+    kept while training. ``clean_train_loss`` is the cross-entropy on a fixed set of training
+    images, without augmentation and with hard labels, so that it compares runs with different
+    augmentation.
     """
     if protocol.measure_every is None or epoch % protocol.measure_every:
         return {}
@@ -80,12 +81,7 @@ def _clean_train_loss(parts: Prepared, world: World, precision: torch.dtype | No
 def _numbers(profile: Profile) -> dict[str, Any]:
     found: dict[str, Any] = {name: _intervals(profile.metrics[name]) for name in METRICS}
     found[f"layer_mean_{NONLOCALITY}"] = layer_means(profile.metrics[NONLOCALITY])
-    if profile.gates:
-        found["gpsa"] = [
-            asdict(profile.gates[layer]) if layer in profile.gates else None
-            for layer in range(len(profile.layers))
-        ]
-    return found
+    return found | training_contents(profile.readouts, len(profile.layers))
 
 
 def _intervals(estimates: Estimates) -> dict[str, list[list[float]]]:

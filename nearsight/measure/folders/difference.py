@@ -17,11 +17,11 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.measure.metrics import (
     Estimates,
-    normal_interval,
     resample_counts,
     resampled_extremes,
 )
 from nearsight.measure.profile import Profile
+from nearsight.stats import normal_interval
 
 SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size
 BOUNDS = (0.025, 0.975)

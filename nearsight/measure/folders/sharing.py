@@ -16,7 +16,7 @@ import torch.distributed as dist
 from nearsight.core import UserError
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile
-from nearsight.measure.readouts import LayerWidths
+from nearsight.measure.readouts import Collection, merge_collections
 
 Item = TypeVar("Item")
 
@@ -48,29 +48,16 @@ def gathered(profile: Profile) -> Profile:
     parts: list[dict[str, list[np.ndarray]]] = [{} for _ in range(num_processes)]
     dist.all_gather_object(parts, {name: x.values for name, x in profile.metrics.items()})
     metrics = {
-        name: Estimates([_interleaved([p[name][i] for p in parts]) for i in range(len(values))])
+        name: Estimates([interleave([p[name][i] for p in parts]) for i in range(len(values))])
         for name, values in parts[0].items()
     }
-    widths: list[dict[int, LayerWidths]] = [{} for _ in range(num_processes)]
-    dist.all_gather_object(widths, profile.widths)
-    joined = {layer: joined_widths([share[layer] for share in widths]) for layer in widths[0]}
-    return replace(profile, metrics=metrics, widths=joined)
+    collected: list[Collection] = [{} for _ in range(num_processes)]
+    dist.all_gather_object(collected, profile.readouts)
+    readouts = merge_collections(collected, interleave)
+    return replace(profile, metrics=metrics, readouts=readouts)
 
 
-def joined_widths(shares: list[LayerWidths]) -> LayerWidths:
-    """One layer over the images of all processes."""
-    whole = LayerWidths(shares[0].name, shares[0].grid, shares[0].largest)
-    whole.num_near = np.sum([share.num_near for share in shares], axis=0)
-    for name in ("deviation", "strength"):
-        into, parts = getattr(whole, name), [getattr(share, name) for share in shares]
-        into.counts = np.sum([part.counts for part in parts], axis=0)
-        into.least = min(part.least for part in parts)
-        into.most = max(part.most for part in parts)
-        into.image_means = _interleaved([part.image_means for part in parts])
-    return whole
-
-
-def _interleaved(shares: list[np.ndarray]) -> np.ndarray:
+def interleave(shares: list[np.ndarray]) -> np.ndarray:
     """Undo ``share_of``: item i of share r was number r + i * len(shares)."""
     whole = np.empty((sum(map(len, shares)), *shares[0].shape[1:]), shares[0].dtype)
     for rank, share in enumerate(shares):

@@ -16,12 +16,12 @@ from nearsight.measure.metrics import (
     RESAMPLES,
     Estimates,
     bootstrap_interval,
-    normal_interval,
     resample_counts,
 )
 from nearsight.measure.profile import Profile, null_lines
-from nearsight.measure.readouts import MARGIN, METHOD, PERCENTILES, LayerWidths
+from nearsight.measure.readouts import layer_contents, overall_contents
 from nearsight.runs import MEASURE_VERSION
+from nearsight.stats import normal_interval
 
 
 def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
 
     ``nulls``: those that were measured (see nulls.py), beside the two every grid has.
     """
-    contents = {
+    return {
         "schema_version": MEASURE_VERSION,
         "nearsight": nearsight.__version__,
         "convention": asdict(profile.convention),
@@ -46,14 +46,8 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
             for metric, layer, reason in profile.unavailable
         ],
         "summary": _summary(profile),
+        **overall_contents(profile.readouts),
     }
-    if profile.widths:
-        contents["gaussian"] = {
-            "percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD,
-        }  # fmt: skip
-    if profile.gates:
-        contents["gpsa"] = {"num_layers": len(profile.gates)}
-    return contents
 
 
 def _null_lines(profile: Profile, layer: LayerFacts) -> dict[str, float]:
@@ -74,31 +68,14 @@ def _layer(profile: Profile, index: int) -> dict[str, Any]:
     if profile.position_share is not None:
         numbers["position_share"] = {"mean": profile.position_share[index].tolist()}
         numbers["head_names"] = profile.head_names[index]
-    if index in profile.widths:
-        numbers["gaussian"] = _gaussian(profile.widths[index])
-    if index in profile.gates:
-        numbers["gpsa"] = asdict(profile.gates[index])
     return {
         "layer": index + 1,
         **asdict(facts),
         "grid": [facts.grid.rows, facts.grid.cols],
         "null": _null_lines(profile, facts),
         **numbers,
+        **layer_contents(profile.readouts, index),
     }
-
-
-def _gaussian(widths: LayerWidths) -> dict[str, Any]:
-    """Standard deviations in patches and strengths of a layer with GAug."""
-    found: dict[str, Any] = {
-        "grid": [widths.grid.rows, widths.grid.cols],
-        "largest": widths.largest,
-        "near_bounds": widths.near_bounds,
-    }
-    parts = {"deviation": widths.deviation, "strength": widths.strength}
-    for name, x in parts.items():
-        low, high = x.interval
-        found[name] = {"mean": x.mean, "low": low, "high": high, "percentiles": x.percentiles}
-    return found
 
 
 def _per_head(estimates: Estimates, index: int) -> dict[str, Any]:

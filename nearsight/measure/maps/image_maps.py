@@ -28,7 +28,7 @@ from nearsight.measure.capture import (
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.maps.captured import num_leading, on_the_image
 from nearsight.measure.metrics import num_class_tokens
-from nearsight.measure.readouts import gates_of
+from nearsight.measure.readouts import HeadShares, ShownShare, head_shares
 from nearsight.measure.rows import Buffers, Unfolded, prove
 from nearsight.models.layers import Grid
 
@@ -59,7 +59,7 @@ class AttentionMaps:
     layer_name: str
     head: int | None  # None: mean over heads
     num_heads: int
-    gate: float | None  # of the head, in a layer with GPSA
+    share: ShownShare | None  # of the head, where a part of the layer has one to show
     num_images: int
     grid: Grid
     num_windows: int
@@ -78,7 +78,7 @@ class LayerAttention:
     layout: Layout
     weights: Float32[Tensor, "head query key"]
     num_class: int  # class tokens among the queries, the first ones
-    gates: tuple[float, ...] | None = None  # of its heads, if it has GPSA
+    shares: HeadShares | None = None  # of its heads, where a part of the layer has some to show
     num_images: int = 1
 
 
@@ -145,12 +145,11 @@ def layer_attention(
     if total is None:
         raise UserError("expected at least one image, got none")
     call, layout, _ = found[0]
-    gates = gates_of(call)
     return LayerAttention(
         layer=num_layers - 1 if layer is None else layer, num_layers=num_layers, name=call.name,
         layout=layout, weights=(total / num_images).float(),
         num_class=min(num_class_tokens(call.path[0].module), num_leading(layout.queries)),
-        gates=gates.gate if gates else None, num_images=num_images,
+        shares=head_shares(call), num_images=num_images,
     )  # fmt: skip
 
 
@@ -176,7 +175,7 @@ def chosen_maps(
     found = [(row * grid.cols + col) for row, col in chosen]
     return AttentionMaps(
         layer=of.layer, num_layers=of.num_layers, layer_name=of.name, head=head,
-        num_heads=num_heads, gate=None if head is None or not of.gates else of.gates[head],
+        num_heads=num_heads, share=of.shares.of_head(head) if of.shares else None,
         num_images=of.num_images, grid=grid, num_windows=len(of.layout.queries), patches=chosen,
         of_class=_map(rows[: of.num_class].mean(0), of.layout) if of.num_class else None,
         of_patches=tuple(_map(rows[first + index], of.layout, index) for index in found),

@@ -27,7 +27,6 @@ from nearsight.measure.metrics.estimates import (
     RESAMPLES,
     Estimates,
     bootstrap_interval,
-    normal_interval,
     resample_counts,
     resampled_extremes,
 )
@@ -66,7 +65,6 @@ __all__ = [
     "metric_of_attention",
     "mutual_information",
     "nonlocality",
-    "normal_interval",
     "num_class_tokens",
     "offset_spread",
     "patch_attention",

@@ -11,10 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.core import UserError
 from nearsight.data import draws
+from nearsight.stats import normal_interval
 
-NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
 RESAMPLES = 1000
 
 
@@ -48,21 +47,6 @@ class Estimates:
     def sd(self) -> list[np.ndarray]:
         """Standard deviation between images (n - 1)."""
         return [layer[3] for layer in self._intervals]
-
-
-def normal_interval(
-    values: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean, low, high and standard deviation (n - 1) over the first axis, that of the images.
-
-    >>> [round(x.item(), 4) for x in normal_interval(torch.tensor([1.0, 2.0, 3.0]).double())]
-    [2.0, 0.8684, 3.1316, 1.0]
-    """
-    if len(values) < 2:
-        raise UserError(f"expected at least 2 images for an interval, got {len(values)}")
-    mean, sd = values.mean(0), values.std(0)
-    half = NORMAL_QUANTILE * sd / len(values) ** 0.5
-    return mean, mean - half, mean + half, sd
 
 
 def resample_counts(num_images: int, num_resamples: int = RESAMPLES, seed: int = 0) -> Tensor:

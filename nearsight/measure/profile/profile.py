@@ -33,7 +33,7 @@ from nearsight.measure.metrics import (
     head_names,
 )
 from nearsight.measure.profile.recorder import LayerFacts, Recorder
-from nearsight.measure.readouts import LayerGates, LayerWidths, WidthRecorder
+from nearsight.measure.readouts import Collection, ReadOuts
 from nearsight.models.layers import Grid
 
 
@@ -47,8 +47,7 @@ class Profile:
     convention: Convention = PAPER
     unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; its values are NaN
     position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
-    widths: dict[int, LayerWidths] = field(default_factory=dict)  # of layers with GAug, by number
-    gates: dict[int, LayerGates] = field(default_factory=dict)  # of layers with GPSA, by number
+    readouts: Collection = field(default_factory=dict)  # by key, and by number of the layer
 
     def __getattr__(self, name: str) -> Estimates:
         if name in METRIC_NAMES:
@@ -104,10 +103,10 @@ def measure_model(
     """
     counted = convention_of(convention)
     chosen = chosen_metrics(metrics, counted)
-    widths = WidthRecorder(inner_model(model))
-    recorder = Recorder(chosen, grid, num_prefix, counted, widths)
+    readouts = ReadOuts(inner_model(model))
+    recorder = Recorder(chosen, grid, num_prefix, counted, readouts)
     found: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
-    with evaluating(model) as inner, widths, AttentionCapture(inner, recorder) as capture:
+    with evaluating(model) as inner, readouts, AttentionCapture(inner, recorder) as capture:
         for batch in image_batches(images, inner):
             recorder.begin()
             inner(batch)
@@ -131,8 +130,7 @@ def measure_model(
         counted,
         tuple(recorder.unavailable),
         recorder.position_share() if chosen.position_share else None,
-        widths.layers,
-        recorder.gates,
+        readouts.collected,
     )
 
 

@@ -24,7 +24,7 @@ from nearsight.measure.metrics import (
     block_of,
     feature_values,
 )
-from nearsight.measure.readouts import LayerGates, WidthRecorder, gates_of
+from nearsight.measure.readouts import ReadOuts
 from nearsight.measure.rows import Buffers, Unfolded, attention_rows, prove, row_sums
 from nearsight.models.layers import Grid
 
@@ -34,7 +34,7 @@ class Recorder:
 
     ``values[layer][metric]`` holds the numbers of the last forward, [image, head, ...] in float64
     on the CPU ([image] of metrics of a whole layer); facts, skipped layers and metrics that are
-    not available for a layer and gates are those of the first. ``maps`` go over all forwards.
+    not available for a layer are those of the first. ``maps`` go over all forwards.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Recorder:
         grid: Grid | None = None,
         num_prefix: int | None = None,
         convention: Convention = PAPER,
-        widths: WidthRecorder | None = None,
+        readouts: ReadOuts | None = None,
     ) -> None:
         self.metrics = metrics
-        self.widths = widths
+        self.readouts = readouts
         self.given = grid, num_prefix
         self.convention = convention
         self.layers: list[LayerFacts] = []
@@ -54,7 +54,6 @@ class Recorder:
         self.unavailable: list[tuple[str, str, str]] = []  # metric, layer, reason
         self.values: list[dict[str, Tensor]] = []
         self.maps: list[MeanMap] = []
-        self.gates: dict[int, LayerGates] = {}  # of layers with GPSA, by number
         self.num_images = 0  # before the present forward
         self._proved = False
         self._buffers = Buffers()
@@ -77,13 +76,11 @@ class Recorder:
         if not self._proved:
             facts = _facts(call, layout, geometry, prove(call, tensors))
             self.convention.patch(facts.grid, facts.image_size)
-            if gates := gates_of(call):
-                self.gates[len(self.layers)] = gates
             self.layers.append(facts)
             self.maps.append(MeanMap(facts.num_heads))
         values = self._measured(tensors, geometry, call.name)
-        if self.widths:
-            self.widths.add(len(self.values), call, layout)
+        if self.readouts:
+            self.readouts.add(len(self.values), call, layout)
         self.values.append(values)
         if self.metrics.of_features:
             self._await_features(call, layout, values, tensors.num_images)

@@ -1,19 +1,30 @@
-"""What trainable parts of a model have learned: widths of Gaussians, gates of GPSA."""
+"""What the trainable parts of a model have learned, read while it is measured."""
 
 from __future__ import annotations
 
-from nearsight.measure.readouts.gates import LayerGates, gates_of, gpsa_gates
-from nearsight.measure.readouts.histogram import METHOD, PERCENTILES
-from nearsight.measure.readouts.widths import MARGIN, LayerWidths, WidthRecorder, gaussian_widths
+from nearsight.measure.readouts.by_name import gaussian_widths, gpsa_gates
+from nearsight.measure.readouts.collection import (
+    Collection,
+    HeadShares,
+    ReadOuts,
+    ShownShare,
+    head_shares,
+    layer_contents,
+    merge_collections,
+    overall_contents,
+    training_contents,
+)
 
 __all__ = [
-    "MARGIN",
-    "METHOD",
-    "PERCENTILES",
-    "LayerGates",
-    "LayerWidths",
-    "WidthRecorder",
-    "gates_of",
+    "Collection",
+    "HeadShares",
+    "ReadOuts",
+    "ShownShare",
     "gaussian_widths",
     "gpsa_gates",
+    "head_shares",
+    "layer_contents",
+    "merge_collections",
+    "overall_contents",
+    "training_contents",
 ]

@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.models.parts.read_out import ReadOut, SeenCall
+
 
 @dataclass
 class CostCounts:
@@ -46,6 +48,15 @@ class CostText:
     note: str = ""  # a sentence at the end
 
 
+@dataclass(frozen=True)
+class HeadShare:
+    """A share of each head's attention that maps of the head show as a strip above them."""
+
+    name: str  # in a caption, before the number
+    label: str  # of the scale
+    of: Callable[[SeenCall], tuple[float, ...] | None]  # of every head; None: the layer has none
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """What can be added to a plain model, and what the package has to know of it."""
@@ -58,3 +69,5 @@ class Part:
     costs: Mapping[type[nn.Module], type[CostHook]] = field(default_factory=dict)
     cost_rows: Mapping[str, str] = field(default_factory=dict)  # field of Cost -> its words
     cost_text: CostText = CostText()
+    read_out: type[ReadOut] | None = None
+    head_share: HeadShare | None = None

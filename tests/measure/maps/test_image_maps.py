@@ -65,10 +65,10 @@ def test_a_head_with_gpsa_tells_its_gate():
     model = convit()
     model.blocks[0].attn.gating_param.data[:] = torch.arange(5.0)
     given = images(16, 16)[0]
-    gates = [attention_maps(model, given, layer=0, head=head).gate for head in range(5)]
+    gates = [attention_maps(model, given, layer=0, head=head).share.value for head in range(5)]
     assert gates == pytest.approx(torch.arange(5.0).sigmoid().tolist())
-    assert attention_maps(model, given, layer=0).gate is None  # the mean of heads has none
-    assert attention_maps(model, given, layer=1, head=0).gate is None
+    assert attention_maps(model, given, layer=0).share is None  # the mean of heads has none
+    assert attention_maps(model, given, layer=1, head=0).share is None
 
 
 def test_without_a_layer_the_last_is_taken_and_the_model_is_left_as_it_was():

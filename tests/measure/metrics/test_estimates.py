@@ -6,7 +6,8 @@ from measure import reference_attention as slow
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from nearsight.measure.metrics.estimates import bootstrap_interval, normal_interval, resample_counts
+from nearsight.measure.metrics.estimates import bootstrap_interval, resample_counts
+from nearsight.stats import normal_interval
 
 
 def sample(images, heads):

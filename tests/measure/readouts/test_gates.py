@@ -12,7 +12,8 @@ from torch import nn
 import nearsight as ns
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.profile.profile import measure_model
-from nearsight.measure.readouts.gates import LayerGates, gpsa_gates, layer_gates
+from nearsight.measure.readouts import gpsa_gates
+from nearsight.models.parts.gpsa import LayerGates, layer_gates
 
 
 def convit(layers=1, **changes):
@@ -83,7 +84,7 @@ def test_measuring_writes_the_gates_of_the_layers_that_have_them():
     model = convit()
     model.blocks[0].attn.gating_param.data[3] = -2.0
     profile = measure_model(model, images(16, 16))
-    assert list(profile.gates) == [0]
+    assert list(profile.readouts["gpsa"]) == [0]
     written = json.loads(json.dumps(measurement(profile)))
     assert written["gpsa"] == {"num_layers": 1}
     found, other = (layer.get("gpsa") for layer in written["layers"])

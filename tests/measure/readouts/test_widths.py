@@ -10,13 +10,14 @@ from measure.toy_models import images, plain, windows
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.folders.sharing import joined_widths
+from nearsight.measure.folders.sharing import interleave
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.profile.profile import measure_model
-from nearsight.measure.readouts.histogram import PERCENTILES, Distribution
-from nearsight.measure.readouts.widths import gaussian_widths
+from nearsight.measure.readouts import gaussian_widths
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.registry import create_model
+from nearsight.models.parts.distribution import PERCENTILES, Distribution
+from nearsight.models.parts.locat import WidthReadOut
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.locat import add_locat
 from nearsight.protocol.schema import GaussianSettings
@@ -204,7 +205,7 @@ def test_shares_of_processes_join_to_the_whole():
     (whole, *_), (one, *_), (two, *_) = (
         gaussian_widths(model, x) for x in (given, given[0::2], given[1::2])
     )
-    joined = joined_widths([one, two])
+    joined = WidthReadOut.merge([one, two], interleave)
     assert joined.near_bounds == pytest.approx(whole.near_bounds)
     for name in ("deviation", "strength"):
         found, expected = getattr(joined, name), getattr(whole, name)

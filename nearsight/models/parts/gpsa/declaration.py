@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.models.parts.gpsa.gates import GateReadOut, positional_shares
 from nearsight.models.parts.gpsa.gpsa import GPSA
-from nearsight.models.parts.part import CostCounts, CostHook, CostText, Part
+from nearsight.models.parts.part import CostCounts, CostHook, CostText, HeadShare, Part
 
 
 class PatchAttentionCost(CostHook):
@@ -35,4 +36,6 @@ GPSA_PART = Part(
     cost_text=CostText(
         note="{title} is between patches: prefix tokens pass its layers at no cost."
     ),
+    read_out=GateReadOut,
+    head_share=HeadShare("gate", "gate (1: position)", positional_shares),
 )

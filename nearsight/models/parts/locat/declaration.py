@@ -10,6 +10,7 @@ from nearsight.models.layers import SeparableBias
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.locat import has_locat
 from nearsight.models.parts.locat.refinement import Refine
+from nearsight.models.parts.locat.widths import WidthReadOut
 from nearsight.models.parts.part import CostCounts, CostHook, CostText, Part
 
 
@@ -59,4 +60,5 @@ LOCAT_PART = Part(
         paper_unit=", PRR for all tokens",
         flops=", and the Gaussian kernel's element-wise work; of PRR what the head reads",
     ),
+    read_out=WidthReadOut,
 )

@@ -4,8 +4,8 @@ Colour is attention in times uniform attention (1: what looking at all patches a
 that models of different grids compare, on one logarithmic scale that is the same for every map of
 every figure: 1/4 and less is darkest, 64 and more brightest. A linear scale would show the few
 patches that attract most attention, often corners, and nothing else. A patch of a map is one
-square, nothing is smoothed. A strip above the map of a head with GPSA shows its gate, from white
-(content) to red (position), as figure 7 of ConViT does.
+square, nothing is smoothed. Where a part of the model gives its heads a share to show, a strip
+above the map does so, from white (0) to red (1), as figure 7 of d'Ascoli et al. 2021.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FORMATS = ("png", "svg", "pdf")
 MARKS = (VERMILION, SKY, ORANGE, PURPLE, GREEN, BLUE)  # of the patches, in turn
 SCALE = {0.25: "¼", 1: "1", 4: "4", 16: "16", 64: "64"}  # times uniform; the ends are the limits
-GATES = ("#ffffff", "#d7191c")  # content, position
+SHARES = ("#ffffff", "#d7191c")  # of 0 and of 1
 WIDE, NARROW, MANY = 1.7, 1.15, 6  # inches, of a map; narrow where there are more columns than this
 TALLEST = 1.5  # of a map, in widths
 GAP, MARGIN = 0.12, 0.1
@@ -70,7 +70,7 @@ def maps_figure(
     side = WIDE if len(columns) <= MANY else NARROW
     width = 2 * MARGIN + (1 + len(columns)) * (side + GAP) - GAP
     heights = [_height(row.target, side) for row in rows]
-    tops = [ROW_HEAD + (STRIP + 0.04) * row.has_gates for row in rows]
+    tops = [ROW_HEAD + (STRIP + 0.04) * (row.share is not None) for row in rows]
     subtitle = textwrap.wrap(_subtitle(targets, columns, name, every_head), int(width * 16))
     head = 0.34 + 0.14 * len(subtitle) + COLUMN_HEAD
     total = head + sum(heights) + sum(tops) + len(rows) * CAPTION + BAR
@@ -102,12 +102,12 @@ def maps_figure(
             draw_image(axes_at(0, y, height), row)
             for number, cell in enumerate(row.cells, 1):
                 draw_map(axes_at(number, y, height), row.target, cell)
-                if cell.gate is not None and cell.found is not None:
-                    draw_gate(axes_at(number, y - STRIP - 0.02, STRIP), cell.gate)
+                if cell.share is not None and cell.found is not None:
+                    draw_share(axes_at(number, y - STRIP - 0.02, STRIP), cell.share.value)
             y += height + CAPTION
         _draw_bar(figure, axes_at(1, y + 0.06, 0.07))
-        if any(row.has_gates for row in rows):
-            _draw_gate_bar(figure, axes_at(0, y + 0.06, 0.07, share=0.85))
+        if share := next((row.share for row in rows if row.share), None):
+            _draw_share_bar(figure, axes_at(0, y + 0.06, 0.07, share=0.85), share.label)
         return saved_figure(figure, file_format)
 
 
@@ -158,9 +158,9 @@ def draw_map(axes: Axes, target: TargetMaps, cell: MapCell) -> None:
     axes.set_xlabel(cell.caption, fontsize=6.5, color=MUTED, loc="left", labelpad=2)
 
 
-def draw_gate(axes: Axes, gate: float) -> None:
-    """A strip in the colour of the gate."""
-    axes.set_facecolor(_gate_colours()(gate))
+def draw_share(axes: Axes, share: float) -> None:
+    """Fill a strip with the colour of a head's share."""
+    axes.set_facecolor(_share_colours()(share))
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(True)
@@ -197,10 +197,10 @@ def _scale() -> Any:
     return LogNorm(min(SCALE), max(SCALE), clip=True)
 
 
-def _gate_colours() -> Any:
+def _share_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("gate", GATES)
+    return LinearSegmentedColormap.from_list("share", SHARES)
 
 
 def _draw_bar(figure: Figure, axes: Axes) -> None:
@@ -216,17 +216,17 @@ def _draw_bar(figure: Figure, axes: Axes) -> None:
     _label(bar, "times uniform attention")
 
 
-def _draw_gate_bar(figure: Figure, axes: Axes) -> None:
+def _draw_share_bar(figure: Figure, axes: Axes, label: str) -> None:
     """What the colours of the strips mean."""
     from matplotlib.cm import ScalarMappable
 
     bar = figure.colorbar(
-        ScalarMappable(cmap=_gate_colours()), cax=axes, orientation="horizontal",
+        ScalarMappable(cmap=_share_colours()), cax=axes, orientation="horizontal",
         ticks=[0, 0.5, 1], format="%g",
     )  # fmt: skip
     bar.outline.set_color(MUTED)
     bar.outline.set_linewidth(0.5)
-    _label(bar, "gate (1: position)")
+    _label(bar, label)
 
 
 def _label(bar: Any, text: str) -> None:

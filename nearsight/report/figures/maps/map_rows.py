@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nearsight.measure.maps import AttentionMap, TargetMaps
+    from nearsight.measure.readouts import ShownShare
 
 NO_CLASS = "no class token\ntakes part in\nthis layer"
 
@@ -31,7 +32,7 @@ class MapCell:
     found: AttentionMap | None
     caption: str = ""
     patch: int | None = None  # which of the chosen ones looks; None: the class token
-    gate: float | None = None
+    share: ShownShare | None = None  # of the head, shown as a strip above the map
     missing: str = ""
 
 
@@ -45,8 +46,9 @@ class MapRow:
     cells: tuple[MapCell, ...]
 
     @property
-    def has_gates(self) -> bool:
-        return any(cell.gate is not None for cell in self.cells)
+    def share(self) -> ShownShare | None:
+        """The first share of its maps; all of them have the same words."""
+        return next((cell.share for cell in self.cells if cell.share is not None), None)
 
 
 def arranged(
@@ -69,14 +71,13 @@ def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapR
         if has_class:
             missing = "" if maps.of_class is not None else NO_CLASS
             caption = _on_patches(maps.of_class) if maps.of_class is not None else ""
-            cells.append(MapCell(maps.of_class, caption, gate=maps.gate, missing=missing))
+            cells.append(MapCell(maps.of_class, caption, share=maps.share, missing=missing))
         for index, found in enumerate(maps.of_patches):
             caption = f"{_place(target, index)} · {_on_patches(found)}"
-            cells.append(MapCell(found, caption, index, maps.gate))
+            cells.append(MapCell(found, caption, index, maps.share))
         one = f"head {(maps.head or 0) + 1} of {maps.num_heads}"
         heads = one if maps.head is not None else f"mean of {maps.num_heads} heads"
-        gate = "" if maps.gate is None else f", gate {maps.gate:.2f}"
-        words = f"{_where(target, heads)}{gate}"
+        words = ", ".join([_where(target, heads), *_share_text(maps.share)])
         rows.append(MapRow(target, words, tuple(range(num_patches)), tuple(cells)))
     return columns, rows
 
@@ -91,14 +92,18 @@ def _by_head(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapRo
             cells = []
             for maps in target.maps:
                 found = maps.of_patches[index]
-                parts = [] if maps.gate is None else [f"gate {maps.gate:.2f}"]
-                if maps.gate is None or found.on_patches < 0.995:
+                parts = _share_text(maps.share)
+                if maps.share is None or found.on_patches < 0.995:
                     parts.append(_on_patches(found))
-                cells.append(MapCell(found, " · ".join(parts), index, maps.gate))
+                cells.append(MapCell(found, " · ".join(parts), index, maps.share))
             cells += [MapCell(None)] * (num_heads - len(cells))
             words = f"{_where(target, heads)}, from {_place(target, index)}"
             rows.append(MapRow(target, words, (index,), tuple(cells)))
     return [MapColumn(f"head {number}") for number in range(1, num_heads + 1)], rows
+
+
+def _share_text(share: ShownShare | None) -> list[str]:
+    return [] if share is None else [f"{share.name} {share.value:.2f}"]
 
 
 def _where(target: TargetMaps, heads: str) -> str:

@@ -13,7 +13,7 @@ deviation of 1 patch, is 0.5 % of the range of the variance on 14x14 patches.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +23,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.core import UserError
-from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating, image_batches
-from nearsight.measure.layout import Layout, Skipped, layout_of
-from nearsight.measure.readouts.histogram import Distribution
 from nearsight.models.layers import Grid
-from nearsight.models.parts.locat import Gaussian
+from nearsight.models.parts.distribution import METHOD, PERCENTILES, Distribution
+from nearsight.models.parts.locat.gaussian import Gaussian
+from nearsight.models.parts.read_out import Interleave, Placement, ReadOut, SeenCall
 
 MARGIN = 0.05  # of the range: what is near a bound
 
@@ -63,32 +62,39 @@ class LayerWidths:
             self.num_near += [int((deviation < low).sum()), int((deviation > high).sum())]
 
 
-class WidthRecorder:
-    """Collects the widths of every Gaussian that serves an attention call inside the block."""
+class WidthReadOut(ReadOut[LayerWidths]):
+    """Collects the widths of every Gaussian that serves an attention call."""
+
+    key = "gaussian"
+    title = "GAug"
+    added_by = "add_locat(model)"
 
     def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
         self.gaussians = [x for x in model.modules() if isinstance(x, Gaussian)]
-        self.layers: dict[int, LayerWidths] = {}  # by number of the measured layer
         self._asked: dict[nn.Module, tuple[Tensor, Tensor, Grid]] = {}
         self._handles: list[Any] = []
 
-    def __enter__(self) -> WidthRecorder:
+    def __enter__(self) -> WidthReadOut:
         self._handles = [
             x.register_forward_pre_hook(self._ask, with_kwargs=True) for x in self.gaussians
         ]
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         for handle in self._handles:
             handle.remove()
+
+    @property
+    def is_present(self) -> bool:
+        return bool(self.gaussians)
 
     def _ask(self, gaussian: Any, args: tuple, kwargs: dict) -> None:
         with torch.no_grad():
             grid = kwargs["grid"] if "grid" in kwargs else args[-1]
             self._asked[gaussian] = (*gaussian.widths(*args, **kwargs), grid)
 
-    def add(self, layer: int, call: AttentionCall, layout: Layout) -> None:
-        """The call of this layer, whose tokens sit as ``layout`` says."""
+    def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
         gaussian: Any = getattr(call.path[-1].module, "gaug", None)
         if gaussian not in self._asked:
             return
@@ -98,9 +104,31 @@ class WidthRecorder:
             self.layers[layer] = LayerWidths(call.name, grid, largest)
         self.layers[layer].add(*(placed(x, layout) for x in (variance.sqrt(), strength[..., None])))
 
+    @classmethod
+    def merge(cls, shares: Sequence[LayerWidths], interleave: Interleave) -> LayerWidths:
+        whole = LayerWidths(shares[0].name, shares[0].grid, shares[0].largest)
+        whole.num_near = np.sum([share.num_near for share in shares], axis=0)
+        whole.deviation = Distribution.merge([share.deviation for share in shares], interleave)
+        whole.strength = Distribution.merge([share.strength for share in shares], interleave)
+        return whole
+
+    @classmethod
+    def layer_contents(cls, layer: LayerWidths) -> dict[str, Any]:
+        return {
+            "grid": [layer.grid.rows, layer.grid.cols],
+            "largest": layer.largest,
+            "near_bounds": layer.near_bounds,
+            "deviation": layer.deviation.contents(),
+            "strength": layer.strength.contents(),
+        }
+
+    @classmethod
+    def contents(cls, layers: Mapping[int, LayerWidths]) -> dict[str, Any]:
+        return {"percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD}
+
 
 def placed(
-    values: Float[Tensor, "batch head patch axis"], layout: Layout
+    values: Float[Tensor, "batch head patch axis"], layout: Placement
 ) -> Float[Tensor, "image number"]:
     """The numbers of each image, without those of patches that only pad a window."""
     windows = values.unflatten(0, (-1, len(layout.queries))).transpose(2, 3)
@@ -111,38 +139,3 @@ def placed(
 def largest_deviation(gaussian: Gaussian, grid: Grid) -> float:
     """The bound of the standard deviations on this grid: the variance's, by the resolution rule."""
     return math.sqrt(gaussian.largest * gaussian.growth(grid))
-
-
-def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[LayerWidths, ...]:
-    """Standard deviations and strengths of every layer with GAug, over ``images``.
-
-    ``images`` as ``measure_model`` takes them. The model is left as it was.
-
-    >>> from nearsight.models.parts.locat.locat import add_locat
-    >>> from nearsight.models.load.registry import create_model
-    >>> first, _ = gaussian_widths(add_locat(create_model("mu")), torch.zeros(5, 3, 32, 32))
-    >>> first.name, first.largest, round(first.strength.mean, 4)
-    ('blocks.0.attn', 8.0, 0.0025)
-    """
-    num_layers = 0
-
-    def see(call: AttentionCall) -> None:
-        nonlocal num_layers
-        layout = layout_of(call)
-        if not isinstance(layout, Skipped):
-            recorder.add(num_layers, call, layout)
-            num_layers += 1
-
-    with evaluating(model) as inner, WidthRecorder(inner) as recorder:
-        if not recorder.gaussians:
-            raise UserError(
-                f"expected a model with GAug, got {type(inner).__name__} without; "
-                "add_locat(model) adds it"
-            )
-        with AttentionCapture(inner, see):
-            for batch in image_batches(images, inner):
-                num_layers = 0
-                inner(batch)
-    if not recorder.layers:
-        raise UserError("expected at least one batch of images, got none")
-    return tuple(recorder.layers.values())

@@ -14,14 +14,14 @@ that timm's layer is read like ours.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from nearsight.core import UserError
-from nearsight.measure.capture import AttentionCall, inner_model
+from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
 
 
 @dataclass(frozen=True)
@@ -59,27 +59,40 @@ def layer_gates(module: Any) -> LayerGates:
     )
 
 
-def gates_of(call: AttentionCall) -> LayerGates | None:
-    """Of the layer that makes this call, if it is GPSA."""
+def gates_of(call: SeenCall) -> LayerGates | None:
+    """Return the gates of the layer that makes this call, if it is GPSA."""
     for place in reversed(call.path):
         if is_gpsa(place.module):
             return layer_gates(place.module)
     return None
 
 
-def gpsa_gates(model: nn.Module) -> dict[str, LayerGates]:
-    """Gates, centres and spans of every layer with GPSA, by the layer's name. No image is needed.
+def positional_shares(call: SeenCall) -> tuple[float, ...] | None:
+    """Return the gate of every head of the layer that makes this call, if it has gates."""
+    found = gates_of(call)
+    return found.gate if found else None
 
-    >>> from nearsight.models.load.registry import create_model
-    >>> found = gpsa_gates(create_model("timm/convit_tiny"))
-    >>> len(found), found["blocks.0.attn"].centre[1], round(found["blocks.0.attn"].gate[1], 3)
-    (10, (0.5, -0.5), 0.731)
-    """
-    inner = inner_model(model)
-    found = {name: layer_gates(x) for name, x in inner.named_modules() if is_gpsa(x)}
-    if not found:
-        raise UserError(
-            f"expected a model with GPSA, got {type(inner).__name__} without; "
-            "add_gpsa(model) adds it"
-        )
-    return found
+
+class GateReadOut(ReadOut[LayerGates]):
+    """Reads the parameters of every GPSA layer once; they do not depend on images."""
+
+    key = "gpsa"
+    title = "GPSA"
+    added_by = "add_gpsa(model)"
+    while_training = True
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.modules = {name: x for name, x in model.named_modules() if is_gpsa(x)}
+
+    @property
+    def is_present(self) -> bool:
+        return bool(self.modules)
+
+    def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
+        if layer not in self.layers and (found := gates_of(call)):
+            self.layers[layer] = found
+
+    @classmethod
+    def contents(cls, layers: Mapping[int, LayerGates]) -> dict[str, Any]:
+        return {"num_layers": len(layers)}

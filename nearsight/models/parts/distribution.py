@@ -8,14 +8,16 @@ the outermost bins, and no percentile lies beyond the smallest or the largest nu
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.measure.metrics import normal_interval
-from nearsight.measure.rows import wide
+from nearsight.models.parts.read_out import Interleave
+from nearsight.stats import normal_interval
 
 PERCENTILES = (5, 25, 50, 75, 95)
 LOWEST, DECADES, PER_DECADE = 1e-4, 8, 1024
@@ -46,7 +48,7 @@ class Distribution:
         self.counts += torch.bincount(bins, minlength=len(self.counts)).cpu().numpy()
         self.least = min(self.least, float(values.min()))
         self.most = max(self.most, float(values.max()))
-        self.image_means = np.append(self.image_means, wide(values).mean(1).cpu().numpy())
+        self.image_means = np.append(self.image_means, values.cpu().double().mean(1).numpy())
 
     @property
     def mean(self) -> float:
@@ -70,3 +72,18 @@ class Distribution:
             value = LOWEST * 10 ** ((index + inside) / PER_DECADE)
             found.append(float(np.clip(value, self.least, self.most)))
         return found
+
+    @classmethod
+    def merge(cls, shares: Sequence[Distribution], interleave: Interleave) -> Distribution:
+        """Join the distributions of several processes, which share the images."""
+        whole = cls()
+        whole.counts = np.sum([share.counts for share in shares], axis=0)
+        whole.least = min(share.least for share in shares)
+        whole.most = max(share.most for share in shares)
+        whole.image_means = interleave([share.image_means for share in shares])
+        return whole
+
+    def contents(self) -> dict[str, Any]:
+        """Return the mean, its interval and the percentiles for JSON."""
+        low, high = self.interval
+        return {"mean": self.mean, "low": low, "high": high, "percentiles": self.percentiles}

@@ -1,0 +1,43 @@
+"""The read-outs that have a function of their own in the front door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+
+from nearsight.measure.capture import inner_model
+from nearsight.measure.readouts.collection import read_layers, refuse_absent
+from nearsight.models.parts.gpsa import GateReadOut, LayerGates, layer_gates
+from nearsight.models.parts.locat import LayerWidths, WidthReadOut
+
+
+def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[LayerWidths, ...]:
+    """Standard deviations and strengths of every layer with GAug, over ``images``.
+
+    ``images`` as ``measure_model`` takes them. The model is left as it was.
+
+    >>> import torch
+    >>> from nearsight.models.parts.locat.locat import add_locat
+    >>> from nearsight.models.load.registry import create_model
+    >>> first, _ = gaussian_widths(add_locat(create_model("mu")), torch.zeros(5, 3, 32, 32))
+    >>> first.name, first.largest, round(first.strength.mean, 4)
+    ('blocks.0.attn', 8.0, 0.0025)
+    """
+    return tuple(read_layers(model, images, WidthReadOut).values())
+
+
+def gpsa_gates(model: nn.Module) -> dict[str, LayerGates]:
+    """Gates, centres and spans of every layer with GPSA, by the layer's name. No image is needed.
+
+    >>> from nearsight.models.load.registry import create_model
+    >>> found = gpsa_gates(create_model("timm/convit_tiny"))
+    >>> len(found), found["blocks.0.attn"].centre[1], round(found["blocks.0.attn"].gate[1], 3)
+    (10, (0.5, -0.5), 0.731)
+    """
+    inner = inner_model(model)
+    read_out = GateReadOut(inner)
+    if not read_out.is_present:
+        refuse_absent(inner, GateReadOut)
+    return {name: layer_gates(module) for name, module in read_out.modules.items()}

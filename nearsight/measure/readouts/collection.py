@@ -1,0 +1,160 @@
+"""The read-outs of all parts of a model, collected, joined and written down together.
+
+Which there are, the table of parts says; nothing here knows one of them. A collection is a
+dictionary by the read-out's key, and in it by number of the layer; read-outs without a layer are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from nearsight.core import UserError
+from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating, image_batches
+from nearsight.measure.layout import Layout, Skipped, layout_of
+from nearsight.models.parts import PARTS, ReadOut
+from nearsight.models.parts.read_out import Interleave
+
+Collection = dict[str, dict[int, Any]]
+
+
+class ReadOuts:
+    """Watches what the parts of a model do inside the ``with`` block."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.all = [kind(model) for kind in _kinds().values()]
+        self._entered = ExitStack()
+
+    def __enter__(self) -> ReadOuts:
+        for each in self.all:
+            self._entered.enter_context(each)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.close()
+
+    def add(self, layer: int, call: AttentionCall, layout: Layout) -> None:
+        """Show the call of a layer, whose tokens sit as ``layout`` says, to every read-out."""
+        for each in self.all:
+            each.add(layer, call, layout)
+
+    @property
+    def collected(self) -> Collection:
+        return {each.key: each.layers for each in self.all if each.layers}
+
+
+def _kinds() -> dict[str, type[ReadOut]]:
+    found = [part.read_out for part in PARTS.values() if part.read_out]
+    return {kind.key: kind for kind in found}
+
+
+def merge_collections(shares: Sequence[Collection], interleave: Interleave) -> Collection:
+    """Join what several processes collected of their share of the images."""
+    kinds = _kinds()
+    return {
+        key: {
+            layer: kinds[key].merge([share[key][layer] for share in shares], interleave)
+            for layer in layers
+        }
+        for key, layers in shares[0].items()
+    }
+
+
+def layer_contents(collected: Collection, layer: int) -> dict[str, Any]:
+    """Return what the read-outs say of a layer, for measure.json."""
+    kinds = _kinds()
+    return {
+        key: kinds[key].layer_contents(layers[layer])
+        for key, layers in collected.items()
+        if layer in layers
+    }
+
+
+def overall_contents(collected: Collection) -> dict[str, Any]:
+    """Return what the read-outs say of all layers together, for measure.json."""
+    kinds = _kinds()
+    return {key: kinds[key].contents(layers) for key, layers in collected.items()}
+
+
+def training_contents(collected: Collection, num_layers: int) -> dict[str, Any]:
+    """Return every layer, None without the part, of the read-outs that train.jsonl keeps."""
+    kinds = _kinds()
+    return {
+        key: [
+            kinds[key].layer_contents(layers[layer]) if layer in layers else None
+            for layer in range(num_layers)
+        ]
+        for key, layers in collected.items()
+        if kinds[key].while_training
+    }
+
+
+def read_layers(
+    model: nn.Module, images: Tensor | Iterable[Any], kind: type[ReadOut]
+) -> Mapping[int, Any]:
+    """Run one read-out alone over ``images`` and return its layers; the model is left as it was.
+
+    Raises:
+        UserError: The model does not have what is read, or there are no images.
+    """
+    num_layers = 0
+
+    def see(call: AttentionCall) -> None:
+        nonlocal num_layers
+        layout = layout_of(call)
+        if not isinstance(layout, Skipped):
+            read_out.add(num_layers, call, layout)
+            num_layers += 1
+
+    with evaluating(model) as inner, kind(inner) as read_out:
+        if not read_out.is_present:
+            refuse_absent(inner, kind)
+        with AttentionCapture(inner, see):
+            for batch in image_batches(images, inner):
+                num_layers = 0
+                inner(batch)
+    if not read_out.layers:
+        raise UserError("expected at least one batch of images, got none")
+    return read_out.layers
+
+
+def refuse_absent(model: nn.Module, kind: type[ReadOut]) -> None:
+    raise UserError(
+        f"expected a model with {kind.title}, got {type(model).__name__} without; "
+        f"{kind.added_by} adds it"
+    )
+
+
+@dataclass(frozen=True)
+class ShownShare:
+    """A share of a head's attention, and the words for it (``HeadShare`` says what they are)."""
+
+    name: str
+    label: str
+    value: float
+
+
+@dataclass(frozen=True)
+class HeadShares:
+    """The shares of all heads of a layer."""
+
+    name: str
+    label: str
+    values: tuple[float, ...]
+
+    def of_head(self, head: int | None) -> ShownShare | None:
+        """Return the share of one head; the mean over heads (None) has none."""
+        return None if head is None else ShownShare(self.name, self.label, self.values[head])
+
+
+def head_shares(call: AttentionCall) -> HeadShares | None:
+    """Return the share that a part shows beside the maps of this layer's heads, if one does."""
+    for part in PARTS.values():
+        if part.head_share and (values := part.head_share.of(call)):
+            return HeadShares(part.head_share.name, part.head_share.label, values)
+    return None

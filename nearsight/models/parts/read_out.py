@@ -1,0 +1,88 @@
+"""What a part has learned, read layer by layer while a model runs.
+
+A part may declare a ``ReadOut``. Measuring enters it beside the capture of attention, shows it
+every attention call of every layer, and writes what it collected under its key: a layer's in
+``layers`` of measure.json, what holds for all of them at the top, and in train.jsonl too where
+``while_training`` says so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from torch import Tensor, nn
+
+Layer = TypeVar("Layer")  # what a read-out collects of one layer: a dataclass
+Interleave = Callable[[list[np.ndarray]], np.ndarray]
+
+
+@runtime_checkable
+class SeenCall(Protocol):
+    """An attention call as measuring sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """The modules from the model down to the one that attends, each as ``.module``."""
+
+
+@runtime_checkable
+class Placement(Protocol):
+    """Where the tokens of a call sit."""
+
+    @property
+    def queries(self) -> Tensor:
+        """The patch of every query [window, query]; below 0: padding or no patch."""
+
+
+class ReadOut(ABC, Generic[Layer]):
+    """Collects what a part of ``model`` has learned; ``layers`` holds it by number of the layer."""
+
+    key: ClassVar[str]  # under which measure.json and train.jsonl have it
+    title: ClassVar[str]  # of what is read, as people write it
+    added_by: ClassVar[str]  # the call that adds it to a model
+    while_training: ClassVar[bool] = False  # whether looks at a training model write it down
+
+    def __init__(self, model: nn.Module) -> None:
+        self.layers: dict[int, Layer] = {}
+
+    def __enter__(self) -> ReadOut[Layer]:
+        """Watch the model from now on."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the model as it was."""
+
+    @property
+    @abstractmethod
+    def is_present(self) -> bool:
+        """Whether the model has anything to read."""
+
+    @abstractmethod
+    def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
+        """Take in a call of a layer; called for all layers, also for those without the part."""
+
+    @classmethod
+    def merge(cls, shares: Sequence[Layer], interleave: Interleave) -> Layer:
+        """Join one layer of several processes, which share the images.
+
+        ``interleave`` puts arrays with a row per image into the order of all images. What does not
+        depend on images is the same in every process.
+        """
+        return shares[0]
+
+    @classmethod
+    def layer_contents(cls, layer: Layer) -> dict[str, Any]:
+        """Return a layer for JSON."""
+        return asdict(layer)  # type: ignore[call-overload]
+
+    @classmethod
+    @abstractmethod
+    def contents(cls, layers: Mapping[int, Layer]) -> dict[str, Any]:
+        """Return for JSON what holds for all layers."""
