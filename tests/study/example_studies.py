@@ -10,7 +10,7 @@ from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.claims.paper_tables import PAPER_TABLE_2
 from nearsight.study.design.settings import protocol_settings
 
-SEEDS = range(3)
+SEEDS = range(5)
 DATA = ("cifar10", "cifar100", "tiny-imagenet")
 MIN_MAD = {name: row["min_mad"] for name, row in PAPER_TABLE_2.items()}
 
@@ -33,12 +33,21 @@ def with_model(protocol, **changes):
     return replace(protocol, model=replace(protocol.model, **changes))
 
 
-def eight(numbers, value, data="cifar100"):
+def eight(numbers, value, data="cifar100", **others):
+    """The eight conditions; ``numbers`` of a condition's name gives its ``value``."""
+    numbers = {value: numbers, **others}
     return [
         outcome
         for name in EIGHT
-        for outcome in runs(preset(name, data), (8, 8), {value: numbers(name)})
+        for outcome in runs(
+            preset(name, data), (8, 8), {value: of(name) for value, of in numbers.items()}
+        )
     ]
+
+
+def log_effect(factor, size):
+    """Min MAD that CutMix divides by 10 and a factor multiplies by a number."""
+    return lambda n: 0.3 * 0.1 ** ("cutmix" in EIGHT[n]) * size ** (factor in EIGHT[n])
 
 
 def on_datasets(value, sign):
@@ -99,20 +108,21 @@ def made_up(id, sign):
     bound = 0.0 if sign > 0 else 0.3  # of a null claim
     table = {
         "protocol-thresholds": lambda: eight(
-            lambda n: MIN_MAD[n] + (-0.001 if MIN_MAD[n] < 0.1 else 0.001) * sign, "min_mad"
+            lambda n: MIN_MAD[n] if sign > 0 else 0.4 - MIN_MAD[n], "min_mad"
         ),
         "protocol-separation": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
         "protocol-cutmix": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
         "protocol-cutmix-alone": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
         "protocol-cutmix-entropy": lambda: eight(lambda n: sign * MIN_MAD[n], "min_entropy"),
         "protocol-autoaugment-null": lambda: eight(
-            lambda n: bound * ("autoaugment" in EIGHT[n]), "min_mad"
+            log_effect("autoaugment", 1.0 if sign > 0 else 3.0), "min_mad"
         ),
         "protocol-labelsmoothing-null": lambda: eight(
-            lambda n: bound * ("labelsmoothing" in EIGHT[n]), "min_mad"
+            log_effect("labelsmoothing", 1.0 if sign > 0 else 1 / 3), "min_mad"
         ),
         "protocol-dissociation": lambda: eight(
-            lambda n: bound * ("cutmix" in EIGHT[n]), "accuracy"
+            lambda n: 0.5 + 0.05 * sign * len(EIGHT[n] & {"autoaugment", "cutmix"}),
+            "accuracy", min_mad=MIN_MAD.get,
         ),
         "protocol-hierarchy": lambda: eight(lambda n: 0.1 * sign, "mad_rise"),
         "protocol-modern-local": lambda: on_datasets("min_mad", -sign),

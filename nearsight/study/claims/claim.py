@@ -10,9 +10,10 @@ from nearsight.stats import Estimate
 from nearsight.study.analyse import Outcome
 from nearsight.study.design import Level
 
-MAD_MARGIN = 0.05  # a difference of MAD that counts as none; stated before any run
-ACCURACY_MARGIN = 0.02  # likewise of accuracy; the papers give none
-FEWEST_SEEDS = 3
+NULL_SHARE = 0.2  # of CutMix's effect on log MAD: an effect that counts as none
+ACCURACY_MARGIN = 0.02  # a difference of accuracy that counts as none; the papers give none
+FEWEST_SEEDS = 3  # for any statement at all
+DECIDING_SEEDS = 5  # for 'supported' or 'contradicted': 3 seeds of an all-or-none outcome mislead
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Scale:
     models: tuple[str, ...]
     epochs: Mapping[str, int]
     grid: str
-    seeds: int = FEWEST_SEEDS
+    seeds: int = DECIDING_SEEDS
 
     def __str__(self) -> str:
         data = ", ".join(f"{name} ({epochs} epochs)" for name, epochs in self.epochs.items())

@@ -119,6 +119,38 @@ def main_effect(value: str, factor: str, region: Region, label: str) -> Statisti
     return statistic
 
 
+def null_beside(value: str, factor: str, other: str, share: float, label: str) -> Statistic:
+    """An effect on the logarithm of a positive number, at most ``share`` of another factor's.
+
+    The margin is relative, because an absolute one hides a threefold change of a small number. Two
+    parts, one per sign: the main effect of ``factor`` (and its negative) minus ``share`` times the
+    size of the main effect of ``other``, both on the logarithm. Each must lie below 0.
+    """
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+        cells = _eight(outcomes, value)
+        if not cells or any(x.values[value] <= 0 for x in _outcomes(cells.values())):
+            return []
+        logs = [
+            Outcome(dict(zip(EIGHT, place)), seed, {value: math.log(outcome.values[value])})
+            for place, cell in cells.items()
+            for seed, outcome in cell.items()
+        ]
+        effects = factorial(logs, value)
+        own, scale = (effects.effect(name).per_seed for name in (factor, other))
+        return [
+            Part(
+                f"{label}, {'increase' if sign > 0 else 'decrease'}",
+                {seed: sign * x - share * abs(scale[seed]) for seed, x in own.items()},
+                Region(high=0.0, closed=False),
+                _outcomes(cells.values()),
+            )
+            for sign in (1, -1)
+        ]
+
+    return statistic
+
+
 def separation(value: str, factor: str, region: Region, label: str) -> Statistic:
     """The largest number with a part of Modern minus the smallest without, of eight conditions."""
 

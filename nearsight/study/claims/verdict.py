@@ -3,7 +3,8 @@
 A claim is supported if the 95 % t-interval of each of its parts lies where the claim says; all
 parts have to, so no correction is needed. It is contradicted if one part's interval lies wholly
 elsewhere; with k parts that interval is of level 1 - 0.05 / k, as there are k chances. Everything
-else is not decided, and so is whatever was seen at another scale than the claim's.
+else is not decided, and so is whatever was seen at another scale than the claim's. Both verdicts
+need 5 seeds: with 3 or 4 the verdict only leans to one, with the interval and the exact p.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nearsight.stats import Estimate, over_seeds
+from nearsight.stats import MOST_FOR_P, Estimate, over_seeds, sign_flip_p
 from nearsight.study.analyse import Outcome
-from nearsight.study.claims.claim import Claim, Part
+from nearsight.study.claims.claim import FEWEST_SEEDS, Claim, Part
 from nearsight.study.claims.comparisons import AmbiguousError
 from nearsight.study.design import Level, level_text
 
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
+LEANING = "undecided, leaning to"  # followed by one of the two above
 NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds", "no data"
 
 TOLD = ("model.name", "data.name", "epochs", "grid", "model.depth", "model.width")  # a scale
@@ -35,13 +37,15 @@ class Finding:
     n: int
     estimate: Estimate | None
     seen: Seen | None
+    p: float | None = None  # exact, two-sided, of a difference from 0; None where that is not asked
 
     def __str__(self) -> str:
         if self.estimate is None:
             return f"{self.label}: {self.n} seed{'s' * (self.n != 1)}, no interval"
         x = self.estimate
         return (
-            f"{self.label}: {x.value:.4g} ({x.low:.4g} to {x.high:.4g}, n = {x.n} seeds), "
+            f"{self.label}: {x.value:.4g} ({x.low:.4g} to {x.high:.4g}, n = {x.n} seeds"
+            f"{'' if self.p is None else f', exact p = {self.p:.2g}'}), "
             f"claimed {self.region}: {self.seen}"
         )
 
@@ -68,6 +72,7 @@ class Verdict:
                 "value": x.estimate.value if x.estimate else None,
                 "low": x.estimate.low if x.estimate else None,
                 "high": x.estimate.high if x.estimate else None,
+                "p": x.p,
                 "seen": x.seen,
             }
             for x in self.findings
@@ -138,10 +143,8 @@ def _verdict(claim: Claim, parts: list[Part], also: str) -> Verdict:
     where, findings = where_text(used) + also, tuple(_finding(part) for part in parts)
     fewest = min(len(part.per_seed) for part in parts)
     told = "; ".join(map(str, findings))
-    if fewest < claim.scale.seeds:
-        reason = (
-            f"Got {fewest} complete seed{'s' * (fewest != 1)} of the {claim.scale.seeds} needed"
-        )
+    if fewest < FEWEST_SEEDS:
+        reason = f"Got {fewest} complete seed{'s' * (fewest != 1)} of the {FEWEST_SEEDS} needed"
         return Verdict(claim, FEW_SEEDS, f"{reason}: {told}.", findings, where)
     holds = all(part.region.holds(_interval(part)) for part in parts)
     level = 1 - 0.05 / len(parts)
@@ -154,6 +157,9 @@ def _verdict(claim: Claim, parts: list[Part], also: str) -> Verdict:
         reason = f"Seen here: {seen} ({told}); but {', '.join(elsewhere)}."
         return Verdict(claim, NOT_DECIDED, reason, findings, where, tuple(elsewhere))
     decision = SUPPORTED if holds else CONTRADICTED if fails else NOT_DECIDED
+    if fewest < claim.scale.seeds and decision != NOT_DECIDED:
+        decision = f"{LEANING} {decision}"
+        told += f"; a verdict needs {claim.scale.seeds} seeds"
     return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, where)
 
 
@@ -167,7 +173,9 @@ def _finding(part: Part) -> Finding:
         seen = "as claimed"
     elif part.region.fails(x):
         seen = "the opposite"
-    return Finding(part.label, str(part.region), n, x, seen)
+    asks_sign = 0.0 in (part.region.low, part.region.high) and n <= MOST_FOR_P
+    p = sign_flip_p(list(part.per_seed.values())) if asks_sign else None
+    return Finding(part.label, str(part.region), n, x, seen, p)
 
 
 def _interval(part: Part, level: float = 0.95) -> Estimate:

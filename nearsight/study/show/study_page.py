@@ -30,8 +30,9 @@ from nearsight.study.show.sheets import cost_sheet, effect_sheets, effects_note,
 CURVES = ("min_mad", "layer1_mad")  # whose effects are drawn over epochs
 RULE = (
     "A verdict comes from 95 % intervals over seeds alone. It is 'supported' or 'contradicted' "
-    "only at the claim's own scale; elsewhere the last column says what was seen. A claim of no "
-    "effect is seen as claimed only if the interval lies inside the margin stated beforehand."
+    "only at the claim's own scale and with at least 5 seeds; elsewhere the last column says what "
+    "was seen. A claim of no effect is seen as claimed only if the interval lies inside the margin "
+    "stated beforehand."
 )
 COLUMNS = ("id", "decision", "sentence", "source", "reason", "scale")
 

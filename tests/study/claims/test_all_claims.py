@@ -5,11 +5,17 @@ from pathlib import Path
 import pytest
 from study.example_studies import MIN_MAD, eight, made_up, runs
 
+from nearsight.models.layers import Grid
 from nearsight.protocol.presets import preset
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.claims.all_claims import CLAIMS, claim, verdicts
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS, HUNDRED
-from nearsight.study.claims.protocol_claims import ABLATION, DATASETS, PROTOCOL_CLAIMS
+from nearsight.study.claims.protocol_claims import (
+    ABLATION,
+    BOX_MAD,
+    DATASETS,
+    PROTOCOL_CLAIMS,
+)
 from nearsight.study.claims.verdict import judge
 from nearsight.study.design.plan import cells_of
 from nearsight.study.design.recipe_file import recipe, recipes
@@ -44,6 +50,9 @@ def test_a_shorter_training_or_fewer_seeds_do_not(each):
     assert "Seen here: as claimed" in verdict.reason
     (verdict,) = judge(each, [x for x in whole if x.seed == 0])
     assert verdict.decision == "not enough seeds"
+    longest = max(each.scale.epochs.values())
+    (verdict,) = judge(each, long_enough([x for x in whole if x.seed < 4], longest))
+    assert verdict.decision == "undecided, leaning to supported"
 
 
 def test_claims_are_told_apart_and_cite_a_table_a_figure_or_a_section():
@@ -51,7 +60,7 @@ def test_claims_are_told_apart_and_cite_a_table_a_figure_or_a_section():
     for each in CLAIMS:
         assert any(word in each.source for word in ("table", "figure", "section")), each.id
         assert each.sentence.endswith(".")
-        assert each.scale.seeds >= 3
+        assert each.scale.seeds >= 5
 
 
 def test_the_docs_have_a_line_for_every_claim():
@@ -62,7 +71,7 @@ def test_the_docs_have_a_line_for_every_claim():
 
 
 def test_null_claims_state_their_margin_beforehand():
-    assert claim("protocol-labelsmoothing-null").margin == 0.05
+    assert claim("protocol-labelsmoothing-null").margin == 0.2
     nulls = [each for each in CLAIMS if "within" in each.direction]
     assert len(nulls) == 4
     assert all(f"±{each.margin}" in each.direction for each in nulls)
@@ -81,12 +90,38 @@ def test_without_outcomes_there_is_no_data_and_dense_features_wait_for_evaluate(
 
 
 def test_the_papers_numbers_contradict_their_own_null_claim_of_autoaugment():
-    """Alone it moves min MAD by -0.062, more than the margin; three like seeds are made up."""
+    """It cuts min MAD 2.3 to 3 times below CutMix's floor: 22 % of CutMix's effect on log MAD."""
     outcomes = eight(MIN_MAD.get, "min_mad")
     (verdict,) = judge(claim("protocol-autoaugment-null"), outcomes)
     assert verdict.decision == "contradicted"
     (verdict,) = judge(claim("protocol-labelsmoothing-null"), outcomes)
     assert verdict.decision == "supported"
+
+
+def test_the_papers_own_numbers_support_the_thresholds():
+    """They could not when the bounds were the paper's most extreme conditions."""
+    (verdict,) = judge(claim("protocol-thresholds"), eight(MIN_MAD.get, "min_mad"))
+    assert verdict.decision == "supported"
+
+
+def test_the_dissociation_fails_when_both_treatments_hurt_or_autoaugment_is_local_too():
+    def outcomes(gain, autoaugment_mad):
+        def mad(name):
+            return autoaugment_mad if name == "baseline+autoaugment" else MIN_MAD[name]
+
+        return eight(lambda n: 0.5 + gain * (n != "baseline"), "accuracy", min_mad=mad)
+
+    def decide(*numbers):
+        (verdict,) = judge(claim("protocol-dissociation"), outcomes(*numbers))
+        return verdict.decision
+
+    assert decide(0.05, 0.254) == "supported"
+    assert decide(-0.10, 0.254) == "contradicted"  # equal, but both lose
+    assert decide(0.05, 0.021) == "contradicted"
+
+
+def test_the_bound_of_local_heads_is_the_3x3_line_of_the_papers_grid():
+    assert Grid(8, 8).box_distance() == pytest.approx(BOX_MAD, abs=5e-4)
 
 
 def test_a_whole_ablation_of_convit_keeps_its_rows_apart():

@@ -55,7 +55,7 @@ def test_a_number_that_is_not_printed_is_refused():
         ("cutmix-entropy", "-0.5725"),
         (
             "autoaugment-null",
-            "main effect -0.049; alone 0.254 - 0.316 = -0.062, outside the margin",
+            "main effect -0.049; alone 0.254 - 0.316 = -0.062; with CutMix 0.009 - 0.021 = -0.012",
         ),
         ("labelsmoothing-null", "main effect -0.011; alone 0.315 - 0.316 = -0.001"),
         ("dissociation", "-0.10 points"),

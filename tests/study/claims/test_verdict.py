@@ -13,7 +13,7 @@ from nearsight.study.claims.claim import ABOVE, BELOW, Claim, Region, Scale, wit
 from nearsight.study.claims.comparisons import difference, level, parts
 from nearsight.study.claims.verdict import judge
 
-SCALE = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
+SCALE = Scale(("compact_vit",), {"cifar100": 600}, "8x8", seeds=3)
 OWN = {"model.name": "compact_vit", "data.name": "cifar100", "epochs": 600, "grid": "8x8"}
 
 
@@ -88,6 +88,20 @@ def test_few_seeds_decide_nothing_however_clear(n):
     assert verdict.decision == "not enough seeds"
     assert f"Got {n} complete seed" in verdict.reason
     assert (verdict.findings[0].estimate is None) == (n == 1)
+
+
+def test_with_three_or_four_seeds_a_verdict_only_leans_and_gives_the_exact_p():
+    five = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
+    for n, p in ((3, "0.25"), (4, "0.12")):
+        clear = [-0.3, -0.31, -0.32, -0.33][:n]
+        (verdict,) = judge(claim(BELOW, scale=five), pairs(clear))
+        assert verdict.decision == "undecided, leaning to supported"
+        assert f"exact p = {p}" in verdict.reason
+        assert verdict.contents()["parts"][0]["p"] == 2 / 2**n
+        (verdict,) = judge(claim(ABOVE, scale=five), pairs(clear))
+        assert verdict.decision == "undecided, leaning to contradicted"
+    (verdict,) = judge(claim(BELOW, scale=five), pairs([-0.3, -0.31, -0.32, -0.33, -0.34]))
+    assert verdict.decision == "supported"
 
 
 def test_seeds_that_lack_a_side_do_not_count():
