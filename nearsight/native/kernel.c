@@ -3,53 +3,35 @@
    Six queries meet sixteen keys at a time, in registers; the logits of their rows stay in the
    nearest cache, where they become weights and then sums. Where queries and keys are too short for
    large logits (in a trained ViT-Ti all are), their maximum is not looked for. What a row
-   contributes is what rows.py computes with torch, in the same order of magnitude of rounding:
+   contributes is what blocks.py computes with torch, in the same order of magnitude of rounding:
    products and sums over keys in float32, sums over rows in float64 (near masses of some hundred
    rows in float32).
 
-   Called from kernel.py through ctypes (see library.py). */
+   Logits are in units of log 2, so that a power of two is all a weight needs. Where the largest
+   logit of a row is huge (a mask that hides every key by a large number, say), their rounding would
+   differ from that of the layer; such rows are computed again in the layer's own units.
 
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
+   Called from calls.py through ctypes. */
 
 #include "floats.h"
-
-const int interface = 5; /* one more for every change in C that callers must follow */
 
 enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
 #define MANY 100000 /* floats, for a second cache of 512 KiB */
 #define LN_2 0.6931471805599453
-#define HIDDEN (-1e30f) /* logit of what fills up the last tile, before the largest is known */
-#define BOUND 64.0f     /* logits up to here become weights without a look at the largest first */
-
-/* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
-typedef struct {
-    const float *start;
-    int64_t image, window, head, token;
-} Part;
-
-typedef struct {
-    int64_t images, windows, heads, queries, keys, width, slots, chunk;
-} Sizes;
-
-/* Distances [window, query, key], or, where queries and keys are the patches of a grid row by row,
-   by how many rows and columns they are apart, [rows, 2 * columns - 1] (columns: a multiple of
-   LANES; else 0). The keys near a query and whether a slot is taken, both [window, query, slot].
-   The window strides are 0 where all windows are alike. */
-typedef struct {
-    const float *distances;
-    const int64_t *near;
-    const float *taken;
-    int64_t window_distances, window_slots, columns;
-} Tables;
+#define BOUND 64.0f /* logits up to here become weights without a look at the largest first */
+#define LARGE 256.0f /* largest logit of a row from which its rounding matters */
 
 /* How many queries go over the keys together. Six fit into registers; where the keys do not fit
    into the second cache, four sixes use a tile of them while it is in the first. */
-INLINE int64_t most_queries(const Sizes *sizes)
+INLINE int64_t most_queries(const Attention *given)
 {
-    return sizes->keys * sizes->width > MANY ? 4 * QUERIES : QUERIES;
+    return given->num_keys * given->width > MANY ? 4 * QUERIES : QUERIES;
+}
+
+INLINE int64_t padded_keys(const Attention *given)
+{
+    return (given->num_keys + KEYS - 1) / KEYS * KEYS;
 }
 
 /* Ask for a token early: it lies a jump away from the one before, which no cache foresees. */
@@ -133,9 +115,8 @@ INLINE float longest(const float *tokens, int64_t stride, int64_t num, int64_t w
     return most;
 }
 
-/* Counts the logits of a row from the largest, so that it has a weight of one; none is below
-   SMALLEST afterwards. */
-INLINE void lower(float *row, int64_t padded)
+/* The largest logit of a row. */
+INLINE float peak(const float *row, int64_t padded)
 {
     Floats most = load(row);
     for (int64_t key = LANES; key < padded; key += LANES)
@@ -143,8 +124,37 @@ INLINE void lower(float *row, int64_t padded)
     float top = most[0];
     for (int lane = 1; lane < LANES; lane++)
         top = most[lane] > top ? most[lane] : top;
+    return top;
+}
+
+/* Counts the logits of a row from the largest, so that it has a weight of one, in units of log 2;
+   none is below SMALLEST afterwards. A NaN stays; a row of which every logit is -inf becomes NaN. */
+INLINE void lower(float *row, int64_t padded, float top, float unit)
+{
     for (int64_t key = 0; key < padded; key += LANES)
-        store(row + key, larger(load(row + key) - top, (Floats){0} + SMALLEST));
+        store(row + key, larger((load(row + key) - top) * unit, (Floats){0} + SMALLEST));
+}
+
+/* The logits of one query as torch computes them: the product with every key, times the scale, plus
+   the bias. Keys that only fill up the last tile get -inf. */
+INLINE void write_plain_logits(
+    const float *query, const float *packed, const float *bias, float scale, int64_t width,
+    int64_t num_keys, int64_t padded, float *row)
+{
+    for (int64_t first = 0; first < padded; first += KEYS) {
+        const float *keys = packed + first * width;
+        Floats left = {0}, right = {0};
+        for (int64_t at = 0; at < width; at++) {
+            left += query[at] * load(keys + at * KEYS);
+            right += query[at] * load(keys + at * KEYS + LANES);
+        }
+        store(row + first, left * scale);
+        store(row + first + LANES, right * scale);
+    }
+    for (int64_t key = 0; bias && key < num_keys; key++)
+        row[key] += bias[key];
+    for (int64_t key = num_keys; key < padded; key++)
+        row[key] = -INFINITY;
 }
 
 /* Turns eight logits into weights and adds them, and the logits they stand for. */
@@ -157,22 +167,24 @@ INLINE Floats weigh(float *row, Floats *masses, Floats *logits)
     return weights;
 }
 
+/* The tables of one window. */
+typedef struct {
+    const float *distances, *taken;
+    const int64_t *near;
+} Window;
+
 /* Turns the logits of a row, in units of log 2, into weights and adds what they come to:
    distance, entropy in nats, and the weight in every slot. */
 INLINE void add_row(
-    float *row, int bounded, const Sizes *sizes, int64_t padded, const Tables *tables,
-    int64_t query, double *sums, float *slots)
+    float *row, const Attention *given, int64_t padded, const Window *window, int64_t query,
+    double *sums, float *slots)
 {
-    for (int64_t key = sizes->keys; key < padded; key++)
-        row[key] = bounded ? SMALLEST : HIDDEN;
-    if (!bounded)
-        lower(row, padded);
-    int64_t columns = tables->columns, stretch = columns ? columns : sizes->keys;
+    int64_t columns = given->columns, stretch = columns ? columns : given->num_keys;
     int64_t grid_row = columns ? query / columns : 0, step = columns ? 2 * columns - 1 : 0;
     const float *distances =
-        tables->distances + (columns ? columns - 1 - query % columns : query * sizes->keys);
+        window->distances + (columns ? columns - 1 - query % columns : query * given->num_keys);
     Floats masses = {0}, logits = {0}, attended = {0};
-    int64_t whole = sizes->keys / LANES * LANES, key = 0;
+    int64_t whole = given->num_keys / LANES * LANES, key = 0;
     for (int64_t below = -grid_row; key < whole; below++) { /* rows of the grid below the query */
         const float *far = distances + (below < 0 ? -below : below) * step;
         int64_t end = key + stretch < whole ? key + stretch : whole;
@@ -181,34 +193,35 @@ INLINE void add_row(
     }
     for (; key < padded; key += LANES)
         weigh(row + key, &masses, &logits);
-    float mass = sum_of(masses), distance = sum_of(attended), share = 1 / mass;
-    for (key = whole; key < sizes->keys; key++)
+    float mass = sum_of(masses), distance = sum_of(attended), logit = sum_of(logits);
+    float share = logit == logit ? 1 / mass : logit; /* a NaN among the logits is in their sum */
+    for (key = whole; key < given->num_keys; key++)
         distance += row[key] * distances[key];
 
     int exponent;
     double log2_mass = log2f(frexpf(mass, &exponent)) + (double)exponent;
     sums[0] += distance * share;
-    sums[1] += LN_2 * (log2_mass - (double)sum_of(logits) / mass);
-    const int64_t *near = tables->near + query * sizes->slots;
-    const float *taken = tables->taken + query * sizes->slots;
-    for (int64_t slot = 0; slot < sizes->slots; slot++)
+    sums[1] += LN_2 * (log2_mass - (double)logit / mass);
+    const int64_t *near = window->near + query * given->slots;
+    const float *taken = window->taken + query * given->slots;
+    for (int64_t slot = 0; slot < given->slots; slot++)
         slots[slot] += row[near[slot]] * taken[slot] * share;
 }
 
 /* The sums [2 + slots] of the queries first..last of one head in one window of one image. */
-CLONES static void add_rows(
-    const Sizes *sizes, const float *queries, int64_t query_stride, const float *keys,
-    int64_t key_stride, const float *bias, int64_t bias_stride, float scale, const Tables *tables,
-    int64_t first, int64_t last, float *room, double *sums)
+INLINE void add_rows(
+    const Attention *given, const float *queries, const float *keys, const float *bias,
+    const Window *window, int64_t first, int64_t last, float *room, double *sums)
 {
-    int64_t width = sizes->width, padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
-    int64_t most = most_queries(sizes);
+    int64_t width = given->width, num_keys = given->num_keys, padded = padded_keys(given);
+    int64_t query_stride = given->queries.token, key_stride = given->keys.token;
+    int64_t most = most_queries(given);
     float *packed = room, *some = packed + padded * width, *logits = some + most * width;
     float *slots = logits + most * padded;
-    pack(keys, key_stride, sizes->keys, width, packed);
-    float unit = scale * LOG2_E;
-    float most_square = unit * unit * longest(keys, key_stride, sizes->keys, width);
-    for (int64_t slot = 0; slot < sizes->slots; slot++)
+    pack(keys, key_stride, num_keys, width, packed);
+    float unit = given->scale * LOG2_E;
+    float most_square = unit * unit * longest(keys, key_stride, num_keys, width);
+    for (int64_t slot = 0; slot < given->slots; slot++)
         slots[slot] = 0;
     sums[0] = sums[1] = 0;
     for (; first < last; first += most) {
@@ -223,61 +236,60 @@ CLONES static void add_rows(
         float square = longest(start, query_stride, rows, width);
         int bounded = !bias && square * most_square <= BOUND * BOUND; /* Cauchy and Schwarz */
         multiply(some, sixes, packed, width, padded, logits);
-        for (int64_t row = 0, query = first; row < rows; row++, query++) {
-            for (int64_t key = 0; bias && key < sizes->keys; key++)
-                logits[row * padded + key] += bias[query * bias_stride + key] * LOG2_E;
-            add_row(logits + row * padded, bounded, sizes, padded, tables, query, sums, slots);
+        for (int64_t at = 0, query = first; at < rows; at++, query++) {
+            float *row = logits + at * padded;
+            const float *added = bias ? bias + query * given->bias.token : NULL;
+            for (int64_t key = 0; added && key < num_keys; key++)
+                row[key] += added[key] * LOG2_E;
+            for (int64_t key = num_keys; key < padded; key++)
+                row[key] = bounded ? SMALLEST : -INFINITY;
+            float top = bounded ? 0 : peak(row, padded);
+            if (!(fabsf(top) <= LARGE)) {
+                write_plain_logits(
+                    queries + query * query_stride, packed, added, given->scale, width, num_keys,
+                    padded, row);
+                lower(row, padded, peak(row, padded), LOG2_E);
+            } else if (!bounded)
+                lower(row, padded, top, 1);
+            add_row(row, given, padded, window, query, sums, slots);
         }
     }
-    for (int64_t slot = 0; slot < sizes->slots; slot++)
+    for (int64_t slot = 0; slot < given->slots; slot++)
         sums[2 + slot] = slots[slot];
 }
 
-static const float *found(const Part *part, int64_t image, int64_t window, int64_t head)
+INLINE const float *part_of(const Part *part, int64_t image, int64_t window, int64_t head)
 {
-    return part->start ? part->start + image * part->image + window * part->window
-                             + head * part->head
-                       : NULL;
+    int64_t offset = image * part->image + window * part->window + head * part->head;
+    return part->start ? part->start + offset : NULL;
 }
 
-/* sums: [chunk, image, window, head, 2 + slots]; 0 when all went well, 1 when memory ran out. The
-   distances of a chunk stay in the last cache until all heads of all images have used them. */
-int attention_sums(
-    const Sizes *sizes, const Part *queries, const Part *keys, const Part *bias, float scale,
-    const Tables *tables, double *sums, int threads)
+/* A job is a chunk of the queries of one head in one window of one image. The distances of a chunk
+   stay in the last cache until all heads of all images have used them. */
+int VARIANT(attention_sums)(const Attention *given, int64_t *next)
 {
-    int64_t padded = (sizes->keys + KEYS - 1) / KEYS * KEYS;
-    int64_t chunks = (sizes->queries + sizes->chunk - 1) / sizes->chunk;
-    int64_t jobs = chunks * sizes->images * sizes->windows * sizes->heads;
-    int64_t most = most_queries(sizes);
-    size_t room_size = (padded + most) * sizes->width + most * padded + sizes->slots;
-    int failed = 0;
-#pragma omp parallel num_threads(threads)
-    {
-        float *room = malloc(room_size * sizeof(float));
-        if (!room) {
-#pragma omp atomic write
-            failed = 1;
-        }
-#pragma omp for schedule(dynamic)
-        for (int64_t job = 0; job < jobs; job++) {
-            if (!room)
-                continue;
-            int64_t head = job % sizes->heads, window = job / sizes->heads % sizes->windows;
-            int64_t image = job / sizes->heads / sizes->windows % sizes->images;
-            int64_t chunk = job / sizes->heads / sizes->windows / sizes->images;
-            int64_t first = chunk * sizes->chunk, last = first + sizes->chunk;
-            Tables here = {
-                tables->distances + window * tables->window_distances,
-                tables->near + window * tables->window_slots,
-                tables->taken + window * tables->window_slots, 0, 0, tables->columns};
-            add_rows(
-                sizes, found(queries, image, window, head), queries->token,
-                found(keys, image, window, head), keys->token, found(bias, image, window, head),
-                bias->token, scale, &here, first, last < sizes->queries ? last : sizes->queries,
-                room, sums + job * (2 + sizes->slots));
-        }
-        free(room);
+    int64_t chunks = (given->num_queries + given->chunk - 1) / given->chunk;
+    int64_t jobs = chunks * given->images * given->windows * given->heads;
+    int64_t most = most_queries(given), padded = padded_keys(given);
+    size_t room_size = (padded + most) * given->width + most * padded + given->slots;
+    float *room = malloc(room_size * sizeof(float));
+    if (!room)
+        return 1;
+    for (int64_t job; (job = take(next, 1)) < jobs;) {
+        int64_t head = job % given->heads, window = job / given->heads % given->windows;
+        int64_t image = job / given->heads / given->windows % given->images;
+        int64_t chunk = job / given->heads / given->windows / given->images;
+        int64_t first = chunk * given->chunk, last = first + given->chunk;
+        Window here = {
+            given->distances + window * given->window_distances,
+            given->taken + window * given->window_slots,
+            given->near + window * given->window_slots};
+        add_rows(
+            given, part_of(&given->queries, image, window, head),
+            part_of(&given->keys, image, window, head), part_of(&given->bias, image, window, head),
+            &here, first, last < given->num_queries ? last : given->num_queries, room,
+            given->sums + job * (2 + given->slots));
     }
-    return failed;
+    free(room);
+    return 0;
 }

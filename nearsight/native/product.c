@@ -1,11 +1,13 @@
-/* The bias between patches from its two factors, into memory that is there (bias.py).
+/* The bias between patches from its two factors, into memory that is there.
 
    out[p, (row, col)] = rows[p, row] * cols[p, col]. torch gives a row of a dozen numbers to its
    machinery for loops at a time; this is the loop alone. */
 
 #include "floats.h"
 
-CLONES static void multiply(
+enum { SOME_PRODUCTS = 64 }; /* patches that a thread takes at a time */
+
+INLINE void multiply_factors(
     const float *restrict rows, const float *restrict cols, int64_t num_rows, int64_t num_cols,
     float *restrict out)
 {
@@ -14,15 +16,15 @@ CLONES static void multiply(
             out[col] = rows[row] * cols[col];
 }
 
-/* rows [head, patch, row] and cols [head, patch, col] without gaps; neighbouring patches and heads
-   of out are patch_stride and head_stride floats apart. */
-void write_product(
-    const float *rows, const float *cols, int64_t heads, int64_t patches, int64_t num_rows,
-    int64_t num_cols, float *out, int64_t head_stride, int64_t patch_stride, int threads)
+int VARIANT(write_product)(const Product *given, int64_t *next)
 {
-#pragma omp parallel for num_threads(threads)
-    for (int64_t job = 0; job < heads * patches; job++)
-        multiply(
-            rows + job * num_rows, cols + job * num_cols, num_rows, num_cols,
-            out + job / patches * head_stride + job % patches * patch_stride);
+    int64_t jobs = given->heads * given->patches;
+    for (int64_t first; (first = take(next, SOME_PRODUCTS)) < jobs;)
+        for (int64_t job = first; job < first + SOME_PRODUCTS && job < jobs; job++)
+            multiply_factors(
+                given->rows + job * given->num_rows, given->cols + job * given->num_cols,
+                given->num_rows, given->num_cols,
+                given->out + job / given->patches * given->head_stride
+                    + job % given->patches * given->patch_stride);
+    return 0;
 }

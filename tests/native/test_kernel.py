@@ -6,17 +6,24 @@ from dataclasses import replace
 import pytest
 import torch
 from measure import toy_models
+from native.example_calls import (
+    COMPILED,
+    LAYOUTS,
+    assert_same,
+    by_kernel,
+    made_call,
+    unfolded,
+    widened,
+)
 
 from nearsight.measure.capture.interception import AttentionCall
 from nearsight.measure.catalogue import DEFAULT_METRICS, metric
 from nearsight.measure.layout import windows
 from nearsight.measure.layout.geometry import Geometry
-from nearsight.measure.layout.tokens import Layout, row_by_row
+from nearsight.measure.layout.tokens import row_by_row
 from nearsight.measure.metrics import mathematics
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows import kernel
-from nearsight.measure.rows.blocks import attention_rows
-from nearsight.measure.rows.unfold import Buffers, Unfolded
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.registry import create_model
 from nearsight.native import load_library
@@ -25,77 +32,10 @@ pytestmark = pytest.mark.skipif(
     load_library() is None, reason="no C compiler when nearsight was installed"
 )
 
-COMPILED = [mathematics(metric(name)) for name in ("mad", "self_mass", "entropy")]
-WIDE = Grid(6, 10)
-COARSE = Layout(  # 15 patches that attend to three cells of five patches
-    Grid(3, 5),
-    torch.arange(15)[None],
-    torch.arange(3)[None],
-    torch.tensor([[0.0, 2.0], [1.0, 2.0], [2.0, 2.0]]).double(),
-)
-LAYOUTS = {
-    "no prefix": row_by_row(Grid(3, 5), 0),
-    "two prefix tokens": row_by_row(Grid(5, 7), 2),
-    "several chunks": row_by_row(Grid(19, 23), 1),
-    "rows of eight": row_by_row(Grid(5, 8), 1),  # distances by offset
-    "rows of sixteen in several chunks": row_by_row(Grid(19, 16), 0),
-    "windows alike": windows.within(WIDE, windows.blocks(windows.indices(WIDE), (3, 5))),
-    "windows of scattered tokens": windows.within(
-        WIDE, torch.randperm(60, generator=torch.Generator().manual_seed(1)).view(4, 15)
-    ),
-    "pooled keys": COARSE,
-}
-
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(kernel, "CHUNK", 101)
-
-
-def made_call(layout, width=7, sharpness=2.0, bias=False, dtype=torch.float32):
-    """A call of 2 images and 2 heads with tensors cut out of a larger one, as models do."""
-    torch.manual_seed(11)
-    num_windows, num_queries = layout.queries.shape
-    num_keys = layout.keys.shape[1]
-    batch = 2 * num_windows
-    tokens = sharpness * torch.randn(batch, max(num_queries, num_keys), 3, 2, width)
-    queries, keys, values = tokens.to(dtype).permute(2, 0, 3, 1, 4)
-    queries = queries[:, :, :num_queries]
-    keys, values = keys[:, :, :num_keys], values[:, :, :num_keys]
-    mask = torch.randn(2, num_queries, num_keys, dtype=dtype) if bias else None
-    return AttentionCall((), (), values, queries, queries, keys, 0.4, mask)
-
-
-def unfolded(call, layout):
-    return Unfolded(call, layout, Buffers())
-
-
-def widened(call):
-    """The same call in float64."""
-    names = "values", "output", "queries", "keys", "mask"
-    parts = {name: getattr(call, name) for name in names if getattr(call, name) is not None}
-    return replace(call, **{name: x.double() for name, x in parts.items()})
-
-
-def by_torch(call, layout, geometry):
-    """Sums of all rows in float64, as the metrics define them."""
-    (rows,) = attention_rows(unfolded(widened(call), layout), geometry)
-    return tuple(metric.total.of(rows) for metric in COMPILED)
-
-
-def by_kernel(call, layout, geometry):
-    found = kernel.row_sums(unfolded(call, layout), geometry)
-    assert found is not None
-    return tuple(getattr(found, metric.total.kernel) for metric in COMPILED)
-
-
-def assert_same(call, layout, tolerance=1e-6):
-    geometry = Geometry(layout, torch.device("cpu"))
-    num_rows = geometry.grid.num_patches
-    pairs = zip(by_kernel(call, layout, geometry), by_torch(call, layout, geometry), strict=True)
-    for ours, theirs in pairs:
-        assert ours.shape == theirs.shape
-        assert torch.allclose(ours / num_rows, theirs / num_rows, rtol=tolerance, atol=tolerance)
 
 
 def test_the_kernel_has_every_sum_of_the_default_metrics():

@@ -5,8 +5,6 @@ Prefix tokens come first and have no bias: 0 in their rows and columns.
 
 from __future__ import annotations
 
-import math
-from ctypes import c_int, c_int64, c_void_p
 from typing import NamedTuple
 
 import torch
@@ -27,7 +25,6 @@ class SeparableBias(NamedTuple):
         return (self.rows[..., :, None] * self.cols[..., None, :]).flatten(-2)
 
 
-_ARGUMENTS = *(c_void_p,) * 2, *(c_int64,) * 4, c_void_p, c_int64, c_int64, c_int
 PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
 
 
@@ -81,20 +78,7 @@ def write_product(
     if compiled is None or not all(map(_plain, (out, rows, cols))):
         torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
         return
-    num_prefix = out.shape[-1] - rows.shape[-2]
-    patches = out[..., num_prefix:, num_prefix:]
-    compiled.write_product.argtypes = _ARGUMENTS
-    compiled.write_product(
-        rows.data_ptr(),
-        cols.data_ptr(),
-        math.prod(rows.shape[:-2]),
-        *rows.shape[-2:],
-        cols.shape[-1],
-        patches.data_ptr(),
-        out.stride(-3),
-        out.stride(-2),
-        torch.get_num_threads(),
-    )
+    compiled.write_product(out, rows, cols)
 
 
 def _plain(x: Tensor) -> bool:

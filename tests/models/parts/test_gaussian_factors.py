@@ -89,3 +89,15 @@ def test_numbers_of_a_query_that_lie_apart_are_left_to_torch(served):
     assert served[0] is not None
     assert served[1] is None
     assert torch.allclose(ours.rows, theirs.rows, atol=1e-6)
+
+
+@pytest.mark.parametrize("bits", [0x7FC00000, 0x7FC00001, 0x7FD55555, 0x7FFFFFFF])
+def test_a_nan_in_a_query_stays_one_in_its_factors_whatever_its_bits(bits, served):
+    grid = Grid(3, 5)
+    gaug, queries = layer(grid), queries_on(grid)
+    queries[1, 2, 7, 3] = torch.tensor([bits], dtype=torch.int32).view(torch.float32)
+    ours = by_code(gaug, queries, grid)
+    assert served[0] is not None
+    for factor in ours:
+        assert factor[1, 2, 7].isnan().all()
+        assert factor.isnan().sum() == factor.shape[-1]

@@ -7,37 +7,12 @@ gradients, in float32; ``gaussian.py`` has the formulas and serves the rest.
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import c_float, c_int, c_int64, c_void_p
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from nearsight.models.layers import SeparableBias
-from nearsight.native import LANES, load_library
-
-
-class _Queries(ctypes.Structure):
-    _fields_ = (
-        ("start", c_void_p),
-        *((name, c_int64) for name in ("image", "head", "patch")),
-        *((name, c_int64) for name in ("images", "heads", "patches", "width")),
-    )
-
-
-class _Settings(ctypes.Structure):
-    _fields_ = (
-        ("weight", c_void_p),
-        ("bias", c_void_p),
-        ("axes", c_int64),
-        *((name, c_float) for name in ("largest", "shift", "growth", "eps")),
-        ("by_row", c_void_p),
-        ("by_col", c_void_p),
-        ("rows", c_int64),
-        ("cols", c_int64),
-    )
+from nearsight.native import load_library
 
 
 def compiled_factors(
@@ -54,22 +29,10 @@ def compiled_factors(
     compiled = load_library() if _serves(queries, log_var.weight, log_alpha.weight) else None
     if compiled is None:
         return None
-    images, heads, patches, _ = queries.shape
-    sizes = [len(squares) for squares in offsets]
-    by_row, by_col = (F.pad(x.float(), (0, -len(x) % LANES)) for x in offsets)
     weight = torch.cat([log_var.weight, log_alpha.weight])
     bias = torch.cat([log_var.bias, log_alpha.bias])
-    made = [queries.new_empty(images, heads, patches, size) for size in sizes]
-    settings = _Settings(
-        *(weight.data_ptr(), bias.data_ptr(), len(log_var.weight)),
-        *(largest, shift, growth, eps),
-        *(by_row.data_ptr(), by_col.data_ptr(), *sizes),
-    )
-    compiled.gaussian_factors(
-        ctypes.byref(_Queries(queries.data_ptr(), *queries.stride()[:3], *queries.shape)),
-        ctypes.byref(settings),
-        *(c_void_p(x.data_ptr()) for x in made),
-        c_int(torch.get_num_threads()),
+    made = compiled.gaussian_factors(
+        queries, weight, bias, offsets, largest=largest, shift=shift, growth=growth, eps=eps
     )
     return SeparableBias(*made)
 

@@ -1,0 +1,66 @@
+/* What library.py looks at before the first call, and the choice of loops for this processor. */
+
+#include <stddef.h>
+
+#include "calls.h"
+
+const int interface = 6; /* one more for every change in C that callers must follow */
+
+#ifdef __clang__
+const char compiler[] = __VERSION__;
+#else
+const char compiler[] = "GCC " __VERSION__;
+#endif
+
+/* A structure, or a field of one. */
+typedef struct {
+    const char *name;
+    int64_t offset, size;
+} Field;
+
+#define WHOLE(type) {#type, 0, sizeof(type)}
+#define FIELD(type, field) {#type "." #field, offsetof(type, field), sizeof(((type *)0)->field)}
+
+const Field fields[] = {
+    WHOLE(Part), FIELD(Part, start), FIELD(Part, image), FIELD(Part, window), FIELD(Part, head),
+    FIELD(Part, token),
+
+    WHOLE(Attention), FIELD(Attention, queries), FIELD(Attention, keys), FIELD(Attention, bias),
+    FIELD(Attention, images), FIELD(Attention, windows), FIELD(Attention, heads),
+    FIELD(Attention, num_queries), FIELD(Attention, num_keys), FIELD(Attention, width),
+    FIELD(Attention, slots), FIELD(Attention, chunk), FIELD(Attention, distances),
+    FIELD(Attention, near), FIELD(Attention, taken), FIELD(Attention, window_distances),
+    FIELD(Attention, window_slots), FIELD(Attention, columns), FIELD(Attention, sums),
+    FIELD(Attention, scale),
+
+    WHOLE(Factors), FIELD(Factors, queries), FIELD(Factors, image), FIELD(Factors, head),
+    FIELD(Factors, patch), FIELD(Factors, images), FIELD(Factors, heads), FIELD(Factors, patches),
+    FIELD(Factors, width), FIELD(Factors, weight), FIELD(Factors, bias), FIELD(Factors, axes),
+    FIELD(Factors, largest), FIELD(Factors, shift), FIELD(Factors, growth), FIELD(Factors, eps),
+    FIELD(Factors, by_row), FIELD(Factors, by_col), FIELD(Factors, num_rows),
+    FIELD(Factors, num_cols), FIELD(Factors, rows), FIELD(Factors, cols),
+
+    WHOLE(Product), FIELD(Product, rows), FIELD(Product, cols), FIELD(Product, out),
+    FIELD(Product, heads), FIELD(Product, patches), FIELD(Product, num_rows),
+    FIELD(Product, num_cols), FIELD(Product, head_stride), FIELD(Product, patch_stride),
+
+    {0, 0, 0}};
+
+#if defined(__x86_64__) && !defined(ANY_PROCESSOR)
+int uses_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+#define CHOOSE(name, type)                                                                         \
+    int name(const type *given, int64_t *next)                                                     \
+    {                                                                                              \
+        return uses_avx2() ? name##_avx2(given, next) : name##_any(given, next);                   \
+    }
+#else
+int uses_avx2(void) { return 0; }
+
+#define CHOOSE(name, type)                                                                         \
+    int name(const type *given, int64_t *next) { return name##_any(given, next); }
+#endif
+
+CHOOSE(attention_sums, Attention)
+CHOOSE(gaussian_factors, Factors)
+CHOOSE(write_product, Product)

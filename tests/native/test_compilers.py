@@ -1,0 +1,84 @@
+"""GCC and Clang build the same C code, without a warning, into libraries that agree with torch."""
+
+import ctypes
+import shutil
+import subprocess
+
+import pytest
+import torch
+from native.building import build
+from native.example_calls import LAYOUTS, assert_same, made_call
+
+from nearsight.measure.rows import kernel
+from nearsight.native.library import open_library
+
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+PROCESSORS = {"this processor": (), "any processor": ("-DANY_PROCESSOR",)}
+
+
+@pytest.fixture(scope="module", params=COMPILERS)
+def compiler(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", params=PROCESSORS)
+def built(compiler, request, tmp_path_factory):
+    file = tmp_path_factory.mktemp(compiler) / "built.so"
+    return build(compiler, file, *PROCESSORS[request.param])
+
+
+@pytest.fixture
+def opened(built, monkeypatch):
+    library, status = open_library(built)
+    monkeypatch.setattr(kernel, "load_library", lambda: library)
+    monkeypatch.setattr(kernel, "CHUNK", 101)
+    return library, status
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_are_those_of_torch_in_float64(opened, layout, bias):
+    assert_same(made_call(LAYOUTS[layout], bias=bias), LAYOUTS[layout])
+
+
+def test_a_product_has_the_bits_of_torch_and_factors_are_those_of_float64(opened):
+    library, _ = opened
+    torch.manual_seed(3)
+    rows, cols = torch.randn(2, 7, 55, 5), torch.randn(2, 7, 55, 11)
+    out = torch.zeros(2, 7, 57, 57)
+    library.write_product(out, rows, cols)
+    assert torch.equal(out[..., 2:, 2:], (rows[..., None] * cols[..., None, :]).flatten(-2))
+    queries, weight, bias = torch.randn(2, 3, 55, 13), torch.randn(3, 13), torch.randn(3)
+    squares = [torch.arange(float(n)).sub(torch.arange(float(n))[:, None]) ** 2 for n in (5, 11)]
+    made = library.gaussian_factors(
+        queries, weight, bias, squares, largest=7.0, shift=0.3, growth=1.1, eps=0.01
+    )
+    linear = queries.double() @ weight.double().T + bias.double()
+    variance = 1.1 * 7 * (linear[..., :2] - 0.3).sigmoid() + 0.01
+    place = torch.arange(55)
+    for axis, at in enumerate((place // 11, place % 11)):
+        far = squares[axis].double()[at]  # [patch, other]
+        factor = (-0.5 * far / variance[..., axis, None]).exp()
+        if axis == 0:
+            factor *= torch.nn.functional.softplus(linear[..., 2:])
+        assert torch.allclose(made[axis].double(), factor, rtol=1e-5, atol=2e-6)
+
+
+def test_the_library_says_who_built_it_and_for_what(opened, compiler, built):
+    _, status = opened
+    assert status.loaded
+    assert {"gcc": "GCC", "clang": "Clang"}[compiler] in status.compiler
+    chosen = ctypes.CDLL(str(built)).uses_avx2()
+    assert status.instructions == ("avx2" if chosen else "any processor")
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm to list symbols")
+def test_the_library_needs_no_openmp(built):
+    listed = subprocess.run(["nm", "-D", built], capture_output=True, text=True, check=True).stdout
+    assert "attention_sums" in listed
+    assert not [word for word in listed.lower().split() if "gomp" in word or "kmp" in word]
+
+
+def test_a_warning_stops_the_build(compiler, tmp_path):
+    with pytest.raises(RuntimeError, match="redefined"):
+        build(compiler, tmp_path / "built.so", "-DINLINE=static")
