@@ -3,7 +3,9 @@
 Dropping the prefix columns and renormalising is the softmax over patch keys alone, so the weights
 are recomputed from the queries and keys of the patches only, and nothing larger than a block is
 made, whatever the number of tokens. Weights are float32 (float64 for a float64 model); the entropy
-of a row is its logsumexp minus its mean logit, which needs no logarithm of the weights.
+of a row is its logsumexp minus its mean logit, which needs no logarithm of the weights. Where both
+are large, as in a row that a mask hides entirely by a large number, their difference would drown in
+rounding; the largest logit is subtracted first.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.measure.layout import Geometry
-from nearsight.measure.rows.unfold import HIDDEN, Block, Unfolded
+from nearsight.measure.rows.unfold import Block, Unfolded
 
 SMALLEST = 1e-30  # weight whose logarithm is still exact in float32
+LARGE = 64.0  # logsumexp from which a row's logits are counted from the largest one
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,27 @@ def attention_rows(
 def _recomputed(
     tensors: Unfolded, geometry: Geometry, block: Block, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Weights, entropies and sink of a fused call."""
+    """Weights, entropies and sink of a fused call; NaN where every key of a row is hidden."""
     logits = tensors.logits(block, geometry.key_tokens)
     if geometry.key_missing is not None:
-        logits.masked_fill_(geometry.key_missing[:, None, None], HIDDEN)
+        logits.masked_fill_(geometry.key_missing[:, None, None], -torch.inf)
     weights = tensors.buffers.take("weights", logits.shape, like=logits)
     torch.softmax(logits, -1, out=weights)
-    total = _logsumexp(logits, weights)
+    lowest = torch.finfo(logits.dtype).min  # in place of -inf, so that times a weight of 0 it is 0
+    if tensors.mask is not None or geometry.key_missing is not None:
+        logits.clamp_(min=lowest)
+    total, top = _logsumexp(logits, weights), None
+    if not bool((total.abs() <= LARGE).all()):
+        top = logits.amax(-1, keepdim=True)
+        total = _logsumexp(logits.sub_(top).clamp_(min=lowest), weights)
     entropies = total - logits.mul_(weights).sum(-1)
     if not with_sink:
         return weights, entropies, None
-    everything = tensors.logits(block).logsumexp(-1)
-    return weights, entropies, -torch.expm1((total - everything).clamp(max=0))
+    everything = tensors.logits(block)
+    if top is not None:
+        everything.sub_(top)
+    placed = (total - everything.logsumexp(-1)).clamp(max=0)  # logarithm of their share
+    return weights, entropies, -torch.expm1(placed)
 
 
 def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:

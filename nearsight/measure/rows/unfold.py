@@ -18,7 +18,6 @@ from nearsight.measure.layout import Layout
 
 BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
 LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
-HIDDEN = -1e30  # logit of a key that a mask hides: its weight is exactly 0
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,10 @@ class Unfolded:
         return x.transpose(1, 2) if self._inner else x.unflatten(0, (-1, self.num_windows))
 
     def logits(self, block: Block, keys: slice = slice(None)) -> Tensor:
-        """scale q k^T + mask [image, window, head, query, key], in memory that is used again."""
+        """scale q k^T + mask [image, window, head, query, key], in memory that is used again.
+
+        A key that a boolean mask hides has the logit -inf.
+        """
         assert self.queries is not None
         assert self.keys is not None
         q = self.queries[block.images, :, block.heads, block.queries].to(self.dtype)
@@ -87,9 +89,9 @@ class Unfolded:
         if self.mask is not None:
             mask = self.mask[block.images, :, block.heads, block.queries, keys]
             if mask.dtype == torch.bool:
-                logits.masked_fill_(~mask, HIDDEN)
+                logits.masked_fill_(~mask, -torch.inf)
             else:
-                logits.add_(mask).clamp_(min=HIDDEN)
+                logits.add_(mask)
         return logits
 
     def weights(self, block: Block) -> Tensor:
