@@ -12,6 +12,7 @@ output in place of a call's own (``intervention.py``).
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ from torch.overrides import TorchFunctionMode
 
 from nearsight.measure.capture.tracking import PRODUCTS, SoftmaxTracking
 from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
+
+# Words in a class's name, not just any "att": FlattenTokens and ScatterHead are no attention.
+NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ class AttentionCapture(TorchFunctionMode):
             for tell in place.told if output is not None else ():
                 tell(output)
             quiet = len(self.callers) == num_before
-            if quiet and "att" in type(module).__name__.lower():
+            if quiet and NAMED_FOR_ATTENTION.search(type(module).__name__):
                 self.unseen.append(place)
             if not self._path:
                 self.unseen[:] = [x for x in self.unseen if not self._covered(x.name)]
@@ -165,8 +169,10 @@ class AttentionCapture(TorchFunctionMode):
             output = self._show(output, **ATTENTION_FUNCTIONS[func](*args, **kwargs))
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
-        elif func in PRODUCTS and (found := self._tracking.product(func, args)):
-            output = self._show(output, **found)
+        elif func in PRODUCTS and (found := self._tracking.product(func, args, output)):
+            shown = self._show(output.permute(found.order), **found.arguments)
+            if self.change:  # otherwise the model keeps the very tensor it made
+                output = shown.permute([found.order.index(x) for x in range(output.ndim)])
             self._tracking.clear()
         else:
             self._tracking.follow(func, args, kwargs, output)
@@ -189,17 +195,21 @@ class AttentionCapture(TorchFunctionMode):
         if not path:  # attention outside the model
             return output
         self.callers.append(path[-1].name)
-        folded = self._folded_heads if output.ndim == 3 else 0
-        seen = output.unflatten(0, (-1, folded)) if folded else output
-        if folded:
-            arguments = {key: x.unflatten(0, (-1, folded)) for key, x in arguments.items()}
+        flat = output.ndim == 3  # heads are folded into the batch, or there is only one
+        if flat:
+            heads = (-1, self._folded_heads or 1)
+            arguments = {
+                key: x.unflatten(0, heads) if isinstance(x, Tensor) and x.ndim == 3 else x
+                for key, x in arguments.items()
+            }
+        seen = output.unflatten(0, heads) if flat else output
         with torch.no_grad():
             call = AttentionCall(path, tuple(self._convolved), output=seen, **arguments)
             shown = self.change(call) if self.change else call
             self.consumer(shown)
         if shown is call:
             return output
-        return shown.output.flatten(0, 1) if folded else shown.output
+        return shown.output.flatten(0, 1) if flat else shown.output
 
 
 def _fused_arguments(

@@ -2,13 +2,15 @@
 
 The rows of a softmax may pass through dropout, casts, reshapes, gates (ConViT) or a mixing of heads
 (CaiT) before they meet the values. What finally meets them is the attention if its rows are still
-shares that sum to one; if they are not, the softmax itself is, and that is said.
+shares that sum to one; if they are not, the softmax itself is, and that is said. The values may
+stand on the right (``weights @ values``) or on the left (``values @ weights.mT``, SHViT).
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,7 +32,20 @@ PRODUCTS = frozenset(
 SOFTMAXES = frozenset({torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax})
 ROW_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 HALF_TOLERANCE = 2e-2
+Orders = tuple[tuple[int, ...], ...]  # of the axes of weights, values and output
 MIN_DIMENSIONS = 3  # [batch x head, query, key] at least; a classifier's softmax has fewer
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of attention and values, as ``weights @ values``.
+
+    ``arguments`` are those of an ``AttentionCall``; ``order`` is the permutation that makes
+    [..., query, width] of the product's output.
+    """
+
+    arguments: dict[str, Tensor]
+    order: tuple[int, ...]
 
 
 class SoftmaxTracking:
@@ -65,22 +80,31 @@ class SoftmaxTracking:
                 self._sources[id(output)] = weakref.ref(output), softmax
                 return
 
-    def product(self, func: Callable, args: tuple) -> dict[str, Any] | None:
-        """Weights and values of a product whose left factor comes from a softmax."""
+    def product(self, func: Callable, args: tuple, output: Tensor) -> Product | None:
+        """Weights and values of a product one of whose factors comes from a softmax."""
         factors = args[1:] if func is torch.einsum else args
         if len(factors) == 1 and isinstance(factors[0], (list, tuple)):
             factors = tuple(factors[0])
-        if len(factors) != 2 or (softmax := self._source(factors[0])) is None:
+        if len(factors) != 2:
             return None
-        left, values = factors
-        if func is torch.einsum and not _sums_last_axis(args[0]):
-            raise UserError(
-                f"expected einsum to sum the last axis of its attention, got {args[0]!r}: "
-                "this form of attention is not known to nearsight"
-            )
-        if _is_stochastic(left):
-            return {"weights_made": left, "values": values}
-        return {"weights_made": softmax, "values": values, "multiplied": left}
+        side = 0 if self._source(factors[0]) is not None else 1
+        made, values, softmax = factors[side], factors[1 - side], self._source(factors[side])
+        if softmax is None or min(values.ndim, output.ndim) < 2:
+            return None
+        tensors = made, values, output
+        orders = _einsum_orders(args[0], side, tensors) if func is torch.einsum else None
+        weights_order, values_order, order = orders or _matmul_orders(side, tensors)
+        weights, arguments = made.permute(weights_order), {"values": values.permute(values_order)}
+        if _is_stochastic(weights):
+            return Product(arguments | {"weights_made": weights}, order)
+        if weights_order == _as_they_are(made):
+            return Product(arguments | {"weights_made": softmax, "multiplied": made}, order)
+        if _is_stochastic(made):  # shares of the queries, not of the keys
+            return None
+        raise UserError(
+            "attention weights that were changed after the softmax are multiplied with the values "
+            "from the right, a form of attention that is not known to nearsight"
+        )
 
 
 def _last_axis(args: tuple, kwargs: dict, output: Tensor) -> bool:
@@ -95,8 +119,38 @@ def _is_stochastic(rows: Tensor) -> bool:
     return bool(((sums - 1).abs() <= tolerance).all()) and bool((rows >= -tolerance).all())
 
 
-def _sums_last_axis(equation: str) -> bool:
-    """Whether ``...ij,...jd->...id`` it is, in any letters: j summed, i kept and left of d."""
+def _as_they_are(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(range(tensor.ndim))
+
+
+def _matmul_orders(side: int, tensors: tuple[Tensor, ...]) -> Orders:
+    """Orders that make ``weights @ values`` of it, whichever side the weights are on."""
+    if side == 0:
+        return tuple(_as_they_are(x) for x in tensors)
+    return tuple((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2) for x in tensors)
+
+
+def _einsum_orders(equation: str, side: int, tensors: tuple[Tensor, ...]) -> Orders:
+    """Orders that make ``...qk,...kw->...qw`` of an equation: k summed, w only in the values."""
     inputs, _, result = equation.replace(" ", "").partition("->")
-    left, _, right = inputs.partition(",")
-    return left[-1] == right[-2] and result[-2:] == left[-2] + right[-1]
+    terms = inputs.split(",")
+    given = terms[side], terms[1 - side], result
+    if all(term.startswith("...") for term in given):
+        given = given[0][3:], given[1][3:], given[2][3:]
+    weights, values, result = given
+    keys = [x for x in weights[-2:] if x in values and x not in result]
+    queries = [x for x in weights[-2:] if x not in keys]
+    wanted: tuple[str, ...] = ()
+    if len(keys) == len(queries) == 1:
+        leading, query, key = weights[:-2], queries[0], keys[0]
+        width = "".join(x for x in values if x not in weights)
+        wanted = leading + query + key, leading + key + width, leading + query + width
+    if [sorted(x) for x in wanted] != [sorted(x) for x in given] or len(width) != 1:
+        raise UserError(
+            f"expected einsum to sum the keys of its attention, got {equation!r}: "
+            "this form of attention is not known to nearsight"
+        )
+    return tuple(
+        (*range(first := x.ndim - len(have)), *(first + have.index(letter) for letter in want))
+        for x, have, want in zip(tensors, given, wanted)
+    )

@@ -83,6 +83,7 @@ CHANNELS = "it attends between channels, not between patches"
 ONE_QUERY = "pooling by learned queries, which are no patches"
 CLASS_ATTENTION = "class attention: the only query is the class token"
 REFINEMENT = "patch refinement, which pools for the head and is no layer"
+CASCADE = "its heads attend one after another, in calls that look like layers of their own"
 SHUFFLED = "it drops and shuffles patches at random"
 
 FAMILIES: dict[str, Family] = {
@@ -102,6 +103,8 @@ FAMILIES: dict[str, Family] = {
     "timm.models.convit.GPSA": prefixed(0),
     "timm.models.convit.MHSA": prefixed(1),
     "timm.models.naflexvit.NaFlexVit": naflex,
+    "timm.models.shvit.SHSA": feature_map,
+    "timm.models.efficientvit_msra.CascadedGroupAttention": refused(CASCADE),
     "timm.models.xcit.XCA": refused(CHANNELS),
     "timm.models.davit.ChannelAttention": refused(CHANNELS),
     "timm.models.davit.ChannelAttentionV2": refused(CHANNELS),

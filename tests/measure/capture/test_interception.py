@@ -1,11 +1,14 @@
 """Capture sees what the model really computes, and changes nothing."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.layout.tokens import Layout
 from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
@@ -154,6 +157,21 @@ EXPLICIT = {
     "folded heads": lambda q, k, v: torch.einsum(
         "bhij,bhjd->bhid", torch.softmax(q @ k.mT, dim=3), v
     ),
+    "heads after tokens": lambda q, k, v: torch.einsum(
+        "bhij,bjhd->bihd", (q @ k.mT).softmax(-1), v.transpose(1, 2)
+    ).transpose(1, 2),
+    "values on the left": lambda q, k, v: (
+        (v.transpose(-2, -1) @ (q @ k.mT).softmax(-1).transpose(-2, -1)).mT
+    ),
+    "values on the left, by functions": lambda q, k, v: (
+        torch.matmul(v.mT, F.dropout(F.softmax(torch.matmul(q, k.mT), dim=-1), 0.0).mT).mT
+    ),
+    "values on the left, by einsum": lambda q, k, v: torch.einsum(
+        "bhjd,bhij->bhid", v, (q @ k.mT).softmax(-1)
+    ),
+    "weights transposed, by einsum": lambda q, k, v: (
+        torch.einsum("...dj,...ji->...di", v.mT, (q @ k.mT).softmax(-1).mT).mT
+    ),
 }
 
 
@@ -164,6 +182,114 @@ def test_explicit_attention_is_seen_whoever_wrote_it(form):
     weights, output = captured_weights(EXPLICIT[form], q, k, v)
     assert torch.allclose(weights.sum(-1), torch.ones(2, 3, 5))
     assert torch.allclose(weights @ v, output, atol=1e-6)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_attention_without_an_axis_of_heads_has_one_head(left):
+    torch.manual_seed(17)
+    q, k, v = torch.randn(2, 5, 7), torch.randn(2, 11, 7), torch.randn(2, 11, 13)
+
+    def attend(q, k, v):
+        weights = torch.bmm(q, k.mT).softmax(-1)
+        return torch.bmm(v.mT, weights.mT).mT if left else torch.bmm(weights, v)
+
+    weights, output = captured_weights(attend, q, k, v)
+    assert weights.shape == (2, 1, 5, 11)
+    assert torch.allclose(weights[:, 0], (q @ k.mT).softmax(-1), atol=1e-6)
+    assert torch.allclose(weights[:, 0] @ v, output, atol=1e-6)
+
+
+def test_values_on_the_left_of_shares_of_queries_are_no_attention():
+    torch.manual_seed(17)
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    model, calls = Attending(lambda q, k, v: v.mT @ (k @ q.mT).softmax(-1)), []
+    with AttentionCapture(model, calls.append):
+        model(q, k, v)
+    assert calls == []
+
+
+def test_weights_changed_before_they_meet_values_on_the_left_are_refused():
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    model = Attending(lambda q, k, v: v.mT @ (3 * (q @ k.mT).softmax(-1)).mT)
+    with (
+        pytest.raises(UserError, match="changed after the softmax"),
+        AttentionCapture(model, lambda call: None),
+    ):
+        model(q, k, v)
+
+
+def test_an_einsum_that_sums_no_keys_is_refused():
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 5, 13)
+    model = Attending(lambda q, k, v: torch.einsum("bhij,bhid->bhijd", (q @ k.mT).softmax(-1), v))
+    with (
+        pytest.raises(UserError, match="expected einsum to sum the keys"),
+        AttentionCapture(model, lambda call: None),
+    ):
+        model(q, k, v)
+
+
+class ValuesOnTheLeft(nn.Module):
+    """2x3 patches of 4x4 pixels that all look at the first patch; values are multiplied first."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 7, 4, stride=4)
+        self.attn = Attending(self.attend)
+
+    def attend(self, values):
+        logits = torch.zeros(len(values), 6, 6)
+        logits[..., 0] = 50.0
+        return values @ logits.softmax(-1).transpose(-2, -1)
+
+    def forward(self, images):
+        return self.attn(self.patches(images).flatten(2)).mean(-1)
+
+
+def test_the_distance_of_attention_with_values_on_the_left_is_the_one_by_hand():
+    profile = ns.measure_model(ValuesOnTheLeft(), torch.randn(5, 3, 8, 12))
+    by_hand = (0 + 1 + 2 + 1 + 2**0.5 + 5**0.5) / 6  # from each patch to the top left one
+    diagonal = 5**0.5  # of the grid of 2x3
+    assert profile.mad.mean[0] == pytest.approx([by_hand / diagonal], abs=1e-6)
+    assert profile.layers[0].num_heads == 1
+    assert profile.layers[0].proof_error < 1e-6
+
+
+def test_the_output_with_values_on_the_left_can_be_changed():
+    q, k, v = torch.randn(2, 5, 7), torch.randn(2, 11, 7), torch.randn(2, 11, 13)
+    model = Attending(lambda q, k, v: v.mT @ (q @ k.mT).softmax(-1).mT)
+    expected = model(q, k, v)
+    with AttentionCapture(
+        model, lambda call: None, change=lambda call: replace(call, output=2 * call.output)
+    ):
+        doubled = model(q, k, v)
+    assert torch.equal(doubled, 2 * expected)
+
+
+class FlattenHead(nn.Module):
+    def __init__(self, num_features):
+        super().__init__()
+        self.answer = nn.Linear(num_features, 7)
+
+    def forward(self, tokens):
+        return self.answer(tokens.flatten(1))
+
+
+@pytest.mark.parametrize("name", ["FlattenHead", "ScatterTokens", "PatternHead"])
+def test_a_module_whose_name_only_contains_att_is_no_unseen_attention(name):
+    model = our_model()
+    renamed = type(name, (FlattenHead,), {})
+    network = nn.Sequential(model, renamed(7)).eval()
+    alone = ns.measure_model(model, images_for(model))
+    followed = ns.measure_model(network, images_for(model))
+    assert followed.mad.mean[1] == pytest.approx(alone.mad.mean[1], abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["LinearAttention", "XAttnBlock", "attention_mixer", "SpatialAtt"])
+def test_a_module_named_for_attention_in_which_none_was_seen_is_said(name):
+    model = our_model()
+    network = nn.Sequential(model, type(name, (FlattenHead,), {})(7)).eval()
+    with pytest.raises(UserError, match=rf"\({name}\) cannot be measured: no softmax over keys"):
+        ns.measure_model(network, images_for(model))
 
 
 def test_rows_that_are_mixed_after_the_softmax_are_shown_before_the_mixing():

@@ -120,6 +120,26 @@ CASES = [
         notes="given images; patches cut beforehand have a grid per image and are refused",
     ),
     Case(
+        "SHViT",
+        "timm/shvit_s1",
+        f"{ROWS} of the map that the layer gets",
+        build=partial(
+            create_timm,
+            "shvit_s1",
+            embed_dim=(16, 24, 32),
+            partial_dim=(8, 12, 16),
+            depth=(1, 1, 2),
+            num_classes=5,
+        ),
+        size=(192, 320),
+        places=lambda: {
+            "stages.1.blocks.0.mixer.m": slow.whole(6, 10),
+            "stages.2.blocks.0.mixer.m": slow.whole(3, 5),
+            "stages.2.blocks.1.mixer.m": slow.whole(3, 5),
+        },
+        notes="one head, values times weights; layers without attention are convolutions",
+    ),
+    Case(
         "CaiT",
         "timm/cait_xxs24_224",
         ROWS,

@@ -54,6 +54,14 @@ REFUSED = [
         partial(create_timm, "efficientvit_b0"),
     ),
     Refusal(
+        "EfficientViT (MSRA)",
+        "timm/efficientvit_m0",
+        "heads attend one after another, in calls of their own",
+        r"\(CascadedGroupAttention\).*heads attend one after another",
+        partial(create_timm, "efficientvit_m0"),
+        (224, 224),
+    ),
+    Refusal(
         "ResNet and other CNNs",
         "timm/resnet10t",
         "has no attention",
