@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 import typer
 
 from nearsight.cli.data import DataRoot, data_app
+from nearsight.cli.explore import EXAMPLE as EXPLORE_EXAMPLE
+from nearsight.cli.explore import explore
 from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
@@ -214,6 +216,7 @@ def diff(
         print(out)
 
 
+app.command("explore", epilog=EXPLORE_EXAMPLE)(explore)
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 app.command("models", epilog=MODELS_EXAMPLE)(show_models)
 

@@ -44,7 +44,7 @@ from nearsight.runs.folder import read_json
 
 EXAMPLES = "examples.json"
 EXAMPLES_VERSION = 1
-LIKENESS_STEPS = 127  # of a cosine from -1 to 1
+LIKENESS_STEPS = 63  # of a cosine from -1 to 1
 LOSSLESS_SIDE = 96  # pixels: smaller pictures are stored as PNG, since JPEG would blur them
 JPEG_QUALITY = 88
 
@@ -252,10 +252,10 @@ def picture_source(pixels: UInt8[np.ndarray, "h w 3"]) -> str:
 def likeness_codes(
     similarity: Float32[np.ndarray, "token token"],
 ) -> UInt8[np.ndarray, " pair"]:
-    """Return the lower triangle of cosine similarities in 127 steps from -1 to 1.
+    """Return the lower triangle of cosine similarities in 63 steps from -1 to 1.
 
     >>> likeness_codes(np.array([[1.0, -1.0], [-1.0, 1.0]], np.float32)).tolist()
-    [127, 0, 127]
+    [63, 0, 63]
     """
     triangle = similarity[np.tril_indices(len(similarity))]
     return np.rint((triangle.clip(-1, 1) + 1) / 2 * LIKENESS_STEPS).astype(np.uint8)

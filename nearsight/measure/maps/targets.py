@@ -102,9 +102,9 @@ def target_maps(
     ``pretrained`` or ``random_init``.
     """
     folder, names = _files(image, images, num_images)
-    viewers = _viewers(targets, weights, pretrained, random_init, image_size)
+    seen_by = viewers(targets, weights, pretrained, random_init, image_size)
     found: list[TargetMaps] = []
-    for viewer in viewers:
+    for viewer in seen_by:
         pictures = Pictures(folder, names, viewer.preprocessing, device)
         model = viewer.model.to(device)
         size = read_picture(folder, names[0], viewer.preprocessing)[0].shape[1:]
@@ -143,7 +143,7 @@ def _files(
     return image.parent, [image.name]
 
 
-def _viewers(
+def viewers(
     targets: Sequence[str],
     weights: Sequence[Path],
     pretrained: bool,
@@ -170,10 +170,10 @@ def _viewers(
         raise UserError(f"{runs[0]} is a run, which has its own image size: leave out --image-size")
     size = None if image_size is None else sides(image_size)
     files = iter(weights)
-    viewers: list[Viewer] = []
+    found: list[Viewer] = []
     for target in targets:
         if target in runs:
-            viewers.append(_of_run(target))
+            found.append(run_viewer(target))
             continue
         file = next(files, None) if target in needy else None
         own = file is not None or target not in needy
@@ -182,15 +182,15 @@ def _viewers(
         )
         detail = file.name if file else named.weights
         name = target if targets.count(target) == 1 else f"{target}, {detail}"
-        viewers.append(Viewer(name, named.model, named.preprocessing))
-    names = [viewer.name for viewer in viewers]
+        found.append(Viewer(name, named.model, named.preprocessing))
+    names = [viewer.name for viewer in found]
     return [
         replace(x, name=target) if target in runs and names.count(x.name) > 1 else x
-        for x, target in zip(viewers, targets)
+        for x, target in zip(found, targets)
     ]
 
 
-def _of_run(target: str) -> Viewer:
+def run_viewer(target: str) -> Viewer:
     """A run: its best weights; the image becomes a middle crop of the size the model takes."""
     record = read_record(Path(target))
     if record.get("kind") == KIND:

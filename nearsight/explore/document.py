@@ -1,0 +1,72 @@
+"""The page as one HTML document: script, style and data inline, so that it opens from a disk.
+
+Nothing in the document is fetched, and its Content-Security-Policy allows no request and no script
+but the one it holds. Names of files, classes and runs reach the page as JSON only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+SCRIPT, STYLE, TEMPLATE = "explore.js", "explore.css", "document.html"
+POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+@cache
+def bundled(name: str) -> str:
+    """Return a file of the built front end."""
+    return (files("nearsight.explore") / "page" / "bundle" / name).read_text(encoding="utf-8")
+
+
+def document_html(title: str, contents: dict[str, Any]) -> str:
+    """Return the whole page for the given contents."""
+    script, style = bundled(SCRIPT), bundled(STYLE)
+    policy = POLICY.format(script=source_hash(script), style=source_hash(style))
+    return Template(bundled(TEMPLATE)).substitute(
+        title=escape(title),
+        policy=escape(policy),
+        style=f"<style>{style}</style>",
+        script=f"<script>{script}</script>",
+        data=script_json(contents),
+    )
+
+
+def source_hash(text: str) -> str:
+    """Return what a Content-Security-Policy calls an inline script or style.
+
+    >>> source_hash("alert(1)")
+    'sha256-5jFwrAK0UV47oFbVg/iCCBbxD8X1w+QvoOUepu4C2YA='
+    """
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def script_json(contents: Any) -> str:
+    r"""Return JSON that is safe inside a script element: it can neither end it nor open a comment.
+
+    >>> script_json({"name": "</script><!--"})
+    '{"name":"\\u003c/script>\\u003c!--"}'
+    """
+    text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def iframe_html(page: str, title: str, height: int) -> str:
+    """Return a frame that shows the page inside another document, cut off from it.
+
+    The frame may run its own script and nothing else: it has an origin of its own, reads nothing of
+    the document around it, and opens no window.
+    """
+    return (
+        f'<iframe title="{escape(title)}" sandbox="allow-scripts" loading="lazy" '
+        f'style="width:100%;height:{height}px;border:0" srcdoc="{escape(page)}"></iframe>'
+    )

@@ -1,0 +1,121 @@
+// Start: read the contents, keep the address in step with the view, show one of three views.
+
+import {effect} from '@preact/signals-core';
+import {html, nothing, render} from 'lit-html';
+import {headMetrics, rowOf} from './attention.js';
+import {mountExplorer} from './explorer.js';
+import {mountHeads} from './heads.js';
+import {onKey} from './keyboard.js';
+import {mountRuns} from './runs.js';
+import {askContents} from './serving.js';
+import * as state from './state.js';
+/** @import {View} from './state.js' */
+
+/** @type {Record<View, [string, (root: HTMLElement) => () => void]>} */
+const VIEWS = {
+  explorer: ['Explorer', mountExplorer],
+  heads: ['Heads', mountHeads],
+  runs: ['Runs and studies', mountRuns],
+};
+const ADDRESS_DELAY = 250; // ms: an address changes only once a hand rests
+
+/** @param {View} view */
+function hasView(view) {
+  const {models, runs, studies} = state.contents.value;
+  if (view === 'explorer') return models.length > 0;
+  if (view === 'heads') return models.some(({numbers, looks}) => numbers || looks.length);
+  return runs.length + studies.length > 0;
+}
+
+const header = () => html`
+  <header><h1>${state.contents.value.title}</h1>
+    <nav aria-label="Views">${Object.entries(VIEWS).map(([name, [label]]) => hasView(/** @type {View} */ (name))
+      ? html`<button type="button" aria-current=${name === state.view.value ? 'page' : 'false'}
+          @click=${() => { state.view.value = /** @type {View} */ (name); }}>${label}</button>` : nothing)}</nav>
+    <p id="message" role="status"></p></header>
+  <main id="view"></main>
+  <footer><p>nearsight ${state.contents.value.version} · MAD in diagonals of the patch grid, entropy divided by
+    log N, both between patches with rows renormalised.</p></footer>`;
+
+/** Keep the address in step with the view; a page inside another page has no address of its own. */
+function followAddress() {
+  let waiting = 0, written = '';
+  const write = () => {
+    written = `#${state.address.peek()}`;
+    try {
+      history.replaceState(null, '', written);
+    } catch {
+      // inside a frame without an origin the address cannot be written, and nobody sees it
+    }
+  };
+  effect(() => {
+    void state.address.value;
+    clearTimeout(waiting);
+    waiting = setTimeout(write, ADDRESS_DELAY);
+  });
+  addEventListener('hashchange', () => {
+    if (location.hash !== written) state.readAddress(location.hash);
+  });
+}
+
+async function start() {
+  const page = /** @type {HTMLElement} */ (document.querySelector('#page'));
+  const given = JSON.parse(document.querySelector('#contents')?.textContent ?? '{}');
+  state.contents.value = given.server ? {...(await askContents()), server: given.server} : given;
+  const numbered = state.models.value.map((model, index) => ({model, index}));
+  const withMaps = numbered.filter(({model}) => model.examples).map(({index}) => index);
+  state.a.value = withMaps[0] ?? 0;
+  state.b.value = withMaps[1] ?? null;
+  const [rows, cols] = state.baseGrid.value;
+  state.token.value = {patch: Math.floor(rows / 2) * cols + Math.floor(cols / 2)};
+  if (!hasView('explorer')) state.view.value = hasView('heads') ? 'heads' : 'runs';
+  state.readAddress(location.hash);
+  page.replaceChildren();
+  effect(() => {
+    render(header(), page);
+  });
+  let end = () => {};
+  effect(() => {
+    const [, mount] = VIEWS[state.view.value];
+    end();
+    end = mount(/** @type {HTMLElement} */ (document.querySelector('#view')));
+  });
+  followAddress();
+  addEventListener('keydown', onKey);
+  addEventListener('keyup', (event) => {
+    if (event.key === 'Shift') state.shift.value = false;
+  });
+  addEventListener('blur', () => { state.shift.value = false; });
+  document.documentElement.dataset.ready = 'true';
+}
+
+/** For the console and for tests: what is on show, as numbers. */
+Object.assign(window, {
+  nearsight: {
+    state,
+    /**
+     * The attention row of the chosen token in a head, as it is drawn.
+     * @param {number} model 0 or 1
+     * @param {number} layer
+     * @param {number} head
+     */
+    async row(model, layer, head) {
+      const shown = state.shown.value[model];
+      const layers = await state.layersOf(shown, state.image.value);
+      const query = state.queryOf(layers[layer].places, shown.examples?.prefix_names.length ?? 0);
+      return query === null ? null : Array.from(rowOf(layers[layer], head, query, state.width.value));
+    },
+    /**
+     * Metrics of a head on the chosen image, with the Gaussian that is set.
+     * @param {number} model
+     * @param {number} layer
+     * @param {number} head
+     */
+    async metrics(model, layer, head) {
+      const layers = await state.layersOf(state.shown.value[model], state.image.value);
+      return headMetrics(layers[layer], head, state.width.value);
+    },
+  },
+});
+
+start();

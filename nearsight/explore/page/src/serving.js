@@ -1,0 +1,85 @@
+// What only a served page can do: ask the server for runs, and show it an image of one's own.
+
+import {batch} from '@preact/signals-core';
+import * as state from './state.js';
+/** @import {Contents, Model} from './types.js' */
+
+/** Whether the page came from a server that can be asked for more. */
+export const isServed = () => Boolean(state.contents.value.server);
+
+/**
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+async function ask(path, options) {
+  const answer = await fetch(path, options);
+  const found = await answer.json().catch(() => null);
+  if (!answer.ok) {
+    throw new Error(typeof found?.detail === 'string' ? found.detail : `the server answered ${answer.status}`);
+  }
+  return found;
+}
+
+/** @returns {Promise<Contents>} */
+export const askContents = () => ask('api/contents');
+
+/** @param {string} key of a run */
+const askModel = (key) => /** @type {Promise<Model>} */ (ask(`api/runs/${encodeURIComponent(key)}`));
+
+/**
+ * Show a run of the server in the explorer, beside the first if asked.
+ * @param {string} key
+ * @param {boolean} beside
+ */
+export async function openRun(key, beside) {
+  let index = state.models.value.findIndex((model) => model.key === key);
+  if (index < 0) {
+    const model = await askModel(key);
+    state.contents.value = {...state.contents.value, models: [...state.models.value, model]};
+    index = state.models.value.length - 1;
+  }
+  batch(() => {
+    if (beside) state.b.value = index;
+    else state.a.value = index;
+  });
+  state.settle();
+}
+
+/** @param {string} text */
+function tell(text) {
+  const place = document.querySelector('#message');
+  if (place) place.textContent = text;
+}
+
+/**
+ * Send a dropped image file to the server, which shows it to the models on show.
+ * @param {DragEvent} event
+ */
+export async function dropImage(event) {
+  event.preventDefault();
+  const file = event.dataTransfer?.files[0];
+  const server = state.contents.value.server;
+  if (!file || !server) {
+    if (file) tell('A page in one file cannot run a model: use nearsight explore --serve to drop images.');
+    return;
+  }
+  tell(`Looking at ${file.name} …`);
+  try {
+    const chosen = state.shown.value;
+    for (const model of chosen) {
+      if (!model.key || !model.examples) continue;
+      const found = await ask(`api/runs/${encodeURIComponent(model.key)}/images`, {
+        method: 'POST', body: file,
+        headers: {'content-type': 'application/octet-stream', 'x-nearsight-token': server.token},
+      });
+      found.images[0].name = file.name;
+      const added = {...model, examples: {...model.examples, images: [...model.examples.images, ...found.images]}};
+      const models = state.models.value.map((each) => (each === model ? added : each));
+      state.contents.value = {...state.contents.value, models};
+    }
+    state.image.value = state.numImages.value - 1;
+    tell('');
+  } catch (error) {
+    tell(error instanceof Error ? error.message : String(error));
+  }
+}

@@ -1,0 +1,105 @@
+// Filter, sort and group the rows of runs: plain functions, quick for thousands of rows.
+
+/** @import {Run} from './types.js' */
+
+export const FACTS = /** @type {const} */ (['name', 'protocol', 'model', 'data', 'seed', 'status']);
+
+/**
+ * What a run has in a column: a fact, a value, or a setting.
+ * @param {Run} run
+ * @param {string} column
+ * @returns {string | number | boolean | null}
+ */
+export function cellOf(run, column) {
+  if (/** @type {readonly string[]} */ (FACTS).includes(column)) return /** @type {any} */ (run)[column];
+  if (column.startsWith('settings.')) return run.settings[column.slice(9)] ?? null;
+  return run.values[column]?.[0] ?? null;
+}
+
+/**
+ * A regular expression of what was typed, or null where it is none.
+ * @param {string} text
+ */
+export function pattern(text) {
+  try {
+    return new RegExp(text, 'i');
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The text of a run that a filter looks at.
+ * @param {Run} run
+ */
+const searchText = (run) =>
+  `${run.name} ${run.protocol} ${run.model} ${run.data} seed ${run.seed} ${run.status} ` +
+  Object.entries(run.settings).map(([key, value]) => `${key}=${value}`).join(' ');
+
+/** @type {WeakMap<Run, string>} */
+const texts = new WeakMap();
+
+/**
+ * The runs that match a regular expression; all where it is none.
+ * @param {Run[]} runs
+ * @param {string} text
+ */
+export function filtered(runs, text) {
+  const wanted = text ? pattern(text) : null;
+  if (!wanted) return runs;
+  return runs.filter((run) => {
+    let found = texts.get(run);
+    if (found === undefined) texts.set(run, (found = searchText(run)));
+    return wanted.test(found);
+  });
+}
+
+const order = new Intl.Collator('en', {numeric: true}).compare;
+
+/**
+ * Runs in the order of a column; runs that lack it come last in both directions.
+ * @param {Run[]} runs
+ * @param {string} column
+ * @param {boolean} descending
+ */
+export function sortedBy(runs, column, descending) {
+  const keyed = runs.map((run) => ({run, key: cellOf(run, column)}));
+  const sign = descending ? -1 : 1;
+  keyed.sort((x, y) => {
+    if (x.key === null || y.key === null) return Number(x.key === null) - Number(y.key === null);
+    if (typeof x.key === 'number' && typeof y.key === 'number') return sign * (x.key - y.key);
+    return sign * order(String(x.key), String(y.key));
+  });
+  return keyed.map(({run}) => run);
+}
+
+/**
+ * Runs by what they have in a column, in the order of its values.
+ * @param {Run[]} runs
+ * @param {string} column
+ * @returns {[string, Run[]][]}
+ */
+export function groupedBy(runs, column) {
+  /** @type {Map<string, Run[]>} */
+  const groups = new Map();
+  for (const run of runs) {
+    const key = String(cellOf(run, column) ?? '–');
+    const group = groups.get(key);
+    if (group) group.push(run);
+    else groups.set(key, [run]);
+  }
+  return [...groups].sort(([x], [y]) => order(x, y));
+}
+
+/**
+ * Mean and standard deviation over runs of a value; null where no run has it.
+ * @param {Run[]} runs
+ * @param {string} column
+ */
+export function meanOf(runs, column) {
+  const values = runs.map((run) => run.values[column]?.[0]).filter((x) => x !== undefined);
+  if (!values.length) return null;
+  const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
+  const square = values.reduce((sum, x) => sum + (x - mean) ** 2, 0);
+  return {mean, sd: values.length > 1 ? Math.sqrt(square / (values.length - 1)) : null, n: values.length};
+}

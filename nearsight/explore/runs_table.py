@@ -1,0 +1,170 @@
+"""The table of runs and the results of studies, as the page shows them.
+
+Only run.json, train.jsonl, measure.json and the summary and claims of a study are read. A run that
+cannot be read stays in the table, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nearsight.explore.folders import STUDY
+from nearsight.report.read.grouping import flat_settings
+from nearsight.runs.folder import LOG, MEASURE, read_json, read_lines, read_measure, read_record
+from nearsight.stats.estimate import wilson_interval
+
+SUMMARY, CLAIMS = "summary.json", "claims.json"
+MAX_POINTS = 60  # of a learning curve
+DIGITS = 5
+SHOWN = {  # in the table: name there, and in the summary of measure.json
+    "min_mad": "min_mad",
+    "mean_mad": "mean_mad",
+    "entropy": "mean_entropy",
+    "self_mass": "mean_self_mass",
+}
+CURVES = ("train_loss", "validation_accuracy")
+DAMAGED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError)
+
+Row = dict[str, Any]
+
+
+def run_rows(runs: Mapping[str, Path]) -> list[Row]:
+    """Return a row per run: what it is, its numbers with intervals, its curves.
+
+    Of its settings a row has those in which the runs differ.
+    """
+    rows = [_row(name, folder) for name, folder in runs.items()]
+    keys = sorted({key for row in rows for key in row["settings"]})
+    differing = [key for key in keys if len({str(row["settings"].get(key)) for row in rows}) > 1]
+    for row in rows:
+        row["settings"] = {key: row["settings"].get(key) for key in differing}
+    return rows
+
+
+def study_contents(name: str, folder: Path) -> dict[str, Any]:
+    """Return the question of a study, its conditions, effects and claims, as far as they exist."""
+    try:
+        study = read_json(folder / STUDY)
+        found = {
+            "name": name,
+            "study": str(study["study"]),
+            "question": str(study.get("question", "")),
+            "num_cells": len(study["cells"]),
+        }
+        return found | _summary(folder) | {"claims": _claims(folder), "note": ""}
+    except DAMAGED as error:
+        return {"name": name, "study": name, "question": "", "num_cells": 0, "conditions": [],
+                "effects": [], "claims": [], "note": _reason(error)}  # fmt: skip
+
+
+def _row(name: str, folder: Path) -> Row:
+    row: Row = {
+        "name": name, "protocol": "", "model": "", "data": "", "seed": None, "status": "damaged",
+        "values": {}, "settings": {}, "curve": None, "note": "",
+    }  # fmt: skip
+    try:
+        record = read_record(folder)
+        row |= _facts(record)
+        if (folder / MEASURE).is_file():
+            row["values"] |= _measured(read_measure(folder))
+        row["curve"] = _curve(read_lines(folder / LOG))
+    except DAMAGED as error:
+        row["note"] = _reason(error)
+    return row
+
+
+def _facts(record: dict[str, Any]) -> Row:
+    """What run.json says."""
+    facts: Row = {
+        "model": str(record["model"]["name"]),
+        "data": str(record.get("data", {}).get("name", "")),
+        "status": str(record["status"]),
+        "values": {},
+    }
+    if "protocol" not in record:
+        return facts | {"protocol": "measured only"}
+    result = record.get("result") or {}
+    if (accuracy := result.get("test_accuracy")) is not None:
+        bounds = wilson_interval(float(accuracy), int(result["num_test"]))
+        facts["values"]["accuracy"] = _rounded([float(accuracy), *bounds])
+    if (epochs := result.get("num_epochs")) is not None:
+        facts["values"]["epochs"] = [epochs]
+    settings = flat_settings(record["protocol"])
+    return facts | {
+        "protocol": str(settings.pop("name")),
+        "seed": record["seed"],
+        "settings": {key: _plain(value) for key, value in settings.items()},
+    }
+
+
+def _measured(measure: dict[str, Any]) -> dict[str, list[float]]:
+    """The numbers of measure.json with their intervals over images."""
+    summary = measure["summary"]
+    entries = {name: summary.get(key) for name, key in SHOWN.items()}
+    entries["layer1_mad"] = summary.get("layer_mean_mad", [None])[0]
+    return {
+        name: _rounded([entry["value"], entry["low"], entry["high"]])
+        for name, entry in entries.items()
+        if entry is not None
+    }
+
+
+def _curve(lines: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
+    """Losses and accuracies by epoch, thinned out where there are many, and min MAD at looks."""
+    if not lines:
+        return None
+    step = math.ceil(len(lines) / MAX_POINTS)
+    kept = [line for i, line in enumerate(lines) if i % step == 0 or i == len(lines) - 1]
+    looks = [line["attention"]["mad"]["mean"] if "attention" in line else None for line in kept]
+    return {
+        "epoch": [line["epoch"] for line in kept],
+        **{name: _rounded([line.get(name) for line in kept]) for name in CURVES},
+        "min_mad": _rounded([None if look is None else min(map(min, look)) for look in looks]),
+    }
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    if not (folder / SUMMARY).is_file():
+        return {"conditions": [], "effects": []}
+    summary = read_json(folder / SUMMARY)
+    conditions = [
+        {
+            "value": x["value"], "condition": x["condition"], "num_seeds": len(x["seeds"]),
+            "estimate": _rounded([x["mean"], x["low"], x["high"]]),
+        }
+        for x in summary.get("conditions", [])
+    ]  # fmt: skip
+    effects = [
+        {
+            "value": table["value"], "factors": list(effect["factors"]),
+            "num_seeds": effect["estimate"]["n"], "p": effect.get("holm_p"),
+            "estimate": _rounded([effect["estimate"][part] for part in ("value", "low", "high")]),
+        }
+        for table in summary.get("effects", [])
+        for effect in table["effects"]
+    ]  # fmt: skip
+    return {"conditions": conditions, "effects": effects}
+
+
+def _claims(folder: Path) -> list[dict[str, Any]]:
+    if not (folder / CLAIMS).is_file():
+        return []
+    keys = ("id", "source", "sentence", "paper", "decision", "reason", "scale", "claimed_scale")
+    verdicts = read_json(folder / CLAIMS)["verdicts"]
+    return [{key: str(verdict.get(key) or "") for key in keys} for verdict in verdicts]
+
+
+def _plain(value: Any) -> Any:
+    """A setting as one value; lists become text."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _rounded(values: Sequence[Any]) -> list[Any]:
+    return [round(x, DIGITS) if isinstance(x, float) else x for x in values]
+
+
+def _reason(error: Exception) -> str:
+    return f"lacks {error}" if isinstance(error, KeyError) else str(error)

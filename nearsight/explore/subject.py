@@ -1,0 +1,78 @@
+"""A subject of the explorer: one model, what it makes of a few images, the numbers of its heads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
+from nearsight.measure.maps.examples import read_examples_contents
+from nearsight.runs.folder import LOG, MEASURE, read_lines, read_measure, read_record, run_name
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from nearsight.explore.images import Images
+
+NUM_SHOWN = 4  # images whose attention the page holds
+METRICS = ("mad", "entropy", "self_mass")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One model as the page shows it; ``None`` and empty lists stand for what there is not."""
+
+    name: str
+    detail: str = ""  # a line below the name: weights, data, seed
+    examples: dict[str, Any] | None = None  # the contents of examples.json
+    numbers: dict[str, Any] | None = None  # see heads.py
+    looks: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""  # why something is missing
+
+    def contents(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def subject_of_model(
+    name: str,
+    model: nn.Module,
+    images: Images,
+    num_shown: int = NUM_SHOWN,
+    detail: str = "",
+) -> Subject:
+    """Show a model some images: attention of the first ones, numbers of its heads over all."""
+    from nearsight.measure.maps.example_capture import capture_examples
+    from nearsight.measure.profile.profile import measure_model
+
+    shown = slice(0, num_shown)
+    examples = capture_examples(
+        model, images.inputs[shown], images.pixels[shown], images.names[shown]
+    )
+    metrics = (*METRICS, "position_share") if len(images.inputs) > 1 else METRICS
+    profile = measure_model(model, images.inputs, metrics=metrics)
+    return Subject(name, detail, examples.contents(), profile_numbers(profile))
+
+
+def subject_of_folder(folder: Path) -> Subject:
+    """Show what the files of a run folder hold; no model is loaded."""
+    record = read_record(folder)
+    examples = read_examples_contents(folder)
+    numbers = None
+    if (folder / MEASURE).is_file():
+        numbers = measured_numbers(read_measure(folder))
+    note = ""
+    if examples is None:
+        note = f"There is no attention of example images: run nearsight measure {folder}."
+    return Subject(
+        run_name(record), record_detail(record), examples, numbers,
+        training_looks(read_lines(folder / LOG)), note,
+    )  # fmt: skip
+
+
+def record_detail(record: dict[str, Any]) -> str:
+    """Say on what data a run was trained, or where the weights of a model come from."""
+    if "protocol" in record:
+        return f"trained on {record['data']['name']}, seed {record['seed']}"
+    weights = record["weights"]
+    return f"weights: {Path(weights['file']).name if 'file' in weights else weights['from']}"

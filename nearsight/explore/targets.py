@@ -1,0 +1,183 @@
+"""What ``nearsight explore`` is pointed at: run folders, folders of runs, studies, or models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nearsight.explore.exploration import Exploration
+from nearsight.explore.folders import Found, find_folders
+from nearsight.explore.runs_table import run_rows, study_contents
+from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
+from nearsight.runs.folder import RECORD, WEIGHTS, read_record, run_name
+
+
+def explore_targets(
+    targets: Sequence[str],
+    images: Path | None = None,
+    *,
+    num_images: int = NUM_SHOWN,
+    weights: Sequence[Path] = (),
+    pretrained: bool = False,
+    random_init: bool = False,
+    image_size: str | None = None,
+    device: str = "cpu",
+    data_root: Path | None = None,
+) -> Exploration:
+    """Gather what the page shows of runs and models.
+
+    Args:
+        targets: run folders, folders that contain runs or studies, and names of models.
+        images: a folder of images, or one image file; models by name need it. A run shows the
+            examples that ``nearsight measure`` left in its folder, or else images of its test set.
+        num_images: the page holds the attention of this many images of each target.
+        weights: files of weights for the models by name, in their order.
+        pretrained: take weights of the hub for the models without a file.
+        random_init: take models without a file as they are before any training.
+        image_size: N or HxW, for models by name.
+        device: where models run.
+        data_root: where data sets are.
+
+    Raises:
+        ValueError: where a target is neither a folder nor a model, or lacks what it needs.
+    """
+    if not targets:
+        raise ValueError("expected at least one run folder or model, got none")
+    if num_images < 1:
+        raise ValueError(f"--num-images is {num_images}, but the page shows at least one image")
+    runs = [target for target in targets if (Path(target) / RECORD).is_file()]
+    folders = [target for target in targets if target not in runs and Path(target).is_dir()]
+    names = [target for target in targets if target not in runs and target not in folders]
+    found = find_folders([Path(target) for target in (*runs, *folders)])
+    for folder in folders:
+        below = find_folders([Path(folder)])
+        if not below.runs and not below.studies:
+            raise ValueError(
+                f"{folder} contains no runs and no studies, so there is nothing to show"
+            )
+    named = _named_subjects(
+        names, images, num_images, weights, pretrained, random_init, image_size, device
+    )
+    subjects = [
+        named[target]
+        if target in named
+        else _run_subject(target, images, num_images, device, data_root)
+        for target in targets
+        if target not in folders
+    ]
+    listed = folders or [subject.name for subject in subjects]
+    return explored(" and ".join(map(_short, listed)), subjects, found)
+
+
+def explored(title: str, subjects: Sequence[Subject], found: Found) -> Exploration:
+    """Put subjects and the tables of runs and studies into one page."""
+    studies = [study_contents(name, folder) for name, folder in found.studies.items()]
+    return Exploration(title, _told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
+
+
+def _named_subjects(
+    names: Sequence[str], images: Path | None, num_images: int, weights: Sequence[Path],
+    pretrained: bool, random_init: bool, image_size: str | None, device: str,
+) -> dict[str, Subject]:  # fmt: skip
+    """Show models by name the images of a folder."""
+    if not names:
+        if weights:
+            raise ValueError("expected --weights only with models by name; runs have their own")
+        return {}
+    from nearsight.measure.maps.target_maps import viewers
+
+    found = viewers(names, weights, pretrained, random_init, image_size)
+    if images is None:
+        raise ValueError(f"{names[0]} needs images to look at: give a folder with --images DIR")
+    return {
+        target: _seen(viewer, images, num_images, device, image_detail(images))
+        for target, viewer in zip(names, found)
+    }
+
+
+def _run_subject(
+    target: str, images: Path | None, num_images: int, device: str, data_root: Path | None
+) -> Subject:
+    """Show a run: its stored examples, or else its weights on new images."""
+    from nearsight.measure.maps.target_maps import run_viewer
+
+    folder = Path(target)
+    stored = subject_of_folder(folder)
+    if images is None and stored.examples is not None:
+        return stored
+    record = read_record(folder)
+    if images is not None:
+        viewer = run_viewer(target) if "protocol" in record else _recorded_viewer(record, folder)
+        seen = _seen(viewer, images, num_images, device, image_detail(images))
+    elif "protocol" in record and (folder / WEIGHTS).is_file():
+        seen = _seen_test_set(folder, num_images, device, data_root)
+    else:
+        return stored
+    numbers = stored.numbers or seen.numbers
+    return replace(stored, examples=seen.examples, numbers=numbers, note="")
+
+
+def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) -> Subject:
+    """Show a model with its preprocessing the images of a folder, or one image file."""
+    from nearsight.explore.images import file_images, folder_names
+    from nearsight.measure.folders.model_folder import check_fit
+
+    folder, names = images, [""]
+    if images.is_file():
+        folder, names = images.parent, [images.name]
+    else:
+        names = folder_names(images)
+    found = file_images(folder, names, viewer.preprocessing)
+    model = viewer.model.to(device)
+    check_fit(model, tuple(found.inputs.shape[-2:]), viewer.name, device)
+    return subject_of_model(viewer.name, model, found, num_images, detail)
+
+
+def _seen_test_set(folder: Path, num_images: int, device: str, data_root: Path | None) -> Subject:
+    """Show a run some images of its own test set."""
+    from nearsight.explore.images import NUM_MEASURED, run_images
+    from nearsight.measure.folders.run_folder import finished_run
+
+    run, dataset = finished_run(folder, device, data_root)
+    images = run_images(run, dataset, max(num_images, NUM_MEASURED))
+    return subject_of_model(run_name(run.record), run.model, images, num_images)
+
+
+def _recorded_viewer(record: dict[str, Any], folder: Path) -> Any:
+    """Load the model that a folder holds the measurement of, from where its record says."""
+    from nearsight.data.input.preprocessing import Preprocessing
+    from nearsight.measure.maps.target_maps import Viewer
+    from nearsight.models.load.named import named_model
+
+    weights = record["weights"]
+    file = Path(weights["file"]) if "file" in weights else None
+    if file is not None and not file.is_file():
+        raise ValueError(
+            f"{folder} was measured with the weights {file}, which are no longer there; "
+            "give the model by its name, with --weights"
+        )
+    found = named_model(
+        record["model"]["name"], file, weights["from"] == "pretrained" and file is None,
+        weights["from"] == "random initialisation",
+    )  # fmt: skip
+    steps: Preprocessing = found.preprocessing
+    return Viewer(run_name(record), found.model, steps)
+
+
+def image_detail(images: Path) -> str:
+    return f"images of {images.resolve().name}"
+
+
+def _told_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
+    """Number subjects of the same name."""
+    names = [subject.name for subject in subjects]
+    return tuple(
+        replace(x, name=f"{x.name} ({i + 1})") if names.count(x.name) > 1 else x
+        for i, x in enumerate(subjects)
+    )
+
+
+def _short(name: str) -> str:
+    return Path(name).name if Path(name).is_dir() else name
