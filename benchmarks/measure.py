@@ -29,7 +29,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from nearsight.measure.maps.captured import capture_attention
+from nearsight.measure.maps import capture_attention
 from nearsight.measure.metrics import (
     attention_entropy,
     mean_attention_distance,

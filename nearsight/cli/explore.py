@@ -63,9 +63,9 @@ def explore(
     if serve:
         from nearsight.explore.server.start import serve_folders
 
-        serve_folders([Path(target) for target in targets], host=host, port=port)
+        serve_folders([Path(target) for target in targets], host, port, data_root)
         return
-    from nearsight.core.processes import find_device
+    from nearsight.core import find_device
     from nearsight.explore.targets import explore_targets
 
     found = explore_targets(

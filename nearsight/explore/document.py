@@ -34,10 +34,21 @@ def document_html(title: str, contents: dict[str, Any]) -> str:
     policy = POLICY.format(script=source_hash(script), style=source_hash(style))
     return Template(bundled(TEMPLATE)).substitute(
         title=escape(title),
-        policy=escape(policy),
+        policy=f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
         style=f"<style>{style}</style>",
         script=f"<script>{script}</script>",
         data=script_json(contents),
+    )
+
+
+def served_html(title: str, token: str) -> str:
+    """Return the page of a server, which asks for script, style and data; headers guard it."""
+    return Template(bundled(TEMPLATE)).substitute(
+        title=escape(title),
+        policy="",
+        style=f'<link rel="stylesheet" href="{STYLE}">',
+        script=f'<script src="{SCRIPT}"></script>',
+        data=script_json({"server": {"token": token}}),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nearsight
-from nearsight.core.files import write_bytes
+from nearsight.core import UserError, write_bytes
 from nearsight.explore.document import document_html, iframe_html
 from nearsight.explore.images import given_images
 from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_model
@@ -34,17 +34,17 @@ class Exploration:
 
     def contents(self) -> dict[str, Any]:
         """Return what the page gets as JSON."""
-        from nearsight.measure.metrics import head_names
+        from nearsight.measure.metrics import head_kinds
 
         return {
             "schema_version": SCHEMA_VERSION,
             "version": nearsight.__version__,
             "title": self.title,
             "naming": {
-                "mostly": head_names.MOSTLY,
-                "max_shift": head_names.MAX_SHIFT,
-                "max_spread": head_names.MAX_SPREAD,
-                "far": head_names.FAR,
+                "mostly": head_kinds.MOSTLY,
+                "max_shift": head_kinds.MAX_SHIFT,
+                "max_spread": head_kinds.MAX_SPREAD,
+                "far": head_kinds.FAR,
             },
             "models": [subject.contents() for subject in self.subjects],
             "runs": list(self.runs),
@@ -62,7 +62,7 @@ class Exploration:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, self.html().encode())
         except OSError as error:
-            raise ValueError(f"cannot write the page to {path}: {error.strerror}") from error
+            raise UserError(f"cannot write the page to {path}: {error.strerror}") from error
         return path
 
     def frame(self, height: int = NOTEBOOK_HEIGHT) -> str:
@@ -99,10 +99,10 @@ def explore(
         makes one file of it.
 
     Raises:
-        ValueError: where a model has no attention between patches, or the images do not fit.
+        UserError: where a model has no attention between patches, or the images do not fit.
 
     >>> import torch
-    >>> from nearsight.models.load.registry import create_model
+    >>> from nearsight.models.load import create_model
     >>> found = explore({"untrained": create_model("mu")}, torch.rand(2, 3, 32, 32))
     >>> [subject.name for subject in found.subjects], found._repr_html_()[:7]
     (['untrained'], '<iframe')
@@ -120,7 +120,7 @@ def _by_name(model: Any) -> dict[str, nn.Module]:
         return dict(model)
     models = list(model) if isinstance(model, (list, tuple)) else [model]
     if not models:
-        raise ValueError("expected at least one model, got an empty list")
+        raise UserError("expected at least one model, got an empty list")
     kinds = [type(each).__name__ for each in models]
     if len(set(kinds)) == len(kinds):
         return dict(zip(kinds, models))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearsight.runs.folder import RECORD
+from nearsight.runs import RECORD
 
 STUDY = "study.json"
 MAX_DEPTH = 5  # folders below the one given: a study's cells are two below it

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearsight.measure.profile.profile import Profile
+    from nearsight.measure.profile import Profile
     from nearsight.measure.readouts.histogram import Distribution
 
 METRICS = ("mad", "entropy", "self_mass")
@@ -43,7 +43,7 @@ def measured_numbers(measure: dict[str, Any]) -> dict[str, Any] | None:
 
 def profile_numbers(profile: Profile) -> dict[str, Any]:
     """Return the same of a profile; from a single image there are no intervals."""
-    from nearsight.measure.profile.nulls import null_lines
+    from nearsight.measure.profile import null_lines
 
     several = profile.num_images > 1
     layers = range(len(profile.layers))
@@ -53,7 +53,7 @@ def profile_numbers(profile: Profile) -> dict[str, Any]:
         else None
         for layer in layers
     ]
-    gates = [profile.gates.get(layer) for layer in layers]
+    gates = [asdict(gate) if (gate := profile.gates.get(layer)) else None for layer in layers]
     return {
         "num_images": profile.num_images,
         **{
@@ -66,7 +66,7 @@ def profile_numbers(profile: Profile) -> dict[str, Any]:
         "names": profile.head_names if profile.position_share is not None else None,
         "null": _nulls(null_lines(profile.grid)),
         "gaussian": _if_any([_gaussian(layer) for layer in widths]),
-        "gates": _if_any([_gates(x and asdict(x)) for x in gates]),
+        "gates": _if_any([_gates(layer) for layer in gates]),
     }
 
 

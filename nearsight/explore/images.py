@@ -12,18 +12,18 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.data import draws
-from nearsight.data.input.pictures import chosen_pictures, find_pictures, read_picture
-from nearsight.data.input.pixels import as_rgb
-from nearsight.data.input.preprocessing import Preprocessing
-from nearsight.measure.capture.observation import inner_model
-from nearsight.models.load.named import own_preprocessing
+from nearsight.data.input import Preprocessing, chosen_pictures, find_pictures, read_picture
+from nearsight.data.sets import as_rgb
+from nearsight.measure.capture import inner_model
+from nearsight.models.load import own_preprocessing
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from nearsight.data.sets.dataset import Dataset
-    from nearsight.runs.folder import LoadedRun
+    from nearsight.data.sets import Dataset
+    from nearsight.runs import LoadedRun
 
 NUM_MEASURED = 16  # images over which heads are measured where no measurement is at hand
 
@@ -51,7 +51,7 @@ def given_images(
     if isinstance(images, (str, Path)):
         return file_images(Path(images), folder_names(Path(images)), steps)
     if not images:
-        raise ValueError("expected at least one image, got none")
+        raise UserError("expected at least one image, got none")
     found = [_one(image, number, steps) for number, image in enumerate(images, 1)]
     return _of_pixels([x for _, x in found], names or [name for name, _ in found], steps)
 
@@ -108,7 +108,7 @@ def _of_tensor(
     images: Tensor, names: Sequence[str] | None, mean: Sequence[float], std: Sequence[float]
 ) -> Images:
     if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
-        raise ValueError(
+        raise UserError(
             f"expected images as the model takes them, float [n, 3, h, w], got {images.dtype} "
             f"{list(images.shape)}"
         )

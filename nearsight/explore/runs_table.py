@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.explore.folders import STUDY
-from nearsight.report.read.grouping import flat_settings
-from nearsight.runs.folder import LOG, MEASURE, read_json, read_lines, read_measure, read_record
-from nearsight.stats.estimate import wilson_interval
+from nearsight.report.read import flat_settings
+from nearsight.runs import LOG, MEASURE, read_json, read_lines, read_measure, read_record
+from nearsight.stats import wilson_interval
 
 SUMMARY, CLAIMS = "summary.json", "claims.json"
 MAX_POINTS = 60  # of a learning curve

@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
-from nearsight.measure.maps.examples import read_examples_contents
-from nearsight.runs.folder import LOG, MEASURE, read_lines, read_measure, read_record, run_name
+from nearsight.runs import (
+    LOG,
+    MEASURE,
+    read_examples_contents,
+    read_lines,
+    read_measure,
+    read_record,
+    run_name,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,8 +49,8 @@ def subject_of_model(
     detail: str = "",
 ) -> Subject:
     """Show a model some images: attention of the first ones, numbers of its heads over all."""
-    from nearsight.measure.maps.example_capture import capture_examples
-    from nearsight.measure.profile.profile import measure_model
+    from nearsight.measure.profile import measure_model
+    from nearsight.measure.readouts import capture_examples
 
     shown = slice(0, num_shown)
     examples = capture_examples(

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import Found, find_folders
 from nearsight.explore.runs_table import run_rows, study_contents
 from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
-from nearsight.runs.folder import RECORD, WEIGHTS, read_record, run_name
+from nearsight.runs import RECORD, WEIGHTS, read_record, run_name
 
 
 def explore_targets(
@@ -41,12 +42,12 @@ def explore_targets(
         data_root: where data sets are.
 
     Raises:
-        ValueError: where a target is neither a folder nor a model, or lacks what it needs.
+        UserError: where a target is neither a folder nor a model, or lacks what it needs.
     """
     if not targets:
-        raise ValueError("expected at least one run folder or model, got none")
+        raise UserError("expected at least one run folder or model, got none")
     if num_images < 1:
-        raise ValueError(f"--num-images is {num_images}, but the page shows at least one image")
+        raise UserError(f"--num-images is {num_images}, but the page shows at least one image")
     runs = [target for target in targets if (Path(target) / RECORD).is_file()]
     folders = [target for target in targets if target not in runs and Path(target).is_dir()]
     names = [target for target in targets if target not in runs and target not in folders]
@@ -54,7 +55,7 @@ def explore_targets(
     for folder in folders:
         below = find_folders([Path(folder)])
         if not below.runs and not below.studies:
-            raise ValueError(
+            raise UserError(
                 f"{folder} contains no runs and no studies, so there is nothing to show"
             )
     named = _named_subjects(
@@ -84,13 +85,13 @@ def _named_subjects(
     """Show models by name the images of a folder."""
     if not names:
         if weights:
-            raise ValueError("expected --weights only with models by name; runs have their own")
+            raise UserError("expected --weights only with models by name; runs have their own")
         return {}
-    from nearsight.measure.maps.target_maps import viewers
+    from nearsight.measure.maps import viewers
 
     found = viewers(names, weights, pretrained, random_init, image_size)
     if images is None:
-        raise ValueError(f"{names[0]} needs images to look at: give a folder with --images DIR")
+        raise UserError(f"{names[0]} needs images to look at: give a folder with --images DIR")
     return {
         target: _seen(viewer, images, num_images, device, image_detail(images))
         for target, viewer in zip(names, found)
@@ -101,7 +102,7 @@ def _run_subject(
     target: str, images: Path | None, num_images: int, device: str, data_root: Path | None
 ) -> Subject:
     """Show a run: its stored examples, or else its weights on new images."""
-    from nearsight.measure.maps.target_maps import run_viewer
+    from nearsight.measure.maps import run_viewer
 
     folder = Path(target)
     stored = subject_of_folder(folder)
@@ -122,7 +123,7 @@ def _run_subject(
 def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) -> Subject:
     """Show a model with its preprocessing the images of a folder, or one image file."""
     from nearsight.explore.images import file_images, folder_names
-    from nearsight.measure.folders.model_folder import check_fit
+    from nearsight.measure.folders import check_fit
 
     folder, names = images, [""]
     if images.is_file():
@@ -131,14 +132,15 @@ def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) 
         names = folder_names(images)
     found = file_images(folder, names, viewer.preprocessing)
     model = viewer.model.to(device)
-    check_fit(model, tuple(found.inputs.shape[-2:]), viewer.name, device)
+    height, width = found.inputs.shape[-2:]
+    check_fit(model, (height, width), viewer.name, device)
     return subject_of_model(viewer.name, model, found, num_images, detail)
 
 
 def _seen_test_set(folder: Path, num_images: int, device: str, data_root: Path | None) -> Subject:
     """Show a run some images of its own test set."""
     from nearsight.explore.images import NUM_MEASURED, run_images
-    from nearsight.measure.folders.run_folder import finished_run
+    from nearsight.measure.folders import finished_run
 
     run, dataset = finished_run(folder, device, data_root)
     images = run_images(run, dataset, max(num_images, NUM_MEASURED))
@@ -147,14 +149,13 @@ def _seen_test_set(folder: Path, num_images: int, device: str, data_root: Path |
 
 def _recorded_viewer(record: dict[str, Any], folder: Path) -> Any:
     """Load the model that a folder holds the measurement of, from where its record says."""
-    from nearsight.data.input.preprocessing import Preprocessing
-    from nearsight.measure.maps.target_maps import Viewer
-    from nearsight.models.load.named import named_model
+    from nearsight.measure.maps import Viewer
+    from nearsight.models.load import named_model
 
     weights = record["weights"]
     file = Path(weights["file"]) if "file" in weights else None
     if file is not None and not file.is_file():
-        raise ValueError(
+        raise UserError(
             f"{folder} was measured with the weights {file}, which are no longer there; "
             "give the model by its name, with --weights"
         )
@@ -162,8 +163,7 @@ def _recorded_viewer(record: dict[str, Any], folder: Path) -> Any:
         record["model"]["name"], file, weights["from"] == "pretrained" and file is None,
         weights["from"] == "random initialisation",
     )  # fmt: skip
-    steps: Preprocessing = found.preprocessing
-    return Viewer(run_name(record), found.model, steps)
+    return Viewer(run_name(record), found.model, found.preprocessing)
 
 
 def image_detail(images: Path) -> str:

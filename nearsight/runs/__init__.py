@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from nearsight.runs.examples import (
+    EXAMPLES,
+    Example,
+    Examples,
+    LayerExample,
+    LayerPlaces,
+    likeness_codes,
+    picture_source,
+    read_examples_contents,
+    write_examples,
+)
 from nearsight.runs.files import (
     CAUSAL,
     CHECKPOINT,
@@ -27,6 +38,7 @@ from nearsight.runs.origin import hardware, provenance
 __all__ = [
     "CAUSAL",
     "CHECKPOINT",
+    "EXAMPLES",
     "LOG",
     "MEASURE",
     "MEASURE_VERSION",
@@ -34,16 +46,24 @@ __all__ = [
     "SCHEMA_VERSION",
     "TIMING",
     "WEIGHTS",
+    "Example",
+    "Examples",
+    "LayerExample",
+    "LayerPlaces",
     "LoadedRun",
     "file_hash",
     "hardware",
+    "likeness_codes",
     "load_run",
     "locked",
+    "picture_source",
     "provenance",
+    "read_examples_contents",
     "read_json",
     "read_lines",
     "read_measure",
     "read_record",
     "run_name",
+    "write_examples",
     "write_json",
 ]

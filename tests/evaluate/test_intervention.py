@@ -15,7 +15,7 @@ from nearsight.evaluate.intervention import (
 )
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.layout.families import layout_of
-from nearsight.measure.maps.captured import on_the_image
+from nearsight.measure.rows.captured import on_the_image
 from nearsight.measure.rows.proof import prove
 from nearsight.measure.rows.unfold import Buffers, Unfolded
 from nearsight.models.layers.grid import Grid

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from nearsight.measure.maps.captured import capture_attention, num_leading
 from nearsight.measure.maps.image_maps import AttentionMap, attention_maps
-from nearsight.measure.maps.targets import TargetMaps, target_maps
+from nearsight.measure.maps.targets import TargetMaps, Viewer, run_viewer, target_maps, viewers
+from nearsight.measure.rows import capture_attention, num_leading
 
 __all__ = [
     "AttentionMap",
     "TargetMaps",
+    "Viewer",
     "attention_maps",
     "capture_attention",
     "num_leading",
+    "run_viewer",
     "target_maps",
+    "viewers",
 ]

@@ -30,7 +30,14 @@ from nearsight.measure.metrics.estimates import (
     resample_counts,
     resampled_extremes,
 )
-from nearsight.measure.metrics.features import Missing, block_of, feature_values, num_class_tokens
+from nearsight.measure.metrics.features import (
+    Missing,
+    block_of,
+    carried_tokens,
+    feature_values,
+    num_class_tokens,
+    patch_features,
+)
 from nearsight.measure.metrics.head_kinds import head_names
 from nearsight.measure.metrics.information import mutual_information
 from nearsight.measure.metrics.mass import radius_mass, ring_mass, self_mass, sink_mass
@@ -51,6 +58,7 @@ __all__ = [
     "attention_entropy",
     "block_of",
     "bootstrap_interval",
+    "carried_tokens",
     "chosen_metrics",
     "convention_of",
     "converted",
@@ -68,6 +76,7 @@ __all__ = [
     "num_class_tokens",
     "offset_spread",
     "patch_attention",
+    "patch_features",
     "radius_mass",
     "resample_counts",
     "resampled_extremes",

@@ -1,4 +1,4 @@
-"""What the trainable parts of a model have learned, read while it is measured."""
+"""What is read out of a model besides metrics: what its parts have learned, and examples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from nearsight.measure.readouts.collection import (
     overall_contents,
     training_contents,
 )
+from nearsight.measure.readouts.example_capture import capture_examples
 
 __all__ = [
     "Collection",
     "HeadShares",
     "ReadOuts",
     "ShownShare",
+    "capture_examples",
     "gaussian_widths",
     "gpsa_gates",
     "head_shares",

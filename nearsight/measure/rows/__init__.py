@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearsight.measure.rows.blocks import Rows, attention_rows, wide
+from nearsight.measure.rows.captured import capture_attention, num_leading, on_the_image
 from nearsight.measure.rows.kernel import row_sums
 from nearsight.measure.rows.proof import prove
 from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
@@ -13,6 +14,9 @@ __all__ = [
     "Rows",
     "Unfolded",
     "attention_rows",
+    "capture_attention",
+    "num_leading",
+    "on_the_image",
     "prove",
     "row_sums",
     "wide",

@@ -6,8 +6,8 @@ import torch
 from measure.layout import reference_places as slow
 from measure.layout.families_table import CASES
 
-from nearsight.measure.maps.captured import capture_attention
 from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows.captured import capture_attention
 
 
 @pytest.fixture(params=CASES, ids=str)

@@ -9,9 +9,9 @@ import torch
 from measure import reference_metrics as slow
 from measure import toy_models
 
-from nearsight.measure.maps.captured import capture_attention
 from nearsight.measure.metrics.convention import CONVENTIONS, convention_of
 from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows.captured import capture_attention
 from nearsight.models.layers.grid import Grid
 
 ALIKE = ("paper", "convit", "pixels", "cl-vs-mim")

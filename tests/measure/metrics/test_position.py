@@ -5,10 +5,10 @@ import torch
 from measure import reference_metrics as slow
 from measure import toy_models
 
-from nearsight.measure.maps.captured import capture_attention
 from nearsight.measure.metrics import position
 from nearsight.measure.metrics.position import position_share
 from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.rows.captured import capture_attention
 
 
 def random_maps(images, heads, patches, sharpness=3.0):

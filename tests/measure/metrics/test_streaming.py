@@ -8,7 +8,6 @@ from measure import reference_metrics as slow
 from measure import toy_models
 
 from nearsight.measure.catalogue import CATALOGUE, METRIC_NAMES
-from nearsight.measure.maps.captured import capture_attention
 from nearsight.measure.metrics import (
     RowMetric,
     attention_entropy,
@@ -20,6 +19,7 @@ from nearsight.measure.metrics import (
 from nearsight.measure.metrics.position import position_share
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows import unfold
+from nearsight.measure.rows.captured import capture_attention
 from nearsight.models.layers.grid import Grid
 
 CASES = {  # model, image size, grid, prefix tokens, keys that a query sees

@@ -7,7 +7,7 @@ import {mountExplorer} from './explorer.js';
 import {mountHeads} from './heads.js';
 import {onKey} from './keyboard.js';
 import {mountRuns} from './runs.js';
-import {askContents} from './serving.js';
+import {askContents, openLinked} from './serving.js';
 import * as state from './state.js';
 /** @import {View} from './state.js' */
 
@@ -62,6 +62,7 @@ async function start() {
   const page = /** @type {HTMLElement} */ (document.querySelector('#page'));
   const given = JSON.parse(document.querySelector('#contents')?.textContent ?? '{}');
   state.contents.value = given.server ? {...(await askContents()), server: given.server} : given;
+  if (given.server) await openLinked(location.hash);
   const numbered = state.models.value.map((model, index) => ({model, index}));
   const withMaps = numbered.filter(({model}) => model.examples).map(({index}) => index);
   state.a.value = withMaps[0] ?? 0;

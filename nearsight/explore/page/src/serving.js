@@ -45,6 +45,18 @@ export async function openRun(key, beside) {
   state.settle();
 }
 
+/**
+ * Load the runs that an address names, so that a link shows what it was copied from.
+ * @param {string} hash
+ */
+export async function openLinked(hash) {
+  const parts = new URLSearchParams(hash.replace(/^#/, ''));
+  for (const part of ['a', 'b']) {
+    const run = state.contents.value.runs.find(({name}) => name === parts.get(part));
+    if (run?.key) await openRun(run.key, part === 'b').catch((error) => tell(error.message));
+  }
+}
+
 /** @param {string} text */
 function tell(text) {
   const place = document.querySelector('#message');

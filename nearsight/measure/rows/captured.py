@@ -21,7 +21,8 @@ from nearsight.measure.capture import (
     refuse_unseen,
 )
 from nearsight.measure.layout import Layout, Skipped, layout_of
-from nearsight.measure.rows import Block, Buffers, Unfolded, prove
+from nearsight.measure.rows.proof import prove
+from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
 from nearsight.models.layers import Grid
 
 

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8, UInt16
 
-from nearsight.core.files import write_bytes
-from nearsight.measure.maps.companding import (
+from nearsight.core import write_bytes
+from nearsight.runs.companding import (
     NUM_SCALES,
     compand,
     differences,
@@ -39,8 +39,7 @@ from nearsight.measure.maps.companding import (
     size_codes,
     sizes_of,
 )
-from nearsight.models.layers.grid import Grid
-from nearsight.runs.folder import read_json
+from nearsight.runs.files import read_json
 
 EXAMPLES = "examples.json"
 EXAMPLES_VERSION = 1
@@ -54,7 +53,8 @@ class LayerPlaces:
     """Where the queries and keys of a layer are: the same for every image."""
 
     name: str
-    grid: Grid  # of the queries
+    rows: int  # of the query patches
+    cols: int
     num_heads: int
     query_prefix: int  # prefix tokens among the queries
     key_prefix: int  # prefix tokens among the keys
@@ -64,8 +64,12 @@ class LayerPlaces:
     feature_prefix: int | None  # prefix tokens among the features; None without features
 
     @property
+    def num_patches(self) -> int:
+        return self.rows * self.cols
+
+    @property
     def num_queries(self) -> int:
-        return self.query_prefix + self.grid.num_patches
+        return self.query_prefix + self.num_patches
 
     @property
     def num_cells(self) -> int:
@@ -74,7 +78,7 @@ class LayerPlaces:
     @property
     def num_features(self) -> int:
         """Tokens with a feature."""
-        return 0 if self.feature_prefix is None else self.feature_prefix + self.grid.num_patches
+        return 0 if self.feature_prefix is None else self.feature_prefix + self.num_patches
 
     @cached_property
     def cells(self) -> np.ndarray:
@@ -85,7 +89,7 @@ class LayerPlaces:
     @cached_property
     def scale_numbers(self) -> UInt8[np.ndarray, "query cell"]:
         """Which scale the cells have; the last for prefix tokens, which have no place."""
-        rows, cols = np.divmod(np.arange(self.grid.num_patches), self.grid.cols)
+        rows, cols = np.divmod(np.arange(self.num_patches), self.cols)
         numbers = scale_numbers(np.stack([rows, cols], -1).astype(np.float64), self.cells)
         last = np.full((self.query_prefix, self.num_cells), NUM_SCALES - 1, np.uint8)
         return np.concatenate([last, numbers])
@@ -93,7 +97,7 @@ class LayerPlaces:
     def contents(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "grid": [self.grid.rows, self.grid.cols],
+            "grid": [self.rows, self.cols],
             "num_heads": self.num_heads,
             "query_prefix": self.query_prefix,
             "key_prefix": self.key_prefix,
@@ -106,7 +110,9 @@ class LayerPlaces:
     @classmethod
     def of(cls, contents: dict[str, Any]) -> LayerPlaces:
         lists = {name: tuple(contents[name]) for name in ("key_rows", "key_cols")}
-        return cls(**{**contents, **lists, "grid": Grid(*contents["grid"])})
+        rows, cols = contents["grid"]
+        rest = {name: value for name, value in contents.items() if name != "grid"}
+        return cls(rows=rows, cols=cols, **(rest | lists))
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ def pack(layers: Sequence[LayerExample], places: Sequence[LayerPlaces]) -> bytes
     for layer, at in zip(layers, places, strict=True):
         sizes += [layer.prefix, layer.scales]
         first, rest = np.split(layer.codes, [at.query_prefix], axis=1)
-        codes += [np.concatenate([first, differences(rest, at.grid.cols)], 1)]
+        codes += [np.concatenate([first, differences(rest, at.cols)], 1)]
     parts = [x.astype("<u2") for x in sizes] + codes
     parts += [layer.likeness for layer in layers] + [layer.colours for layer in layers]
     return gzip.compress(b"".join(part.tobytes() for part in parts), 9, mtime=0)
@@ -227,11 +233,9 @@ def unpack(block: bytes, places: Sequence[LayerPlaces]) -> tuple[LayerExample, .
     for at in places:
         found = take("u1", at.num_heads, at.num_queries, at.num_cells)
         first, rest = np.split(found, [at.query_prefix], axis=1)
-        codes.append(np.concatenate([first, from_differences(rest, at.grid.cols)], 1))
+        codes.append(np.concatenate([first, from_differences(rest, at.cols)], 1))
     likeness = [take("u1", at.num_features * (at.num_features + 1) // 2) for at in places]
-    colours = [
-        take("u1", 0 if at.feature_prefix is None else at.grid.num_patches, 3) for at in places
-    ]
+    colours = [take("u1", 0 if at.feature_prefix is None else at.num_patches, 3) for at in places]
     return tuple(
         LayerExample(*pair, *rest)
         for pair, *rest in zip(sizes, codes, likeness, colours, strict=True)

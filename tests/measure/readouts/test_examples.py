@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from measure import toy_models
 
 import nearsight as ns
-from nearsight.measure.maps.companding import compand, differences, expand, from_differences
-from nearsight.measure.maps.example_capture import (
+from nearsight.measure.readouts.example_capture import (
     capture_examples,
     part_colours,
     prefix_names,
     principal_parts,
 )
-from nearsight.measure.maps.examples import (
+from nearsight.models.layers.grid import Grid
+from nearsight.runs.companding import compand, differences, expand, from_differences
+from nearsight.runs.examples import (
     EXAMPLES,
     LIKENESS_STEPS,
     Examples,
@@ -26,14 +27,15 @@ from nearsight.measure.maps.examples import (
     read_examples_contents,
     write_examples,
 )
-from nearsight.models.layers.grid import Grid
 
 GRID = Grid(5, 7)
 
 
 def places(grid=GRID, prefix=2, heads=3):
     rows, cols = tuple(map(float, range(grid.rows))), tuple(map(float, range(grid.cols)))
-    return LayerPlaces("a", grid, heads, prefix, prefix, rows, cols, grid.num_patches, prefix)
+    return LayerPlaces(
+        "a", grid.rows, grid.cols, heads, prefix, prefix, rows, cols, grid.num_patches, prefix
+    )
 
 
 def made_rows(sharpness, seed=0, grid=GRID, heads=3):
@@ -209,7 +211,7 @@ def test_a_model_without_attention_is_refused():
 
 
 def test_too_many_weights_are_refused_before_they_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("nearsight.measure.maps.example_capture.MAX_WEIGHTS", 500)
+    monkeypatch.setattr("nearsight.measure.readouts.example_capture.MAX_WEIGHTS", 500)
     with pytest.raises(ValueError, match="give a smaller image size"):
         seen(toy_models.plain(), toy_models.images(12, 20, count=1))
 

@@ -12,13 +12,25 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from nearsight.measure.capture.interception import AttentionCall, AttentionCapture
-from nearsight.measure.capture.observation import evaluating, image_batches, inner_model
-from nearsight.measure.layout.geometry import Geometry
-from nearsight.measure.layout.placement import layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
-from nearsight.measure.maps.captured import num_leading, on_the_image
-from nearsight.measure.maps.examples import (
+from nearsight.core import UserError
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    evaluating,
+    image_batches,
+    inner_model,
+    refuse_unseen,
+)
+from nearsight.measure.layout import Geometry, Layout, Skipped, layout_of
+from nearsight.measure.metrics import (
+    Missing,
+    block_of,
+    carried_tokens,
+    num_class_tokens,
+    patch_features,
+)
+from nearsight.measure.rows import Buffers, Unfolded, num_leading, on_the_image, prove
+from nearsight.runs import (
     Example,
     Examples,
     LayerExample,
@@ -26,15 +38,6 @@ from nearsight.measure.maps.examples import (
     likeness_codes,
     picture_source,
 )
-from nearsight.measure.metrics.features import (
-    Missing,
-    block_of,
-    carried_tokens,
-    num_class_tokens,
-    patch_features,
-)
-from nearsight.measure.rows.proof import prove, refuse_unseen
-from nearsight.measure.rows.unfold import Buffers, Unfolded
 
 MAX_WEIGHTS = 2**27  # of one image over all layers: more than a page can hold
 NUM_COLOURS = 3  # principal components shown as red, green and blue
@@ -65,7 +68,7 @@ def capture_examples(
         pixels: the same images to look at.
         names: what the images are called.
 
-    >>> from nearsight.models.load.registry import create_model
+    >>> from nearsight.models.load import create_model
     >>> pixels = [np.zeros((32, 32, 3), np.uint8)]
     >>> found = capture_examples(create_model("mu"), torch.zeros(1, 3, 32, 32), pixels, ["black"])
     >>> found.prefix_names, [layer.num_heads for layer in found.layers]
@@ -110,7 +113,7 @@ def _forward(model: nn.Module, image: Float[Tensor, "1 3 h w"]) -> list[_Seen]:
             return
         num_weights += call.sizes[1] * layout.grid.num_patches * len(layout.cells)
         if num_weights > MAX_WEIGHTS:
-            raise ValueError(
+            raise UserError(
                 f"{type(model).__name__} has more than {MAX_WEIGHTS:,} attention weights for one "
                 "image of this size, which is too much for a page; give a smaller image size"
             )
@@ -127,7 +130,7 @@ def _forward(model: nn.Module, image: Float[Tensor, "1 3 h w"]) -> list[_Seen]:
         model(image)
     refuse_unseen(capture.unseen)
     if not found:
-        raise ValueError(
+        raise UserError(
             f"{type(model).__name__} has no softmax attention between patches to explore"
         )
     return found
@@ -149,13 +152,14 @@ def _places(layer: _Seen) -> LayerPlaces:
     layout = layer.layout
     rows, cols = (tuple(layout.cells[:, axis].unique().tolist()) for axis in (0, 1))
     if len(rows) * len(cols) != len(layout.cells):
-        raise ValueError(
+        raise UserError(
             f"the keys of layer {layer.name} do not lie on a grid, so there is no map of them"
         )
     num_features = 0 if layer.features is None else layer.features.shape[1]
     return LayerPlaces(
         name=layer.name,
-        grid=layout.grid,
+        rows=layout.grid.rows,
+        cols=layout.grid.cols,
         num_heads=layer.weights.shape[1],
         query_prefix=num_leading(layout.queries),
         key_prefix=num_leading(layout.keys),

@@ -1,0 +1,94 @@
+"""The application: the page, its script and style, and the data that the page asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import FastAPI, HTTPException, Path, Request, Response
+from fastapi.responses import HTMLResponse
+from starlette.concurrency import run_in_threadpool
+
+from nearsight.core import UserError
+from nearsight.explore.document import SCRIPT, STYLE, bundled, served_html
+from nearsight.explore.server import responses
+from nearsight.explore.server.guard import Guard
+from nearsight.explore.server.library import Library, Unknown
+from nearsight.explore.server.uploads import TooLarge, decoded_image, read_limited
+
+Key = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+ERRORS: dict[int | str, dict[str, Any]] = {
+    403: {"description": "The token of the page is missing."},
+    404: {"description": "There is no such run."},
+    409: {"description": "The run cannot be shown."},
+    413: {"description": "The image is too large."},
+    421: {"description": "The request is for another host."},
+}
+
+
+def create_app(library: Library, host: str, token: str) -> FastAPI:
+    """Build the application for the runs of a library.
+
+    Args:
+        library: what is served.
+        host: the address it is served on; requests for other hosts are refused.
+        token: what requests that make the server work must carry.
+    """
+    app = FastAPI(title="nearsight explore", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Guard, host=host, token=token)
+
+    @app.get("/", response_class=HTMLResponse)
+    def page() -> str:
+        return served_html(f"{library.title} · nearsight", token)
+
+    @app.get(f"/{SCRIPT}", response_class=Response)
+    def script() -> Response:
+        return Response(bundled(SCRIPT), media_type="text/javascript")
+
+    @app.get(f"/{STYLE}", response_class=Response)
+    def style() -> Response:
+        return Response(bundled(STYLE), media_type="text/css")
+
+    @app.get("/api/contents", response_model=responses.Contents)
+    def contents() -> dict[str, Any]:
+        return library.contents()
+
+    @app.get("/api/runs/{key}", response_model=responses.Model, responses=ERRORS)
+    def model(key: Key) -> dict[str, Any]:
+        return _answer(lambda: library.model(key))
+
+    @app.post(
+        "/api/runs/{key}/images",
+        response_model=responses.Examples,
+        responses=ERRORS,
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+                },
+            }
+        },
+    )
+    async def see(key: Key, request: Request) -> dict[str, Any]:
+        try:
+            content = await read_limited(request.stream(), request.headers.get("content-length"))
+        except TooLarge as error:
+            raise HTTPException(413, str(error)) from None
+        return await run_in_threadpool(_answer, lambda: library.see(key, decoded_image(content)))
+
+    return app
+
+
+def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Turn what a user can cause into an answer in words."""
+    try:
+        return ask()
+    except Unknown:
+        raise HTTPException(404, "There is no such run.") from None
+    except TooLarge as error:
+        raise HTTPException(413, str(error)) from None
+    except (UserError, OSError, KeyError, TypeError, ValueError) as error:
+        # files of a run may be damaged in any way; they are a user's, not ours
+        words = str(error) if isinstance(error, UserError) else "The files of this run are damaged."
+        raise HTTPException(409, words) from None

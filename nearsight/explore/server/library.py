@@ -1,0 +1,138 @@
+"""The runs of the folders that are served: found, read and loaded, and nothing beside them.
+
+A run is asked for by a key, which is a hash of its name, so that no request holds a path. Weights
+are loaded only from safetensors files inside the folders, by models that need no network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from nearsight.core import UserError
+from nearsight.explore.exploration import Exploration
+from nearsight.explore.folders import find_folders, inside
+from nearsight.explore.runs_table import run_rows, study_contents
+from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
+from nearsight.runs import EXAMPLES, LOG, MEASURE, RECORD, WEIGHTS, LoadedRun, load_run, read_record
+
+MAX_LOADED = 2  # models that are kept
+NEEDS_NETWORK = ("hf/",)  # models of these names are looked for elsewhere
+READ = (EXAMPLES, LOG, MEASURE, RECORD)
+
+
+class Unknown(LookupError):
+    """There is no run of this key."""
+
+
+def run_key(name: str) -> str:
+    """Return what a run is asked for by.
+
+    >>> run_key("runs/a")
+    '7c3ea94701224bf1'
+    """
+    return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+class Library:
+    """All runs and studies below some folders."""
+
+    def __init__(self, roots: Sequence[Path], data_root: Path | None = None) -> None:
+        for root in roots:
+            if not Path(root).is_dir():
+                raise UserError(f"there is no folder {root} to serve")
+        self.roots = tuple(Path(root).resolve() for root in roots)
+        self.data_root = data_root
+        self._loaded: OrderedDict[Path, LoadedRun] = OrderedDict()
+        self._lock = Lock()  # one model works at a time
+
+    @property
+    def title(self) -> str:
+        return " and ".join(root.name for root in self.roots)
+
+    def contents(self) -> dict[str, Any]:
+        """Return the tables of all runs and studies, read anew; attention comes run by run."""
+        found = find_folders(self.roots)
+        rows = run_rows({name: x for name, x in found.runs.items() if self.is_safe(x)})
+        for row in rows:
+            row["key"] = run_key(row["name"])
+        studies = tuple(study_contents(name, folder) for name, folder in found.studies.items())
+        return Exploration(self.title, (), tuple(rows), studies).contents()
+
+    def model(self, key: str) -> dict[str, Any]:
+        """Return what the page shows of one run."""
+        name, folder = self._folder(key)
+        subject = replace(subject_of_folder(folder), name=name)
+        if subject.examples is None:
+            subject = self._with_test_images(folder, subject)
+        return subject.contents() | {"key": key}
+
+    def see(self, key: str, picture: Any) -> dict[str, Any]:
+        """Show an image to the model of a run; return its attention as in examples.json."""
+        from nearsight.data.input import Preprocessing
+        from nearsight.explore.images import picture_image
+
+        name, folder = self._folder(key)
+        with self._lock:
+            run = self._run(folder)
+            size, data = run.transform.image_size, run.record["data"]
+            steps = Preprocessing(
+                "the run's own", size, size, mean=tuple(data["mean"]), std=tuple(data["std"])
+            )
+            found = subject_of_model(name, run.model, picture_image(picture, "yours", steps), 1)
+        assert found.examples is not None
+        return found.examples
+
+    def is_safe(self, folder: Path) -> bool:
+        """Tell whether none of the files that are read leads out of the folders served."""
+        present = [folder / name for name in READ if (folder / name).exists()]
+        return all(any(inside(path, root) for root in self.roots) for path in present)
+
+    def _folder(self, key: str) -> tuple[str, Path]:
+        for name, folder in find_folders(self.roots).runs.items():
+            if run_key(name) == key and self.is_safe(folder):
+                return name, folder
+        raise Unknown(key)
+
+    def _run(self, folder: Path) -> LoadedRun:
+        """Load the weights of a run, or refuse to."""
+        if folder in self._loaded:
+            self._loaded.move_to_end(folder)
+            return self._loaded[folder]
+        record = read_record(folder)
+        if "protocol" not in record:
+            raise UserError("This folder holds a measurement without weights of its own.")
+        if not any(inside(folder / WEIGHTS, root) for root in self.roots):
+            raise UserError("This run has no weights in the folders that are served.")
+        if str(record["model"]["name"]).startswith(NEEDS_NETWORK):
+            raise UserError("Models that may be looked for on a hub are not loaded by the server.")
+        run = load_run(folder)
+        self._loaded[folder] = run
+        if len(self._loaded) > MAX_LOADED:
+            self._loaded.popitem(last=False)
+        return run
+
+    def _with_test_images(self, folder: Path, subject: Subject) -> Subject:
+        """Show the run images of its own data set, if that is a known one that is there."""
+        from nearsight.data.sets import load_dataset
+        from nearsight.data.sets.catalog import NAMES
+        from nearsight.explore.images import run_images
+
+        try:
+            with self._lock:
+                run = self._run(folder)
+                if run.protocol.data.name not in NAMES:
+                    return subject
+                dataset = load_dataset(run.protocol.data, self.data_root)
+                seen = subject_of_model(
+                    subject.name, run.model, run_images(run, dataset, NUM_SHOWN)
+                )
+        except UserError as error:
+            return replace(subject, note=f"{subject.note} {error}")
+        numbers = subject.numbers or seen.numbers
+        return replace(subject, examples=seen.examples, numbers=numbers, note="")

@@ -1,0 +1,160 @@
+"""The types of the server's answers; the page's own are in page/src/types.js."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+Setting = bool | int | float | str | None
+
+
+class Curve(BaseModel):
+    epoch: list[int]
+    train_loss: list[float | None]
+    validation_accuracy: list[float | None]
+    min_mad: list[float | None]
+
+
+class Run(BaseModel):
+    key: str
+    name: str
+    protocol: str
+    model: str
+    data: str
+    seed: int | None
+    status: str
+    values: dict[str, list[float]]
+    settings: dict[str, Setting]
+    curve: Curve | None
+    note: str
+
+
+class Condition(BaseModel):
+    value: str
+    condition: str
+    num_seeds: int
+    estimate: list[float]
+
+
+class Effect(BaseModel):
+    value: str
+    factors: list[str]
+    num_seeds: int
+    p: float | None
+    estimate: list[float]
+
+
+class Claim(BaseModel):
+    id: str
+    source: str
+    sentence: str
+    paper: str
+    decision: str
+    reason: str
+    scale: str
+    claimed_scale: str
+
+
+class Study(BaseModel):
+    name: str
+    study: str
+    question: str
+    num_cells: int
+    conditions: list[Condition]
+    effects: list[Effect]
+    claims: list[Claim]
+    note: str
+
+
+class Naming(BaseModel):
+    mostly: float
+    max_shift: float
+    max_spread: float
+    far: float
+
+
+class Places(BaseModel):
+    name: str
+    grid: tuple[int, int]
+    num_heads: int
+    query_prefix: int
+    key_prefix: int
+    key_rows: list[float]
+    key_cols: list[float]
+    num_keys: int
+    feature_prefix: int | None
+
+
+class Image(BaseModel):
+    name: str
+    source: str
+    bytes: str
+
+
+class Examples(BaseModel):
+    schema_version: int
+    prefix_names: list[str]
+    layers: list[Places]
+    images: list[Image]
+
+
+class Estimates(BaseModel):
+    mean: list[list[float]]
+    low: list[list[float]] | None = None
+    high: list[list[float]] | None = None
+
+
+class Null(BaseModel):
+    name: str
+    mad: float
+    entropy: float
+    self_mass: float
+
+
+class Spread(BaseModel):
+    mean: float
+    percentiles: list[float]
+
+
+class Gaussian(BaseModel):
+    deviation: Spread
+    strength: Spread
+
+
+class Numbers(BaseModel):
+    num_images: int
+    mad: Estimates
+    entropy: Estimates
+    self_mass: Estimates
+    names: list[list[str]] | None
+    null: list[Null]
+    gaussian: list[Gaussian | None] | None
+    gates: list[list[float] | None] | None
+
+
+class Look(BaseModel):
+    epoch: int
+    num_images: int
+    mad: list[list[float]]
+    entropy: list[list[float]]
+    self_mass: list[list[float]]
+    gates: list[list[float] | None] | None
+
+
+class Model(BaseModel):
+    key: str
+    name: str
+    detail: str
+    examples: Examples | None
+    numbers: Numbers | None
+    looks: list[Look]
+    note: str
+
+
+class Contents(BaseModel):
+    schema_version: int
+    version: str
+    title: str
+    naming: Naming
+    models: list[Model]
+    runs: list[Run]
+    studies: list[Study]

@@ -1,0 +1,56 @@
+"""``nearsight explore --serve``: run the server until it is interrupted."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearsight.core import UserError
+from nearsight.explore.server.guard import is_loopback
+
+
+def serve_folders(
+    folders: Sequence[Path],
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    data_root: Path | None = None,
+) -> None:
+    """Serve the runs below some folders until Ctrl-C.
+
+    Only this machine can reach the server unless ``host`` says otherwise; then everybody who can
+    reach the port sees the runs, and the command says so.
+
+    Raises:
+        UserError: without the extra ``web``, or where a folder or the port cannot be had.
+    """
+    try:
+        import uvicorn
+
+        from nearsight.explore.server.app import create_app
+    except ImportError as error:
+        raise UserError(
+            f"--serve needs {error.name}, which is not installed: pip install 'nearsight[web]'"
+        ) from error
+    from nearsight.explore.server.library import Library
+
+    library = Library(folders, data_root)
+    token = secrets.token_urlsafe(32)
+    if not is_loopback(host):
+        print(
+            f"nearsight: everybody who can reach {host} sees the runs in {library.title}",
+            file=sys.stderr,
+        )
+    config = uvicorn.Config(
+        create_app(library, host, token), host=host, port=port, log_level="warning",
+        server_header=False, ws="none", timeout_keep_alive=5,
+    )  # fmt: skip
+    try:
+        listening = config.bind_socket()
+    except SystemExit:
+        raise UserError(f"port {port} of {host} is taken; give another with --port") from None
+    with listening:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"http://{shown}:{listening.getsockname()[1]}/", flush=True)
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,49 @@
+"""An image that a browser sends: limited in bytes and pixels, of few formats, decoded whole."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import AsyncIterator
+
+from PIL import Image, ImageOps
+
+from nearsight.core import UserError
+from nearsight.data.sets import as_rgb
+
+MAX_BYTES = 16 * 2**20
+MAX_PIXELS = 40_000_000
+FORMATS = ("JPEG", "PNG", "WEBP")
+
+
+class TooLarge(UserError):
+    """More bytes or pixels than the server takes."""
+
+
+async def read_limited(chunks: AsyncIterator[bytes], declared: str | None) -> bytes:
+    """Read the body of a request, and stop as soon as it is too large."""
+    if declared is not None and declared.isdecimal() and int(declared) > MAX_BYTES:
+        raise TooLarge(f"The image has more than {MAX_BYTES // 2**20} MB; send a smaller one.")
+    content = bytearray()
+    async for chunk in chunks:
+        content += chunk
+        if len(content) > MAX_BYTES:
+            raise TooLarge(f"The image has more than {MAX_BYTES // 2**20} MB; send a smaller one.")
+    return bytes(content)
+
+
+def decoded_image(content: bytes) -> Image.Image:
+    """Decode an image; the size is checked before any pixel is decoded."""
+    known = ", ".join(FORMATS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
+                if opened.width * opened.height > MAX_PIXELS:
+                    raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.")
+                return as_rgb(ImageOps.exif_transpose(opened))
+    except TooLarge:
+        raise
+    except Exception as problem:  # decoders raise all kinds
+        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise UserError(f"The file is no {known} image that can be read ({reason}).") from None
