@@ -56,7 +56,7 @@ def source_hash(text: str) -> str:
     """Return what a Content-Security-Policy calls an inline script or style.
 
     >>> source_hash("alert(1)")
-    'sha256-5jFwrAK0UV47oFbVg/iCCBbxD8X1w+QvoOUepu4C2YA='
+    'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='
     """
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
