@@ -22,6 +22,7 @@ _HOME = {
     "attention_maps": "nearsight.measure.maps",
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.load",
+    "explore": "nearsight.explore",
     "gaussian_widths": "nearsight.measure.readouts",
     "gpsa_gates": "nearsight.measure.readouts",
     "refine": "nearsight.models.parts.locat",

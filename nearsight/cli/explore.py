@@ -61,12 +61,12 @@ def explore(
 ) -> None:
     """Look at where every head attends: one page that opens from disk, without a server."""
     if serve:
-        from nearsight.explore.server.start import serve_folders
+        from nearsight.explore import serve_folders
 
         serve_folders([Path(target) for target in targets], host, port, data_root)
         return
     from nearsight.core import find_device
-    from nearsight.explore.targets import explore_targets
+    from nearsight.explore import explore_targets
 
     found = explore_targets(
         targets, images, num_images=num_images, weights=weights or (), pretrained=pretrained,

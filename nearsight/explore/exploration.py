@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import nearsight
 from nearsight.core import UserError, write_bytes
 from nearsight.explore.document import document_html, iframe_html
+from nearsight.explore.heads import METRICS
 from nearsight.explore.images import given_images
 from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_model
+from nearsight.measure.catalogue import RUN_NUMBERS, metric
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -46,6 +48,14 @@ class Exploration:
                 "max_spread": head_kinds.MAX_SPREAD,
                 "far": head_kinds.FAR,
             },
+            "metrics": {
+                x.name: {"label": x.label, "axis": x.axis_label, "top": x.top or x.limits[1]}
+                for x in map(metric, METRICS)
+            },
+            "columns": [
+                {"name": x.name, "heading": x.heading, "percent": x.percent, "digits": x.digits}
+                for x in RUN_NUMBERS
+            ],
             "models": [subject.contents() for subject in self.subjects],
             "runs": list(self.runs),
             "studies": list(self.studies),

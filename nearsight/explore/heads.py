@@ -7,13 +7,11 @@ looks at a run while it trained come from train.jsonl.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearsight.measure.profile import Profile
-    from nearsight.measure.readouts.histogram import Distribution
 
 METRICS = ("mad", "entropy", "self_mass")
 PARTS = ("mean", "low", "high")
@@ -44,16 +42,12 @@ def measured_numbers(measure: dict[str, Any]) -> dict[str, Any] | None:
 def profile_numbers(profile: Profile) -> dict[str, Any]:
     """Return the same of a profile; from a single image there are no intervals."""
     from nearsight.measure.profile import null_lines
+    from nearsight.measure.readouts import layer_contents
 
     several = profile.num_images > 1
-    layers = range(len(profile.layers))
-    widths = [
-        {"deviation": _distribution(x.deviation), "strength": _distribution(x.strength)}
-        if (x := profile.widths.get(layer))
-        else None
-        for layer in layers
+    parts = [
+        layer_contents(profile.readouts, i) if several else {} for i in range(len(profile.layers))
     ]
-    gates = [asdict(gate) if (gate := profile.gates.get(layer)) else None for layer in layers]
     return {
         "num_images": profile.num_images,
         **{
@@ -65,8 +59,8 @@ def profile_numbers(profile: Profile) -> dict[str, Any]:
         },
         "names": profile.head_names if profile.position_share is not None else None,
         "null": _nulls(null_lines(profile.grid)),
-        "gaussian": _if_any([_gaussian(layer) for layer in widths]),
-        "gates": _if_any([_gates(layer) for layer in gates]),
+        "gaussian": _if_any([_gaussian(layer.get("gaussian")) for layer in parts]),
+        "gates": _if_any([_gates(layer.get("gpsa")) for layer in parts]),
     }
 
 
@@ -94,10 +88,6 @@ def _nulls(null: dict[str, Any]) -> list[dict[str, Any]]:
         means = {metric: fmean(untrained[f"layer_mean_{metric}"]) for metric in METRICS}
         found.append({"name": "random initialisation", **means})
     return [{key: _rounded(value) for key, value in line.items()} for line in found]
-
-
-def _distribution(x: Distribution) -> dict[str, Any]:
-    return {"mean": x.mean, "percentiles": list(x.percentiles)}
 
 
 def _gaussian(layer: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.explore.folders import STUDY
+from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.report.read import flat_settings
 from nearsight.runs import LOG, MEASURE, read_json, read_lines, read_measure, read_record
 from nearsight.stats import wilson_interval
@@ -19,12 +20,6 @@ from nearsight.stats import wilson_interval
 SUMMARY, CLAIMS = "summary.json", "claims.json"
 MAX_POINTS = 60  # of a learning curve
 DIGITS = 5
-SHOWN = {  # in the table: name there, and in the summary of measure.json
-    "min_mad": "min_mad",
-    "mean_mad": "mean_mad",
-    "entropy": "mean_entropy",
-    "self_mass": "mean_self_mass",
-}
 CURVES = ("train_loss", "validation_accuracy")
 DAMAGED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError)
 
@@ -102,9 +97,7 @@ def _facts(record: dict[str, Any]) -> Row:
 
 def _measured(measure: dict[str, Any]) -> dict[str, list[float]]:
     """The numbers of measure.json with their intervals over images."""
-    summary = measure["summary"]
-    entries = {name: summary.get(key) for name, key in SHOWN.items()}
-    entries["layer1_mad"] = summary.get("layer_mean_mad", [None])[0]
+    entries = {x.name: x.entry(measure["summary"]) for x in RUN_NUMBERS if x.metric}
     return {
         name: _rounded([entry["value"], entry["low"], entry["high"]])
         for name, entry in entries.items()

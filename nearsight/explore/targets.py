@@ -78,6 +78,15 @@ def explored(title: str, subjects: Sequence[Subject], found: Found) -> Explorati
     return Exploration(title, _told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
 
 
+def explored_folders(folders: Sequence[Path]) -> Exploration | None:
+    """Show the examples that run folders hold, without any model; None where no folder has any."""
+    subjects = [subject_of_folder(Path(folder)) for folder in folders]
+    shown = [subject for subject in subjects if subject.examples is not None]
+    if not shown:
+        return None
+    return Exploration(" and ".join(subject.name for subject in shown), _told_apart(shown))
+
+
 def _named_subjects(
     names: Sequence[str], images: Path | None, num_images: int, weights: Sequence[Path],
     pretrained: bool, random_init: bool, image_size: str | None, device: str,

@@ -4,3 +4,9 @@ The page is the only client. ``guard`` decides which requests are answered at al
 what a browser sends into an image, ``library`` knows the runs, ``app`` joins them, and ``start``
 runs it.
 """
+
+from __future__ import annotations
+
+from nearsight.explore.server.start import serve_folders
+
+__all__ = ["serve_folders"]

@@ -119,14 +119,14 @@ class Library:
 
     def _with_test_images(self, folder: Path, subject: Subject) -> Subject:
         """Show the run images of its own data set, if that is a known one that is there."""
-        from nearsight.data.sets import load_dataset
-        from nearsight.data.sets.catalog import NAMES
+        from nearsight.data.sets import list_datasets, load_dataset
         from nearsight.explore.images import run_images
 
         try:
             with self._lock:
                 run = self._run(folder)
-                if run.protocol.data.name not in NAMES:
+                known = [x.name for x in list_datasets(self.data_root) if x.state != "missing"]
+                if run.protocol.data.name not in known:  # a folder may be anywhere
                     return subject
                 dataset = load_dataset(run.protocol.data, self.data_root)
                 seen = subject_of_model(

@@ -72,6 +72,19 @@ class Naming(BaseModel):
     far: float
 
 
+class Metric(BaseModel):
+    label: str
+    axis: str
+    top: float
+
+
+class Column(BaseModel):
+    name: str
+    heading: str
+    percent: bool
+    digits: int
+
+
 class Places(BaseModel):
     name: str
     grid: tuple[int, int]
@@ -155,6 +168,8 @@ class Contents(BaseModel):
     version: str
     title: str
     naming: Naming
+    metrics: dict[str, Metric]
+    columns: list[Column]
     models: list[Model]
     runs: list[Run]
     studies: list[Study]

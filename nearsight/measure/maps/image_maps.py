@@ -28,8 +28,7 @@ from nearsight.measure.capture import (
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.metrics import num_class_tokens
 from nearsight.measure.readouts import HeadShares, ShownShare, head_shares
-from nearsight.measure.rows import Buffers, Unfolded, prove
-from nearsight.measure.rows.captured import num_leading, on_the_image
+from nearsight.measure.rows import Buffers, Unfolded, num_leading, on_the_image, prove
 from nearsight.models.layers import Grid
 
 Patch = tuple[int, int]  # row and column, counted from 0

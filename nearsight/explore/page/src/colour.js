@@ -6,9 +6,6 @@ import palette from '../../../report/templates/palette.json';
 const VIRIDIS = Uint8Array.from({length: 3 * 256}, (_, i) =>
   parseInt(palette.viridis.slice(2 * i, 2 * i + 2), 16));
 
-/** Limits of the colour scale of every metric: the same on every page. */
-export const LIMITS = /** @type {Record<string, number[]>} */ (palette.scales);
-
 /** The same packed for a Uint32Array over the pixels of a canvas (all browsers are little-endian). */
 const PACKED = Uint32Array.from({length: 256}, (_, step) =>
   packed(VIRIDIS[3 * step], VIRIDIS[3 * step + 1], VIRIDIS[3 * step + 2]));

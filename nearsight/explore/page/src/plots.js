@@ -1,7 +1,8 @@
 // Small figures as SVG: the plane of heads, heat maps, spreads by layer, effects with intervals.
 
 import {html, nothing, svg} from 'lit-html';
-import {isDark, layerColour, LIMITS, viridis} from './colour.js';
+import {isDark, layerColour, viridis} from './colour.js';
+import {contents} from './state.js';
 import {linear} from './scale.js';
 import {metricName, number} from './words.js';
 /** @import {Box} from './brush.js' */
@@ -52,8 +53,8 @@ export function plane(points, numLayers, nulls, open, box, press) {
     ${planeY.ticks(5).map((tick) => svg`<text x=${left - 8} y=${planeY.at(tick) + 4} text-anchor="end">${tick}</text>
       <line class="tick" x1=${left - 4} x2=${left} y1=${planeY.at(tick)} y2=${planeY.at(tick)}/>`)}
     <path class="axis" d="M${left} ${top}V${height - bottom}H${width - right}"/>
-    <text x=${(left + width - right) / 2} y=${height - 4} text-anchor="middle">MAD (grid diagonals)</text>
-    <text transform="translate(12 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">entropy / log N</text>
+    <text x=${(left + width - right) / 2} y=${height - 4} text-anchor="middle">${contents.value.metrics.mad.axis}</text>
+    <text transform="translate(12 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${contents.value.metrics.entropy.axis}</text>
     ${nulls.map(({name, mad}, index) => svg`<line class="null" x1=${planeX.at(mad)} x2=${planeX.at(mad)} y1=${top} y2=${height - bottom}/>
       <text class="null" x=${planeX.at(mad) + 3} y=${top - 14 + 11 * (index % 2)}>${name}</text>`)}
     <g class="brush" @pointerdown=${press}><rect class="ground" x=${left} y=${top} width=${width - left - right} height=${height - top - bottom}/>
@@ -74,13 +75,13 @@ export function heatMap(metric, rows, value, order, open) {
   const most = Math.max(...rows.map((row) => row.length));
   const cell = most > 10 ? 20 : 34, high = most > 10 ? 16 : 20;
   const left = 34, top = 4, width = left + most * cell + 6, height = top + rows.length * high + 18;
-  const [low, limit] = LIMITS[metric];
-  return html`<figure class="heat"><figcaption>${metricName(metric)} <small>${low} to ${limit}</small></figcaption>
+  const limit = contents.value.metrics[metric]?.top ?? 1; // the same on every page
+  return html`<figure class="heat"><figcaption>${metricName(metric)} <small>0 to ${limit}</small></figcaption>
     <svg viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img"
       aria-label="${metricName(metric)} of every layer, rows, and head, columns">
     ${rows.map((row, layer) => svg`<text x=${left - 6} y=${top + layer * high + high / 2 + 4} text-anchor="end">${layer + 1}</text>
       ${row.map((point, column) => {
-        const found = value(point), share = (found - low) / (limit - low);
+        const found = value(point), share = found / limit;
         const x = left + column * cell, y = top + layer * high;
         return svg`<g class="cell ${point.chosen ? '' : 'faded'}" @click=${() => open(point)}
           data-head="${point.model}.${point.layer + 1}.${point.head + 1}">

@@ -7,10 +7,9 @@ import {whiskers} from './plots.js';
 import {isServed, openRun} from './serving.js';
 import * as state from './state.js';
 import {cellOf, FACTS, filtered, groupedBy, meanOf, pattern, sortedBy} from './table.js';
-import {counted, interval, metricName, number, percent} from './words.js';
+import {counted, headingOf, interval, metricName, percent} from './words.js';
 /** @import {Run, Study} from './types.js' */
 
-const VALUES = ['accuracy', 'min_mad', 'layer1_mad', 'mean_mad', 'entropy', 'self_mass', 'epochs'];
 const MOST_ROWS = 100, MOST_CURVES = 12;
 
 const filter = signal('');
@@ -26,7 +25,7 @@ const decision = signal('');
 
 const runs = computed(() => state.contents.value.runs);
 const rows = computed(() => sortedBy(filtered(runs.value, filter.value), sort.value, descending.value));
-const columns = computed(() => VALUES.filter((name) => runs.value.some((run) => run.values[name])));
+const columns = computed(() => [...state.contents.value.columns.map(({name}) => name), 'epochs'].filter((name) => runs.value.some((run) => run.values[name])));
 const facts = computed(() => FACTS.filter((name) => name === 'name' || new Set(runs.value.map((run) => run[name])).size > 1));
 const settings = computed(() => [...new Set(runs.value.flatMap((run) => Object.keys(run.settings)))]);
 const chosen = computed(() => picked.value.map((name) => runs.value.find((run) => run.name === name)).filter((x) => x !== undefined));
@@ -35,7 +34,11 @@ const chosen = computed(() => picked.value.map((name) => runs.value.find((run) =
  * @param {string} column
  * @returns {(value: number) => string}
  */
-const textOf = (column) => (column === 'accuracy' ? percent : column === 'epochs' ? String : number);
+const textOf = (column) => {
+  const found = state.contents.value.columns.find(({name}) => name === column);
+  if (!found) return String;
+  return found.percent ? percent : (value) => value.toFixed(found.digits).replace('-', '−');
+};
 
 /** @param {Run} run @param {string} column */
 const valueText = (run, column) => run.values[column]
@@ -51,7 +54,7 @@ function sortBy(/** @type {string} */ column) {
 
 const heading = (/** @type {string} */ column) => html`<th scope="col"
   aria-sort=${sort.value !== column ? 'none' : descending.value ? 'descending' : 'ascending'}>
-  <button type="button" class="plain" @click=${() => sortBy(column)}>${metricName(column)}</button></th>`;
+  <button type="button" class="plain" @click=${() => sortBy(column)}>${headingOf(column)}</button></th>`;
 
 function pick(/** @type {string} */ name) {
   const rest = picked.value.filter((other) => other !== name);
@@ -120,7 +123,7 @@ function comparison() {
     ${columns.value.map((column) => {
       const both = x.values[column] && y.values[column];
       const text = textOf(column);
-      return html`<tr><th scope="row">${metricName(column)}</th>${[x, y].map((run) => html`<td>${run.values[column] ? interval(run.values[column], text) : '–'}</td>`)}
+      return html`<tr><th scope="row">${headingOf(column)}</th>${[x, y].map((run) => html`<td>${run.values[column] ? interval(run.values[column], text) : '–'}</td>`)}
         <td>${both ? text(y.values[column][0] - x.values[column][0]) : ''}</td></tr>`;
     })}</tbody></table></div><p class="note">Intervals: 95 % over images. They say nothing about other seeds.</p></section>`;
 }
@@ -147,10 +150,10 @@ function studyPart() {
       ${studies.map((each, index) => html`<option value=${index} ?selected=${index === study.value}>${each.name}</option>`)}</select></label>` : nothing}
     <p class="question">${found.question || found.study} <small>${counted(found.num_cells, 'run')} planned. ${found.note}</small></p>
     ${shown ? html`<div class="filters"><label>Effects on <select @change=${(/** @type {Event} */ event) => { value.value = /** @type {HTMLSelectElement} */ (event.target).value; }}>
-      ${values.map((name) => html`<option value=${name} ?selected=${name === shown}>${metricName(name)}</option>`)}</select></label></div>
-      ${whiskers(found.effects.filter((x) => x.value === shown).map((x) => ({label: factorText(x.factors), estimate: x.estimate})), `Effects on ${metricName(shown)}`)}
+      ${values.map((name) => html`<option value=${name} ?selected=${name === shown}>${headingOf(name)}</option>`)}</select></label></div>
+      ${whiskers(found.effects.filter((x) => x.value === shown).map((x) => ({label: factorText(x.factors), estimate: x.estimate})), `Effects on ${headingOf(shown)}`)}
       <p class="note">On against off, 95 % over ${counted(found.effects[0].num_seeds, 'seed')}. Filled: the interval excludes 0.</p>
-      ${whiskers(found.conditions.filter((x) => x.value === shown).map((x) => ({label: x.condition, estimate: x.estimate})), `${metricName(shown)} of every condition`)}` : nothing}
+      ${whiskers(found.conditions.filter((x) => x.value === shown).map((x) => ({label: x.condition, estimate: x.estimate})), `${headingOf(shown)} of every condition`)}` : nothing}
     ${claims(found)}</section>`;
 }
 

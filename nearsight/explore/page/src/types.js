@@ -105,6 +105,8 @@
  * @property {string} version
  * @property {string} title
  * @property {Naming} naming thresholds of the names of heads
+ * @property {Record<string, {label: string, axis: string, top: number}>} metrics
+ * @property {{name: string, heading: string, percent: boolean, digits: number}[]} columns of runs
  * @property {Model[]} models
  * @property {Run[]} runs
  * @property {Study[]} studies

@@ -1,5 +1,7 @@
 // Numbers and places in words.
 
+import {contents} from './state.js';
+
 /** @param {number} value */
 export const number = (value) => value.toFixed(3).replace('-', '−');
 
@@ -21,13 +23,19 @@ export const interval = ([value, low, high], text = number) =>
  */
 export const place = (patch, cols) => `row ${Math.floor(patch / cols) + 1}, column ${(patch % cols) + 1}`;
 
-/** @param {string} setting */
-export const metricName = (setting) =>
-  ({
-    mad: 'MAD', entropy: 'entropy', self_mass: 'self-mass', min_mad: 'min MAD', mean_mad: 'mean MAD',
-    layer1_mad: 'layer-1 MAD', accuracy: 'accuracy', epochs: 'epochs', train_loss: 'training loss',
-    validation_accuracy: 'validation accuracy',
-  })[setting] ?? setting.replaceAll('_', ' ');
+/**
+ * What a metric or a number of a run is called in tables.
+ * @param {string} name
+ */
+export const metricName = (name) =>
+  contents.value.metrics[name]?.label ?? headingOf(name);
+
+/**
+ * What a column of the table of runs is called.
+ * @param {string} name
+ */
+export const headingOf = (name) =>
+  contents.value.columns.find((column) => column.name === name)?.heading ?? name.replaceAll('_', ' ');
 
 /**
  * @param {number} count
