@@ -6,6 +6,7 @@ import {headMetrics, rowOf} from './attention.js';
 import {mountExplorer} from './explorer.js';
 import {mountHeads} from './heads.js';
 import {onKey} from './keyboard.js';
+import {Scene} from './maps.js';
 import {mountRuns} from './runs.js';
 import {askContents, openLinked} from './serving.js';
 import * as state from './state.js';
@@ -105,6 +106,17 @@ Object.assign(window, {
       const layers = await state.layersOf(shown, state.image.value);
       const query = state.queryOf(layers[layer].places, shown.examples?.prefix_names.length ?? 0);
       return query === null ? null : Array.from(rowOf(layers[layer], head, query, state.width.value));
+    },
+    /**
+     * What the chosen mode draws of a head or layer, on patches.
+     * @param {number} model
+     * @param {number} layer
+     * @param {number} head
+     */
+    async shown(model, layer, head) {
+      const {examples} = state.shown.value[model];
+      const layers = await state.layersOf(state.shown.value[model], state.image.value);
+      return Array.from(new Scene(layers, examples?.prefix_names.length ?? 0).shown(layer, head)?.weights ?? []);
     },
     /**
      * Metrics of a head on the chosen image, with the Gaussian that is set.
