@@ -7,6 +7,7 @@ import pytest
 from explore.made_pages import captured, grid_of, head_numbers, localised
 from matplotlib import colormaps
 
+DRAWN = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 NUM_PREFIX = {"plain": 2, "wide": 1, "windows": 0}
 
 
@@ -47,7 +48,8 @@ def test_thumbnails_are_painted_in_viridis_by_weight(open_page, pages):
             """() => {
               const canvas = document.querySelector('#thumbnails-0');
               const {width, height} = canvas, context = canvas.getContext('2d');
-              return {width, height, data: Array.from(context.getImageData(0, 0, width, height).data)};
+              const {data} = context.getImageData(0, 0, width, height);
+              return {width, height, data: Array.from(data)};
             }"""
         )
         image = np.array(pixels["data"]).reshape(pixels["height"], pixels["width"], 4)
@@ -140,7 +142,7 @@ def test_the_slider_agrees_with_python_on_rows_that_were_never_rounded(open_page
                     seen = page.evaluate(f"nearsight.metrics(0, {layer}, {head})")
                     for metric in ("mad", "entropy", "self_mass"):
                         assert seen[metric] == pytest.approx(exact[metric][head], abs=0.002)
-            page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+            page.evaluate(DRAWN)
             exact = head_numbers(captured(name)[1], grid, prefix, width)
             for metric in ("mad", "entropy"):
                 cell = page.locator(f"#details-0 [data-metric={metric}]")
@@ -167,7 +169,7 @@ def test_rollout_is_the_product_of_layers(open_page, pages):
         for weights in captured("wide"):
             product = (weights.mean(0).double().numpy() / 2 + np.eye(36) / 2) @ product
         page.keyboard.press("Space")
-        page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+        page.evaluate(DRAWN)
         seen = np.array(page.evaluate("nearsight.shown(0, 2, 0)"))
         assert seen == pytest.approx(product[18, 1:], abs=2e-3)
 
@@ -271,7 +273,7 @@ def test_the_page_fits_its_window(open_page, pages, width, scheme):
     with open_page(pages("plain", "wide"), width=width, scheme=scheme) as page:
         for view in ("explorer", "heads"):
             page.evaluate(f"nearsight.state.view.value = '{view}'")
-            page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+            page.evaluate(DRAWN)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
