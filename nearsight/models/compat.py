@@ -1,7 +1,7 @@
 """The one place that makes torchvision importable next to a CPU build of torch.
 
 PyPI's torchvision is built for CUDA; next to CPU torch its ``_C`` library does not load and
-``import torchvision`` (hence timm and torchmetrics) dies with "operator torchvision::nms does not
+``import torchvision`` (hence timm) dies with "operator torchvision::nms does not
 exist". Declaring the two operators it registers fakes for is enough; where the library loads,
 nothing is done.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @cache
 def declare_missing_ops() -> None:
-    """Call before the first import of torchvision, timm or torchmetrics. Harmless when repeated."""
+    """Call before the first import of torchvision or timm. Harmless when repeated."""
     spec = importlib.util.find_spec("torchvision")
     if "torchvision" in sys.modules or spec is None or not spec.submodule_search_locations:
         return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from train.recording import PowerCut, Recorder, cut_power
 
@@ -134,13 +135,21 @@ def test_mixed_samples_do_not_count_for_the_training_accuracy(small: Protocol, t
     assert read_lines(tmp_path / "run" / LOG)[0]["train_accuracy"] is None
 
 
-def test_clipping_bounds_the_first_step(small: Protocol, tmp_path: Path):
-    """With a gradient clipped to nothing, AdamW's first steps still move by the rate or less."""
-    tiny = replace(small, epochs=1, optimizer=Optimizer(lr=1e-3, clip_norm=1e-12, eps=1.0))
-    losses = _train(tiny, tmp_path / "run").losses
-    plain = _train(replace(tiny, optimizer=Optimizer(lr=1e-3)), tmp_path / "plain").losses
-    assert losses[0] == plain[0]
-    assert max(losses) - min(losses) < 0.1 < max(plain) - min(plain) + 1
+def test_clipping_makes_the_gradient_as_long_as_asked(small: Protocol, tmp_path: Path):
+    """One step of AdamW with eps far above the gradient moves the weights by lr / eps of it."""
+    one_step = replace(small, epochs=1, warmup_epochs=0, batch_size=99)
+
+    def weights_after(name: str, lr: float, clip_norm: float | None) -> torch.Tensor:
+        optimizer = Optimizer(lr=lr, eps=1e3, weight_decay=0.0, clip_norm=clip_norm)
+        assert len(_train(replace(one_step, optimizer=optimizer), tmp_path / name).losses) == 1
+        return torch.cat([x.flatten() for x in load_file(tmp_path / name / WEIGHTS).values()])
+
+    start = weights_after("start", lr=1e-30, clip_norm=None)
+    plain = weights_after("plain", lr=1e3, clip_norm=None) - start
+    clipped = weights_after("clipped", lr=1e3, clip_norm=0.013) - start
+    assert plain.norm() > 0.13
+    assert clipped.norm() == pytest.approx(0.013, rel=1e-2)
+    assert torch.cosine_similarity(clipped, plain, dim=0) == pytest.approx(1.0, abs=1e-2)
 
 
 def test_a_head_with_fewer_outputs_than_classes_is_refused(small: Protocol, tmp_path: Path):
