@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from nearsight.protocol.fraction import FRACTIONS, at_fraction, whole_name
+from nearsight.protocol.gpsa_settings import GpsaChoice, GpsaSettings, gpsa_settings
+from nearsight.protocol.locat_settings import (
+    GaussianChoice,
+    GaussianSettings,
+    LocatChoice,
+    LocatSettings,
+    gaussian_settings,
+    locat_settings,
+)
 from nearsight.protocol.overrides import (
     fitted_warmup,
     option_values,
@@ -10,13 +19,6 @@ from nearsight.protocol.overrides import (
     protocol_from,
     protocol_yaml,
     read_protocol,
-)
-from nearsight.protocol.part_settings import (
-    GaussianChoice,
-    GpsaChoice,
-    gaussian_settings,
-    gpsa_settings,
-    locat_settings,
 )
 from nearsight.protocol.preset_listing import preset_tables
 from nearsight.protocol.presets import EIGHT, PARTS, assumed_values, preset
@@ -26,9 +28,6 @@ from nearsight.protocol.schema import (
     CutOut,
     DataSettings,
     Distillation,
-    GaussianSettings,
-    GpsaSettings,
-    LocatSettings,
     Mixup,
     ModelSettings,
     Optimizer,
@@ -51,6 +50,7 @@ __all__ = [
     "GaussianSettings",
     "GpsaChoice",
     "GpsaSettings",
+    "LocatChoice",
     "LocatSettings",
     "Mixup",
     "ModelSettings",

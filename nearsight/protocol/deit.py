@@ -19,11 +19,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from nearsight.core import UserError
-from nearsight.protocol.part_settings import first_mistake
+from nearsight.protocol.gpsa_settings import GpsaSettings
 from nearsight.protocol.schema import (
     CutMix,
     DataSettings,
-    GpsaSettings,
     Mixup,
     ModelSettings,
     Optimizer,
@@ -32,6 +31,7 @@ from nearsight.protocol.schema import (
     RandomErasing,
     ResizedCrop,
 )
+from nearsight.protocol.validation import first_mistake
 
 Changes = dict[str, Any]  # dotted path to value
 Settings = TypeVar("Settings")

@@ -13,9 +13,9 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from nearsight.core import UserError, suggestion
-from nearsight.protocol.part_settings import first_mistake
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
 from nearsight.protocol.schema import Protocol
+from nearsight.protocol.validation import first_mistake
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:

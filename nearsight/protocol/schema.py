@@ -6,29 +6,13 @@ A part that is ``None`` is switched off.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-import pydantic.dataclasses
-from pydantic import (
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    dataclass = partial(
-        pydantic.dataclasses.dataclass,
-        config=ConfigDict(extra="forbid", allow_inf_nan=False),
-    )
-
-Probability = Annotated[float, Field(ge=0, le=1)]
-Fraction = Annotated[float, Field(gt=0, lt=1)]
-Amount = Annotated[float, Field(ge=0)]
+from nearsight.protocol.gpsa_settings import GpsaSettings
+from nearsight.protocol.locat_settings import LocatSettings
+from nearsight.protocol.validation import Amount, Fraction, Probability, dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,43 +25,6 @@ class DataSettings:
     validation_fraction: Fraction = 0.2
     split_seed: int = 0
     skip_corrupt: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class GaussianSettings:
-    """Gaussian-augmented attention: the kernel's shape, and what its width and strength come from.
-
-    The defaults are LocAt's; the others are the variants of its appendix.
-    """
-
-    kernel: Literal["gaussian", "laplace", "inverse"] = "gaussian"
-    source: Literal["query", "input"] = "query"  # what the width is predicted from
-    isotropic: bool = False  # one width for both axes; the other kernels have one anyway
-    width: PositiveFloat | None = None  # standard deviation in patches; None: predicted
-    strength: Literal["learned", "one", "auto"] = "learned"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocatSettings:
-    """The two parts of LocAt; None or false leaves one out."""
-
-    gaussian: GaussianSettings | None = GaussianSettings()
-    refine: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpsaSettings:
-    """Gated positional self-attention in the first layers; the defaults are ConViT's.
-
-    The others are its ablations: summed is PSA, scores added before the softmax.
-    """
-
-    layers: NonNegativeInt | None = None  # None: all but the last two
-    strength: PositiveFloat = 1.0  # how sharply a head looks at its place of the kernel
-    convolution: bool = True  # start as a convolution
-    mixing: Literal["gated", "summed"] = "gated"
-    train_gates: bool = True  # false: content and position weigh 0.5 each for good
-    train_attention: bool = True  # false: these layers' attention stays at its start
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from nearsight.core.errors import UserError
+from nearsight.protocol import GpsaSettings, ResizedCrop
 from nearsight.protocol.deit import LAYERS, RECIPES
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import assumed_values, preset
-from nearsight.protocol.schema import GpsaSettings, ResizedCrop
 
 FOLDER = "folder:/photos"
 # table 3: (gates trained, started as a convolution, GPSA layers, attention trained)

@@ -3,9 +3,9 @@
 import itertools
 from dataclasses import replace
 
+from nearsight.protocol import Distillation, GaussianSettings, GpsaSettings, LocatSettings
 from nearsight.protocol.fraction import FRACTIONS, at_fraction
 from nearsight.protocol.presets import EIGHT, preset
-from nearsight.protocol.schema import Distillation, GaussianSettings, GpsaSettings, LocatSettings
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.claims.paper_tables import PAPER_TABLE_2
 from nearsight.study.design.settings import protocol_settings

@@ -20,7 +20,7 @@ from nearsight.models.parts.distribution import PERCENTILES, Distribution
 from nearsight.models.parts.locat import WidthReadOut
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.locat import add_locat
-from nearsight.protocol.schema import GaussianSettings
+from nearsight.protocol import GaussianSettings
 
 
 def with_gaussians(model, variances, strength, largest):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nearsight.models.load.registry import create_model, model_for
 from nearsight.models.parts.gpsa.convit import add_gpsa
 from nearsight.models.parts.gpsa.gpsa import GPSA
-from nearsight.protocol.schema import GpsaSettings, ModelSettings
+from nearsight.protocol import GpsaSettings, ModelSettings
 
 SMALL: dict[str, Any] = {"depth": 3, "embed_dim": 28, "num_heads": 4, "patch_size": 8}
 

@@ -15,7 +15,7 @@ from nearsight.models.layers.bias import SeparableBias, token_bias, write_bias
 from nearsight.models.layers.explicit import explicit_attention
 from nearsight.models.layers.grid import Grid
 from nearsight.models.parts.locat.gaussian import Gaussian, bounded_variance, gaussian_eps
-from nearsight.protocol.schema import GaussianSettings
+from nearsight.protocol import GaussianSettings
 
 GRID = Grid(3, 5)
 HEADS, WIDTH = 2, 7

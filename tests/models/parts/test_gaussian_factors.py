@@ -9,7 +9,7 @@ from nearsight.models.layers.grid import Grid
 from nearsight.models.parts.locat import gaussian_factors as factors
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.native import load_library
-from nearsight.protocol.schema import GaussianSettings
+from nearsight.protocol import GaussianSettings
 
 pytestmark = pytest.mark.skipif(
     load_library() is None, reason="no C compiler when nearsight was installed"

@@ -23,7 +23,7 @@ from nearsight.models.load.registry import create_model, model_for
 from nearsight.models.load.weights import load_weights
 from nearsight.models.zoo.locat_models import LocAtSwin, LocAtViT
 from nearsight.models.zoo.names import ARCHITECTURES
-from nearsight.protocol.schema import GaussianSettings, LocatSettings, ModelSettings
+from nearsight.protocol import GaussianSettings, LocatSettings, ModelSettings
 
 SMALL: dict[str, Any] = {  # a ViT of two layers on a 3x5 grid
     "img_size": (24, 40),

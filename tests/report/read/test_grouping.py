@@ -8,7 +8,7 @@ import pytest
 from report.example_runs import write_run
 from report.figures.test_null_lines import with_nulls
 
-from nearsight.protocol.schema import GaussianSettings, LocatSettings
+from nearsight.protocol import GaussianSettings, LocatSettings
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.heads.depth import depth_profiles
 from nearsight.report.figures.null_lines import named_randoms

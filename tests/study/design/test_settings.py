@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from nearsight.protocol import GaussianSettings, GpsaSettings, LocatSettings
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import preset
-from nearsight.protocol.schema import GaussianSettings, GpsaSettings, LocatSettings
 from nearsight.study.analyse.results import claim_values
 from nearsight.study.design.settings import protocol_settings, size_and_kind
 

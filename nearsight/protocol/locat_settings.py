@@ -1,0 +1,57 @@
+"""The settings of LocAt: Gaussian-augmented attention (GAug) and patch refinement (PRR)."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Literal
+
+from pydantic import PositiveFloat
+
+from nearsight.core import UserError
+from nearsight.protocol.validation import choose_settings, dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSettings:
+    """Gaussian-augmented attention: the kernel's shape, and what its width and strength come from.
+
+    The defaults are LocAt's; the others are the variants of its appendix.
+    """
+
+    kernel: Literal["gaussian", "laplace", "inverse"] = "gaussian"
+    source: Literal["query", "input"] = "query"  # what the width is predicted from
+    isotropic: bool = False  # one width for both axes; the other kernels have one anyway
+    width: PositiveFloat | None = None  # standard deviation in patches; None: predicted
+    strength: Literal["learned", "one", "auto"] = "learned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocatSettings:
+    """The two parts of LocAt; None or false leaves one out."""
+
+    gaussian: GaussianSettings | None = GaussianSettings()
+    refine: bool = True
+
+
+GaussianChoice = bool | dict[str, Any] | GaussianSettings | None
+LocatChoice = bool | dict[str, Any] | LocatSettings | None
+
+
+def gaussian_settings(choice: GaussianChoice) -> GaussianSettings | None:
+    """True: the paper's; a dict or settings: a variant; False or None: no GAug."""
+    return choose_settings(GaussianSettings, choice, "gaussian", "GAug")
+
+
+def locat_settings(choice: LocatChoice) -> LocatSettings | None:
+    """Return LocAt's settings, their ``gaussian`` as ``gaussian_settings`` takes it.
+
+    >>> locat_settings({"gaussian": False})
+    LocatSettings(gaussian=None, refine=True)
+    """
+    if not isinstance(choice, dict):
+        return choose_settings(LocatSettings, choice, "locat", "LocAt")
+    unknown = choice.keys() - {field.name for field in fields(LocatSettings)}
+    if unknown:
+        raise UserError(f"expected LocAt's settings gaussian and refine, got {min(unknown)!r}")
+    given = gaussian_settings(choice.get("gaussian", True))
+    return LocatSettings(gaussian=given, refine=bool(choice.get("refine", True)))
