@@ -13,6 +13,7 @@ from nearsight.core import UserError, World, keep_freed_memory
 from nearsight.data.input import InputTransform
 from nearsight.data.sets import ImageSet, load_dataset, train_and_validation
 from nearsight.models.load import load_weights, model_for
+from nearsight.models.parts import changes_in
 from nearsight.protocol import Protocol
 from nearsight.train.batches import Samples
 from nearsight.train.distill import Teacher, answer_with_both_heads, teacher_of
@@ -68,8 +69,7 @@ def prepare(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, image_size = model_for(protocol.model, num_classes, (height, width))
-    added = (getattr(model, part, None) for part in ("gpsa", "locat"))
-    notes = [*dataset.notes, *(str(changes) for changes in added if changes is not None)]
+    notes = [*dataset.notes, *changes_in(model)]
     if protocol.model.weights:
         notes += load_weights(model, Path(protocol.model.weights), to_train=True)
     dtype = torch.float64 if protocol.precision == "float64" else torch.float32

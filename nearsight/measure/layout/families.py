@@ -17,6 +17,7 @@ from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import pooled, windows
 from nearsight.measure.layout.tokens import Given, Layout, Skipped, checked, global_layout, refuse
 from nearsight.models.layers import Grid
+from nearsight.models.parts import PARTS
 
 Family = Callable[[AttentionCall, Place, Given], Layout | Skipped]
 
@@ -79,6 +80,10 @@ def _registers(place: Place) -> int:
     return 1 + model.config.num_register_tokens
 
 
+def class_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 CHANNELS = "it attends between channels, not between patches"
 ONE_QUERY = "pooling by learned queries, which are no patches"
 CLASS_ATTENTION = "class attention: the only query is the class token"
@@ -111,8 +116,6 @@ FAMILIES: dict[str, Family] = {
     "timm.models.edgenext.CrossCovarianceAttn": refused(CHANNELS),
     "timm.layers.attention_pool.AttentionPoolLatent": skipped(ONE_QUERY),
     "timm.layers.attention_pool.AttentionPoolPrr": skipped(REFINEMENT),
-    "nearsight.models.parts.gpsa.gpsa.GPSA": prefixed(0),
-    "nearsight.models.parts.locat.refinement.Refine": skipped(REFINEMENT),
     "torchvision.models.vision_transformer.VisionTransformer": prefixed(1),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": own_grids(
         windows.torchvision_swin
@@ -132,6 +135,9 @@ HUGGING_FACE = {
     "siglip.modeling_siglip.SiglipPreTrainedModel": prefixed(0),
     "vit_mae.modeling_vit_mae.ViTMAEPreTrainedModel": refused(SHUFFLED),
 }
+for part in PARTS.values():
+    FAMILIES |= {class_name(kind): prefixed(num) for kind, num in part.num_prefix.items()}
+    FAMILIES |= {class_name(kind): skipped(reason) for kind, reason in part.skipped.items()}
 FAMILIES |= {f"transformers.models.{name}": family for name, family in HUGGING_FACE.items()}
 
 
@@ -155,6 +161,6 @@ def layout_of(
 def family_of(kind: type[nn.Module]) -> Family | None:
     """What the table knows of a class or the classes it comes from."""
     for each in kind.__mro__:
-        if family := FAMILIES.get(f"{each.__module__}.{each.__qualname__}"):
+        if family := FAMILIES.get(class_name(each)):
             return family
     return None

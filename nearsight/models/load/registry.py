@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from torch import nn
 
 from nearsight.core import UserError, suggestion
 from nearsight.models.compat import declare_missing_ops
+from nearsight.models.parts import PARTS, choose_parts, install_parts
 from nearsight.models.vit import SIZES, Pool
 from nearsight.models.zoo import (
     ARCHITECTURES,
@@ -23,19 +23,11 @@ from nearsight.models.zoo import (
     full_name,
     model_names,
     own_model,
+    part_of,
     register_with_timm,
-    takes_locat,
-    with_parts,
 )
-from nearsight.protocol import (
-    GpsaChoice,
-    LocatSettings,
-    ModelSettings,
-    gpsa_settings,
-    locat_settings,
-)
+from nearsight.protocol import ModelSettings
 
-TRAINED_SIZE = 224  # pixels of the published models with LocAt
 OURS = "nearsight"
 PREFIXES = ("timm", "torchvision", "hf")
 
@@ -58,25 +50,24 @@ def create_model(
     image_size: int | tuple[int, int] | None = None,
     patch_size: int | None = None,
     num_registers: int = 0,
-    locat: LocatSettings | dict[str, Any] | None = None,
+    *,
     pool: Pool | None = None,
     positions: bool = True,
     distilled: bool = False,
-    gpsa: GpsaChoice = None,
     num_heads: int | Sequence[int] | None = None,
     drop_path: float = 0.0,
     **options: Any,
 ) -> nn.Module:
     """A freshly initialised model in training mode.
 
+    The name of a part (see ``PARTS``) is an option of every model: true, false, a dictionary or
+    settings. It adds the part at its start for training from scratch.
     Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height;
-    ``depth``, ``width`` and ``num_heads`` take the place of the size's own; the
-    end of the name says what it has (``_vit`` nothing, ``_locat``, ``_gaug``, ``_prr``,
-    ``_convit``), unless ``gaussian=``, ``refine=``, ``locat`` or ``gpsa`` say it; ``distilled``
-    gives it a distillation token.
+    ``depth``, ``width`` and ``num_heads`` take the place of the size's own; the end of the name
+    says what parts it has (``_vit`` none), unless options say it; ``distilled`` gives it a
+    distillation token.
     Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling, heads
-    and absent positions only if given; ``locat`` and ``gpsa`` add them to a stock model, at the
-    start for training from scratch; further options go to the library's own function.
+    and absent positions only if given; further options go to the library's own function.
 
     >>> model = create_model("mu", num_classes=7)
     >>> str(model.grid), model.num_prefix
@@ -84,14 +75,13 @@ def create_model(
     """
     if num_classes < 1:
         raise UserError(f"expected at least one class, got {num_classes}")
-    if isinstance(locat, dict):
-        locat = locat_settings(locat)
+    parts = {name: options.pop(name) for name in PARTS if name in options}
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     source, own_name = split_name(name)
     check_name(name)
     if source == OURS:
         return own_model(
-            own_name, num_classes, size, patch_size, num_heads, locat, gpsa, options,
+            own_name, num_classes, size, patch_size, num_heads, parts, options,
             num_registers=num_registers, pool=pool or "token", positions=positions,
             distilled=distilled, drop_path=drop_path,
         )  # fmt: skip
@@ -123,13 +113,13 @@ def create_model(
         if size is not None:
             options["img_size"] = size
         if name in ARCHITECTURES:
-            return _published_model(name, num_classes, locat, gpsa, options)
+            return _published_model(name, num_classes, parts, options)
         stock = _timm_model(own_name, num_classes, options)
     except UserError:
         raise
     except (TypeError, ValueError) as error:  # the library refuses what it was given
         raise UserError(f"{source}'s {own_name} does not take these options: {error}") from error
-    return with_parts(stock, locat, gpsa_settings(gpsa))
+    return install_parts(stock, choose_parts(parts, {}, {}))
 
 
 def check_name(name: str) -> None:
@@ -170,23 +160,17 @@ def _timm_model(name: str, num_classes: int, options: dict[str, Any]) -> nn.Modu
 def _published_model(
     name: str,
     num_classes: int,
-    locat: LocatSettings | None,
-    gpsa: GpsaChoice,
+    parts: dict[str, Any],
     options: dict[str, Any],
 ) -> nn.Module:
-    """A model of names.py; one that takes LocAt or GPSA as an option gets it from its own class."""
+    """A model of names.py; one whose class takes a part as an option gets it from that."""
     register_with_timm()
-    family = ARCHITECTURES[name].family
-    if locat is not None and takes_locat(name):
-        gaussian = asdict(locat.gaussian) if locat.gaussian else False
-        options |= {"gaussian": gaussian, "refine": locat.refine}
-        locat = None
-    if gpsa is not None and family == "convit":
-        options["gpsa"] = gpsa
-        gpsa = None
+    own = part_of(name)
+    if own is not None and (choice := parts.pop(own, None)) is not None:
+        options |= PARTS[own].class_options(choice)
     pretrained = options.pop("pretrained", False)
     model = build_named(name, pretrained, {"num_classes": num_classes} | options)
-    return with_parts(model, locat, gpsa_settings(gpsa))
+    return install_parts(model, choose_parts(parts, {}, {}))
 
 
 def _torchvision_model(
@@ -221,21 +205,21 @@ def model_for(
         options["depth"] = settings.depth
     if settings.width is not None:
         options["width" if ours else "embed_dim"] = settings.width
-    if settings.weights and settings.image_size and takes_locat(settings.name):
-        options["trained_size"] = TRAINED_SIZE  # the weights' grid, to which GAug's widths refer
+    own = part_of(settings.name)
+    if settings.weights and settings.image_size and own is not None:
+        options |= PARTS[own].resized
+    options |= {name: getattr(settings, name, None) for name in PARTS}
     model = create_model(
         settings.name,
         num_classes,
         size,
         settings.patch_size,
         settings.num_registers,
-        settings.locat,
-        settings.pool,
-        settings.positions,
-        settings.distilled,
-        settings.gpsa,
-        settings.num_heads,
-        settings.drop_path,
+        pool=settings.pool,
+        positions=settings.positions,
+        distilled=settings.distilled,
+        num_heads=settings.num_heads,
+        drop_path=settings.drop_path,
         **options,
     )
     if size is None:

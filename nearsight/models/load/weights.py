@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import Grid
-from nearsight.models.parts.locat import Gaussian
+from nearsight.models.parts import PARTS, GentleStart
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 WRAPPINGS = ("state_dict", "model")
@@ -37,14 +37,15 @@ def load_weights(
 ) -> list[str]:
     """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing.
 
-    ``to_train``: weights of a backbone without GAug may start one with it, which then is at first
-    what the backbone was. ``exact``: nothing is changed, another head or grid is refused.
+    ``to_train``: weights of a backbone without a part may start one with it, where the part has a
+    gentle start: the model is at first what the backbone was. ``exact``: nothing is changed,
+    another head or grid is refused.
     """
     given = _read(path)
     wanted = model.state_dict()
     _fill_shared(given, model)
-    gaug = _missing_gaug(given, model) if to_train else []
-    given |= {name: wanted[name] for name in gaug}
+    missing = _missing_parts(given, wanted) if to_train else {}
+    given |= {name: wanted[name] for names in missing.values() for name in names}
     changes = []
     if not exact:
         changes = _keep_head(given, wanted, _head_names(model, wanted))
@@ -52,18 +53,22 @@ def load_weights(
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
     model.load_state_dict(given)
-    if gaug:
-        changes.append(f"The file has no GAug; its {len(gaug)} weights start near strength 0.")
-        for module in model.modules():
-            if isinstance(module, Gaussian):
-                module.start(gentle=True)
+    for gently, names in missing.items():
+        changes.append(f"The file has no {gently.title}; its {len(names)} weights {gently.words}.")
+        gently.start(model)
     return changes
 
 
-def _missing_gaug(given: dict[str, Tensor], model: nn.Module) -> list[str]:
-    """The names of all GAug weights of a model, if the file has none of them."""
-    names = [name for name in model.state_dict() if ".gaug." in name]
-    return [] if any(name in given for name in names) else names
+def _missing_parts(
+    given: dict[str, Tensor], wanted: dict[str, Tensor]
+) -> dict[GentleStart, list[str]]:
+    """The weights of parts that can start gently and of which the file has nothing."""
+    found = {}
+    for gently in (part.gentle_start for part in PARTS.values() if part.gentle_start):
+        names = [name for name in wanted if gently.weights in name]
+        if names and not any(name in given for name in names):
+            found[gently] = names
+    return found
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from nearsight.models.parts.gpsa import GPSA_PART
-from nearsight.models.parts.locat import LOCAT_PART
-from nearsight.models.parts.part import CostCounts, CostHook, CostText, HeadShare, Part
+from nearsight.models.parts.part import CostCounts, CostHook, CostText, GentleStart, HeadShare, Part
 from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
-
-# In the order in which they are installed.
-PARTS: dict[str, Part] = {part.name: part for part in (GPSA_PART, LOCAT_PART)}
+from nearsight.models.parts.table import PARTS, changes_in, choose_parts, install_parts
 
 __all__ = [
     "PARTS",
     "CostCounts",
     "CostHook",
     "CostText",
+    "GentleStart",
     "HeadShare",
     "Part",
     "Placement",
     "ReadOut",
     "SeenCall",
+    "changes_in",
+    "choose_parts",
+    "install_parts",
 ]

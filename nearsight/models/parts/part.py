@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -57,17 +57,70 @@ class HeadShare:
     of: Callable[[SeenCall], tuple[float, ...] | None]  # of every head; None: the layer has none
 
 
+@dataclass(frozen=True)
+class GentleStart:
+    """How weights of a model without the part start a model with it, as what it was before."""
+
+    title: str
+    weights: str  # a piece of the names of the part's weights
+    words: str  # after "its n weights"
+    start: Callable[[nn.Module], None]
+
+
+class WeightOwner(NamedTuple):
+    """What weights belong to, and the option that decides whether a model has it."""
+
+    title: str
+    option: str
+
+
+def _no_options(choice: Any) -> dict[str, Any]:
+    return {}
+
+
+def _no_override(settings: Any, given: dict[str, Any]) -> Any:
+    return settings
+
+
+def marked_parts(model: nn.Module) -> list[str]:
+    """Return the titles of the parts in a model, which their modules have as ``part_title``."""
+    titles = (getattr(module, "part_title", None) for module in model.modules())
+    return [*dict.fromkeys(title for title in titles if title)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What can be added to a plain model, and what the package has to know of it."""
+    """What can be added to a plain model, and what the package has to know of it.
 
-    name: str  # the option of create_model and the field of a protocol's model
+    Its name is the option of ``create_model``, the field of a protocol's model settings, and the
+    attribute of a changed model that says what was changed.
+    """
+
+    name: str
     titles: tuple[str, ...]  # as people write it; further ones are variants with a name
     title_in: Callable[[nn.Module], str | None]  # what a model has of it; None: nothing
+
+    # Settings and installation.
+    choose: Callable[[Any], Any]  # settings from true, false, a dictionary or settings; None: off
+    install: Callable[[nn.Module, Any], nn.Module]  # with settings, to train from scratch
+    attention_in: Callable[[Any], str | None]  # what settings change in attention; None: nothing
     without: Mapping[str, Any]  # options of create_model that leave it out
     options: tuple[str, ...] = ()  # further options of create_model that decide about it
+    override: Callable[[Any, dict[str, Any]], Any] = _no_override  # settings by such options
+
+    # Published models and weights.
+    class_options: Callable[[Any], dict[str, Any]] = _no_options  # of a class that takes the part
+    resized: Mapping[str, Any] = field(default_factory=dict)  # its options for resized weights
+    weights: Mapping[str, WeightOwner] = field(default_factory=dict)  # by a piece of their names
+    gentle_start: GentleStart | None = None
+
+    # Cost.
     costs: Mapping[type[nn.Module], type[CostHook]] = field(default_factory=dict)
     cost_rows: Mapping[str, str] = field(default_factory=dict)  # field of Cost -> its words
     cost_text: CostText = CostText()
+
+    # Measuring.
+    num_prefix: Mapping[type[nn.Module], int] = field(default_factory=dict)  # that its layers see
+    skipped: Mapping[type[nn.Module], str] = field(default_factory=dict)  # not measured, and why
     read_out: type[ReadOut] | None = None
     head_share: HeadShare | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nearsight.models.zoo.architectures import build_named
-from nearsight.models.zoo.names import ARCHITECTURES, takes_locat
-from nearsight.models.zoo.own import CONVIT_HEADS, full_name, model_names, own_model, with_parts
+from nearsight.models.zoo.names import ARCHITECTURES, part_of
+from nearsight.models.zoo.own import CONVIT_HEADS, full_name, model_names, own_model
 from nearsight.models.zoo.registration import register_with_timm
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "full_name",
     "model_names",
     "own_model",
+    "part_of",
     "register_with_timm",
-    "takes_locat",
-    "with_parts",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from torch import nn
@@ -11,10 +11,8 @@ from nearsight.core import UserError
 from nearsight.data.input import IMAGENET_MEAN, IMAGENET_STD
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.zoo.convit_models import ConViT, DeiT, DistilledConViT, DistilledDeiT
-from nearsight.models.zoo.jumbo import LocAtJumbo
-from nearsight.models.zoo.locat_models import LocAtRopeViT, LocAtSwin, LocAtViT
+from nearsight.models.zoo.locat_models import LocAtJumbo, LocAtRopeViT, LocAtSwin, LocAtViT
 from nearsight.models.zoo.names import ARCHITECTURES, TWINS
-from nearsight.protocol import GaussianSettings, GpsaSettings
 
 declare_missing_ops()
 
@@ -77,9 +75,9 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
         facts["hf_hub_id"] = HUB[name]
     for of_timm in ("pretrained_cfg", "cache_dir"):
         options.pop(of_timm, None)
-    for part in ("gaussian", "gpsa"):  # plain, so that the hub can save it
-        if isinstance(options.get(part), GaussianSettings | GpsaSettings):
-            options[part] = asdict(options[part])
+    for key, value in options.items():  # settings become plain, so that the hub can save them
+        if is_dataclass(value) and not isinstance(value, type):
+            options[key] = asdict(value)
     features = dict(FEATURES["swin" if family == "swin" else "vit"])  # timm changes it
     if "out_indices" in options:
         features["out_indices"] = options.pop("out_indices")

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.parts.locat import Refine, refine
-from nearsight.models.zoo.published import WithLocat, check_heads
+from nearsight.models.zoo.published import check_heads
 
 declare_missing_ops()
 from timm.layers import DropPath, LayerScale, Mlp  # noqa: E402
@@ -211,10 +211,6 @@ class JumboViT(VisionTransformer):
         if self.attn_pool is None:
             return jumbo
         return self.attn_pool(_join(jumbo, self.norm_patches(patches)))
-
-
-class LocAtJumbo(WithLocat, JumboViT):
-    """The Jumbo ViT with LocAt, or without."""
 
 
 def _split(

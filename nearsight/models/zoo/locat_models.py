@@ -1,17 +1,20 @@
 """The published LocAt models: timm's ViT, RoPE ViT and Swin with LocAt from the start.
 
-``locatvit_*`` (RegViT: ``reg_tokens=4``), ``locatvit_*_rope_mixed``, ``locatswin_*``; Jumbo is in
-jumbo.py. Weight names are the authors', so that their weights load with ``strict=True``; the
-classes save to and load from the Hugging Face hub. Where we differ: options of timm's classes are
-passed on, ``gaussian`` and ``refine`` switch the parts off or take a variant.
+``locatvit_*`` (RegViT: ``reg_tokens=4``), ``locatvit_*_rope_mixed``, ``locatswin_*`` and
+``locatjumbo_*``, whose backbone is in jumbo.py. Weight names are the authors', so that their
+weights load with ``strict=True``; the classes save to and load from the Hugging Face hub. Where we
+differ: options of timm's classes are passed on, ``gaussian`` and ``refine`` switch the parts off or
+take a variant.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from nearsight.models.compat import declare_missing_ops
-from nearsight.models.zoo.published import WithLocat
+from nearsight.models.parts.locat import from_scratch
+from nearsight.models.zoo.jumbo import JumboViT
+from nearsight.models.zoo.published import Published, check_heads
 
 declare_missing_ops()
 
@@ -31,6 +34,42 @@ ROPE: dict[str, Any] = {
 }
 
 
+class WithLocat(Published):
+    """``gaussian``, ``refine``: the parts of LocAt. Other options are those of timm's class.
+
+    ``trained_size``: the image size whose grid GAug's widths refer to, where ``img_size`` is
+    another: for weights of 224 pixels, used at 512.
+    """
+
+    defaults: ClassVar[dict[str, Any]] = {}  # of timm's options
+
+    def __init__(
+        self,
+        gaussian: bool | dict[str, Any] = True,
+        refine: bool = True,
+        trained_size: Any = None,
+        **options: Any,
+    ) -> None:
+        options = self.defaults | options
+        check_heads(options.get("embed_dim"), options.get("num_heads"))
+        size = options.get("img_size")
+        if trained_size is not None:
+            options["img_size"] = trained_size
+        super().__init__(**options)
+        from_scratch(self, gaussian, refine)  # type: ignore[arg-type]
+        if trained_size is not None and size is not None:
+            self.set_input_size(size)
+
+    def set_input_size(self, img_size: Any = None, *args: Any, **options: Any) -> None:
+        """As timm's; GAug's widths go on referring to the grid before."""
+        model: Any = self
+        before = model.patch_embed.img_size
+        super().set_input_size(img_size, *args, **options)
+        if img_size is not None:
+            kept = self._kept_options()
+            kept["trained_size"] = kept.get("trained_size") or before
+
+
 class LocAtViT(WithLocat, VisionTransformer):
     """timm's ViT with LocAt."""
 
@@ -46,3 +85,7 @@ class LocAtRopeViT(WithLocat, Eva):
 
 class LocAtSwin(WithLocat, SwinTransformer):
     """timm's Swin with GAug inside each window and PRR over the last stage."""
+
+
+class LocAtJumbo(WithLocat, JumboViT):
+    """The Jumbo ViT with LocAt, or without."""

@@ -58,6 +58,12 @@ TWINS = {  # timm's names of the same models, whose weights fit ours
 }
 
 
-def takes_locat(name: str) -> bool:
-    """Whether this is one of our names whose model takes ``gaussian`` and ``refine``."""
-    return name in ARCHITECTURES and ARCHITECTURES[name].family not in ("convit", "deit")
+FAMILY_PARTS = {  # the part whose options the class of a family takes
+    **dict.fromkeys(("vit", "rope", "swin", "jumbo"), "locat"),
+    "convit": "gpsa",
+}
+
+
+def part_of(name: str) -> str | None:
+    """The part whose options the model of this name takes, if it is one of ours."""
+    return FAMILY_PARTS.get(ARCHITECTURES[name].family) if name in ARCHITECTURES else None

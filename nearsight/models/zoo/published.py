@@ -1,28 +1,25 @@
 """A model of timm's with our changes as it is published: the Hugging Face hub, its weights.
 
-``Published`` stands before timm's class in a model's bases, ``WithLocat`` before it where LocAt is
-an option. The hub keeps the options a model was made with; what is changed later (classes, image
-size) is kept up to date, so that what was saved can be loaded.
+``Published`` stands before timm's class in a model's bases. The hub keeps the options a model was
+made with; what is changed later (classes, image size) is kept up to date, so that what was saved
+can be loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
 from nearsight.core import UserError
-from nearsight.models.parts.locat import from_scratch
+from nearsight.models.parts import PARTS
 
 TAGS = ["vision-transformer", "locality"]
-PARTS = {  # a piece of a weight's name, and the option that decides whether a model has it
-    ".gaug.log_var": ("GAug with a predicted width", "gaussian="),
-    ".gaug.log_alpha": ("GAug with a learned strength", "gaussian="),
-    ".gating_param": ("GPSA", "gpsa="),
+VARIANTS = {  # a piece of a weight's name, and the option that decides whether a model has it
+    **{piece: variant for part in PARTS.values() for piece, variant in part.weights.items()},
     "dist_token": ("a distillation token", "distilled="),
-    "norm_patches.": ("Jumbo's refinement", "refine="),
     "reg_token": ("register tokens", "reg_tokens="),
     "rope.": ("rotary positions", "the model's name"),
     "pos_embed": ("positional embeddings", "pos_embed="),
@@ -57,42 +54,6 @@ class Published(PyTorchModelHubMixin, library_name="nearsight", tags=TAGS):
         return options
 
 
-class WithLocat(Published):
-    """``gaussian``, ``refine``: the parts of LocAt. Other options are those of timm's class.
-
-    ``trained_size``: the image size whose grid GAug's widths refer to, where ``img_size`` is
-    another: for weights of 224 pixels, used at 512.
-    """
-
-    defaults: ClassVar[dict[str, Any]] = {}  # of timm's options
-
-    def __init__(
-        self,
-        gaussian: bool | dict[str, Any] = True,
-        refine: bool = True,
-        trained_size: Any = None,
-        **options: Any,
-    ) -> None:
-        options = self.defaults | options
-        check_heads(options.get("embed_dim"), options.get("num_heads"))
-        size = options.get("img_size")
-        if trained_size is not None:
-            options["img_size"] = trained_size
-        super().__init__(**options)
-        from_scratch(self, gaussian, refine)  # type: ignore[arg-type]
-        if trained_size is not None and size is not None:
-            self.set_input_size(size)
-
-    def set_input_size(self, img_size: Any = None, *args: Any, **options: Any) -> None:
-        """As timm's; GAug's widths go on referring to the grid before."""
-        model: Any = self
-        before = model.patch_embed.img_size
-        super().set_input_size(img_size, *args, **options)
-        if img_size is not None:
-            kept = self._kept_options()
-            kept["trained_size"] = kept.get("trained_size") or before
-
-
 def check_heads(width: Any, heads: Any) -> None:
     """UserError unless the heads divide the width, in Swin that of every stage."""
     stages = heads if isinstance(heads, list | tuple) else [heads]
@@ -107,8 +68,8 @@ def check_heads(width: Any, heads: Any) -> None:
 def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """UserError if these weights are not this model's."""
     own = model.state_dict()
-    for part, (meaning, option) in PARTS.items():
-        ours, theirs = (next((x for x in y if part in x), None) for y in (own, weights))
+    for piece, (meaning, option) in VARIANTS.items():
+        ours, theirs = (next((x for x in y if piece in x), None) for y in (own, weights))
         if (ours is None) != (theirs is None):
             wanted, got = ("with", "without") if ours else ("without", "with")
             raise UserError(

@@ -17,7 +17,8 @@ import nearsight.timm  # noqa: F401
 from nearsight.models.load.registry import create_model
 from nearsight.models.load.weights import load_weights
 from nearsight.models.parts.locat.locat import add_locat
-from nearsight.models.zoo.jumbo import JumboViT, LocAtJumbo
+from nearsight.models.zoo.jumbo import JumboViT
+from nearsight.models.zoo.locat_models import LocAtJumbo
 from nearsight.train.state import TrainingState
 
 PARITY = Path(__file__).parents[4] / "shared" / "parity"

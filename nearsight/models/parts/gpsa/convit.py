@@ -21,7 +21,7 @@ from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import Grid, SelfAttention, TokenGrid
 from nearsight.models.parts.gpsa.gpsa import GATE_FROZEN, GPSA
-from nearsight.models.parts.locat import has_locat
+from nearsight.models.parts.part import marked_parts
 from nearsight.models.vit import Block, VisionTransformer
 from nearsight.protocol import GpsaChoice, GpsaSettings, gpsa_settings
 
@@ -146,9 +146,10 @@ def _tokens(model: Any) -> TokenGrid:
             f"expected a plain ViT of timm or of ours for GPSA, got {kind}: its arrangement of "
             "tokens is another"
         )
-    if has_locat(model):
-        raise UserError("expected a plain ViT for GPSA, got one with LocAt, which has its own bias")
-    if any(isinstance(module, GPSA) for module in model.modules()):
+    parts = marked_parts(model)
+    if others := [title for title in parts if title != GPSA.part_title]:
+        raise UserError(f"expected a plain ViT for GPSA, got one with {' and '.join(others)}")
+    if parts:
         raise UserError(
             f"expected a model without GPSA, got {type(model).__name__}, which has it already"
         )

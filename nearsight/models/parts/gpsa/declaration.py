@@ -6,9 +6,11 @@ from typing import Any
 
 from torch import nn
 
+from nearsight.models.parts.gpsa.convit import add_gpsa
 from nearsight.models.parts.gpsa.gates import GateReadOut, positional_shares
 from nearsight.models.parts.gpsa.gpsa import GPSA
-from nearsight.models.parts.part import CostCounts, CostHook, CostText, HeadShare, Part
+from nearsight.models.parts.part import CostCounts, CostHook, CostText, HeadShare, Part, WeightOwner
+from nearsight.protocol import gpsa_settings
 
 
 class PatchAttentionCost(CostHook):
@@ -30,8 +32,14 @@ def title_in(model: nn.Module) -> str | None:
 GPSA_PART = Part(
     name="gpsa",
     titles=("GPSA", "PSA"),
+    choose=gpsa_settings,
+    install=lambda model, settings: add_gpsa(model, settings=settings),
+    attention_in=lambda settings: "GPSA",
     title_in=title_in,
     without={"gpsa": False},
+    class_options=lambda choice: {"gpsa": choice},
+    weights={".gating_param": WeightOwner("GPSA", "gpsa=")},
+    num_prefix={GPSA: 0},
     costs={GPSA: PatchAttentionCost},
     cost_text=CostText(
         note="{title} is between patches: prefix tokens pass its layers at no cost."

@@ -143,6 +143,7 @@ ATTENTION_FUNCTIONS[gated_attention] = _described
 class GPSA(nn.Module):
     """Attention between patches by content and position; no prefix tokens."""
 
+    part_title = "GPSA"
     gating_param: nn.Parameter | None
 
     def __init__(

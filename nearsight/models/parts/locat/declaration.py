@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from torch import nn
 
 from nearsight.models.layers import SeparableBias
 from nearsight.models.parts.locat.gaussian import Gaussian
-from nearsight.models.parts.locat.locat import has_locat
+from nearsight.models.parts.locat.locat import add_locat, has_locat
 from nearsight.models.parts.locat.refinement import Refine
 from nearsight.models.parts.locat.widths import WidthReadOut
-from nearsight.models.parts.part import CostCounts, CostHook, CostText, Part
+from nearsight.models.parts.part import (
+    CostCounts,
+    CostHook,
+    CostText,
+    GentleStart,
+    Part,
+    WeightOwner,
+)
+from nearsight.protocol import LocatChoice, LocatSettings, gaussian_settings, locat_settings
 
 
 class KernelCost(CostHook):
@@ -48,12 +57,59 @@ def title_in(model: nn.Module) -> str | None:
     return "LocAt" if has_locat(model) else None
 
 
+def choose(choice: LocatChoice) -> LocatSettings | None:
+    """Return the settings; None where neither of the two parts of LocAt is on."""
+    settings = locat_settings(choice)
+    return settings if settings and (settings.gaussian or settings.refine) else None
+
+
+def override(settings: LocatSettings | None, given: dict[str, Any]) -> LocatSettings | None:
+    """Return the settings after ``gaussian=`` and ``refine=``."""
+    gaussian = given.get("gaussian", settings.gaussian if settings else None)
+    refine = given.get("refine", settings.refine if settings else False)
+    return choose(LocatSettings(gaussian=gaussian_settings(gaussian), refine=bool(refine)))
+
+
+def install(model: nn.Module, settings: LocatSettings) -> nn.Module:
+    return add_locat(model, settings.gaussian, settings.refine, published_start=True)
+
+
+def class_options(choice: LocatChoice) -> dict[str, Any]:
+    """Return the options of a published class, plain so that the hub can save them."""
+    settings = locat_settings(choice)
+    if settings is None:
+        return {"gaussian": False, "refine": False}
+    gaussian = asdict(settings.gaussian) if settings.gaussian else False
+    return {"gaussian": gaussian, "refine": settings.refine}
+
+
+def start_gently(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, Gaussian):
+            module.start(gentle=True)
+
+
+TRAINED_SIZE = 224  # pixels of the published models
+
 LOCAT_PART = Part(
     name="locat",
     titles=("LocAt",),
+    choose=choose,
+    install=install,
+    attention_in=lambda settings: "GAug" if settings.gaussian else None,
     title_in=title_in,
     without={"locat": {"gaussian": False, "refine": False}},
     options=("gaussian", "refine"),
+    override=override,
+    class_options=class_options,
+    resized={"trained_size": TRAINED_SIZE},
+    weights={
+        ".gaug.log_var": WeightOwner("GAug with a predicted width", "gaussian="),
+        ".gaug.log_alpha": WeightOwner("GAug with a learned strength", "gaussian="),
+        "norm_patches.": WeightOwner("Jumbo's refinement", "refine="),
+    },
+    gentle_start=GentleStart("GAug", ".gaug.", "start near strength 0", start_gently),
+    skipped={Refine: "patch refinement, which pools for the head and is no layer"},
     costs={Gaussian: KernelCost, Refine: RefineCost},
     cost_rows={"kernel_operations": "Gaussian kernel"},
     cost_text=CostText(

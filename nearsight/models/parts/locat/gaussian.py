@@ -126,6 +126,7 @@ class Gaussian(nn.Module):
     Weight names are the authors' (``log_var``, ``log_alpha``), though neither is a logarithm.
     """
 
+    part_title = "LocAt"
     by_row: Tensor
     by_col: Tensor
 

@@ -15,9 +15,9 @@ from torch import nn
 
 from nearsight.core import UserError
 from nearsight.models.layers import Grid, TokenGrid
-from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.gaussian_attention import AUGMENTED, install
 from nearsight.models.parts.locat.refinement import Refine, RefineMap
+from nearsight.models.parts.part import marked_parts
 from nearsight.models.vit import VisionTransformer
 from nearsight.protocol import GaussianChoice, gaussian_settings
 
@@ -112,7 +112,7 @@ def from_scratch(model: nn.Module, gaussian: GaussianChoice, refine: bool) -> No
 
 
 def has_locat(model: nn.Module) -> bool:
-    return any(isinstance(module, Gaussian | Refine) for module in model.modules())
+    return Refine.part_title in marked_parts(model)
 
 
 def _is_swin(model: nn.Module) -> bool:

@@ -47,6 +47,8 @@ class Refine(nn.Module):
     of the prefix tokens too if ``num_prefix`` is 0).
     """
 
+    part_title = "LocAt"
+
     def __init__(self, num_heads: int, pool: str = "token", num_prefix: int = 0) -> None:
         super().__init__()
         if pool not in POOLS:

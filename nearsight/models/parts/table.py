@@ -1,0 +1,61 @@
+"""The table of parts, and what is done with all parts of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from nearsight.core import UserError
+from nearsight.models.parts.gpsa import GPSA_PART
+from nearsight.models.parts.locat import LOCAT_PART
+from nearsight.models.parts.part import Part
+
+# In the order in which they are installed.
+PARTS: dict[str, Part] = {part.name: part for part in (GPSA_PART, LOCAT_PART)}
+
+
+def choose_parts(
+    choices: Mapping[str, Any], named: Mapping[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the settings of the parts that are on, by name of the part.
+
+    Args:
+        choices: What was asked for: true, false, a dictionary or settings; None: as ``named``.
+        named: The settings that the model's name stands for.
+        options: Further options of the model. Those that decide about a part are taken out.
+    """
+    chosen = {}
+    for name, part in PARTS.items():
+        choice = choices.get(name)
+        settings = part.choose(named.get(name) if choice is None else choice)
+        given = {key: options.pop(key) for key in part.options if key in options}
+        if given:
+            settings = part.override(settings, given)
+        if settings is not None:
+            chosen[name] = settings
+    return chosen
+
+
+def install_parts(model: nn.Module, chosen: Mapping[str, Any]) -> nn.Module:
+    """Add parts to a model, at the start for training from scratch.
+
+    Raises:
+        UserError: More than one of them changes how layers attend.
+    """
+    words = [PARTS[name].attention_in(settings) for name, settings in chosen.items()]
+    clashing = [word for word in reversed(words) if word]
+    if len(clashing) > 1:
+        raise UserError(
+            f"expected {' or '.join(clashing)} in a model's attention, got both; leave out one"
+        )
+    for name, settings in chosen.items():
+        model = PARTS[name].install(model, settings)
+    return model
+
+
+def changes_in(model: nn.Module) -> list[str]:
+    """Return a sentence about each part that was installed in a model."""
+    found = (getattr(model, name, None) for name in PARTS)
+    return [str(changes) for changes in found if changes is not None]
