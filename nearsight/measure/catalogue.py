@@ -191,13 +191,19 @@ def numbers_of(name: str) -> list[Number]:
     return metric(name).numbers()
 
 
-def heading_of(number: str) -> str:
-    """Return what a number of a run is called in tables; its own name if it has no other.
+def number_named(name: str) -> Number:
+    """Return the number of a run of this name; one that is no metric's is called as it is named.
 
-    >>> heading_of("min_mad"), heading_of("epochs")
+    >>> number_named("min_mad").heading, number_named("epochs").heading
     ('min MAD', 'epochs')
     """
-    return next((x.heading for x in RUN_NUMBERS if x.name == number), number)
+    other = Number(name=name, heading=name, better=1)
+    return next((x for x in RUN_NUMBERS if x.name == name), other)
+
+
+def heading_of(name: str) -> str:
+    """Return what a number of a run is called in tables."""
+    return number_named(name).heading
 
 
 def with_nulls(measured: Iterable[str] = ()) -> list[str]:

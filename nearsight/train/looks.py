@@ -14,6 +14,7 @@ import torch
 from nearsight.core import World
 from nearsight.data import draws
 from nearsight.evaluate import model_scores
+from nearsight.measure.catalogue import shown_in
 from nearsight.measure.folders import layer_means
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile, measure_model
@@ -21,7 +22,6 @@ from nearsight.measure.readouts import training_contents
 from nearsight.protocol import Protocol
 from nearsight.train.preparation import Prepared
 
-METRICS = ("mad", "entropy", "self_mass", "mad_without_self")
 NONLOCALITY = "nonlocality"
 BATCH = 64
 IMAGE_SEED = 0  # which images are chosen: the same for every epoch, protocol and seed
@@ -64,8 +64,13 @@ def _attention(
         for rows in chosen.split(BATCH)
     )
     with torch.autocast(device.type, precision, enabled=precision is not None):
-        profile = measure_model(parts.called, batches, metrics=(*METRICS, NONLOCALITY))
+        profile = measure_model(parts.called, batches, metrics=(*_looked_at(), NONLOCALITY))
     return {"num_images": profile.num_images, **_numbers(profile)}
+
+
+def _looked_at() -> list[str]:
+    """The metrics of every head."""
+    return [x.name for x in shown_in("training")]
 
 
 def _clean_train_loss(parts: Prepared, world: World, precision: torch.dtype | None) -> float:
@@ -79,7 +84,7 @@ def _clean_train_loss(parts: Prepared, world: World, precision: torch.dtype | No
 
 
 def _numbers(profile: Profile) -> dict[str, Any]:
-    found: dict[str, Any] = {name: _intervals(profile.metrics[name]) for name in METRICS}
+    found: dict[str, Any] = {name: _intervals(profile.metrics[name]) for name in _looked_at()}
     found[f"layer_mean_{NONLOCALITY}"] = layer_means(profile.metrics[NONLOCALITY])
     return found | training_contents(profile.readouts, len(profile.layers))
 

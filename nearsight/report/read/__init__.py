@@ -5,7 +5,7 @@ from __future__ import annotations
 from nearsight.report.read.conditions import Condition, Family, paired_difference
 from nearsight.report.read.efficiency import HEADER, SCORES, Series, efficiency_rows, sample_series
 from nearsight.report.read.emergence import THRESHOLDS, head_epochs, thresholds
-from nearsight.report.read.evidence import METRICS, Evidence
+from nearsight.report.read.evidence import Evidence
 from nearsight.report.read.grouping import (
     BLUE,
     GREEN,
@@ -22,7 +22,6 @@ __all__ = [
     "BLUE",
     "GREEN",
     "HEADER",
-    "METRICS",
     "ORANGE",
     "PURPLE",
     "SCORES",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from nearsight.measure.catalogue import Metric, metric
 from nearsight.report.read.evidence import Evidence
 from nearsight.report.read.learned import Look
 from nearsight.stats import Estimate, over_seeds, paired
@@ -42,6 +43,12 @@ class Condition:
     @property
     def num_seeds(self) -> int:
         return len(self.runs)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics that tables show of all its runs."""
+        names = self.runs[0].heads
+        return [metric(name) for name in names if all(name in run.heads for run in self.runs)]
 
     def has(self, scalar: str) -> bool:
         """Whether there is such a number; a model that was only measured has no accuracy."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
+from nearsight.measure.catalogue import CATALOGUE, RUN_NUMBERS, metric, shown_in
 from nearsight.report.read.learned import (
     PARTS,
     Gates,
@@ -25,8 +26,6 @@ from nearsight.report.read.learned import (
 from nearsight.runs import LOG, MEASURE, read_lines, read_measure, read_record
 from nearsight.stats import Estimate, wilson_interval
 
-METRICS = ("mad", "entropy", "self_mass")
-FEATURES = ("locality_score", "cls_similarity")  # of a layer's output; only where measured
 CONVENTION = "paper"  # the one that figures and their fixed scales are made for
 
 
@@ -51,10 +50,10 @@ class Evidence:
     seed: int | None  # None for a model
     grid: tuple[int, int]  # of the first layer
     family: tuple[Any, ...]  # data and geometry: runs that agree in it share figures
-    scalars: dict[str, Estimate]  # accuracy (of runs), min_mad, layer1_mad, entropy, self_mass
-    heads: dict[str, Heads]  # mad, entropy, self_mass
-    layers: dict[str, list[Estimate]]  # mad, entropy, self_mass: mean over a layer's heads
-    features: dict[str, list[Estimate | None]]  # locality_score, cls_similarity: where measured
+    scalars: dict[str, Estimate]  # the numbers of a run, by their names in the catalogue
+    heads: dict[str, Heads]  # by metric, in the order of the catalogue
+    layers: dict[str, list[Estimate]]  # mean over a layer's heads, by metric
+    features: dict[str, list[Estimate | None]]  # metrics of a whole layer, where measured
     gaussians: list[Gaussians | None]  # of every layer, where it has GAug
     gates: list[Gates | None]  # of every layer, where it has GPSA
 
@@ -99,6 +98,11 @@ class Evidence:
         return self.measure["layers"][layer].get("null") or self.measure["null"]
 
 
+def required_metrics() -> list[str]:
+    """Return the metrics without which there is no report."""
+    return [x.name for x in shown_in("report") if x.default]
+
+
 def read_run(path: Path) -> Evidence:
     """The evidence of a run folder; UserError says what is missing and what to do."""
     path = Path(path)
@@ -132,14 +136,14 @@ def _check_measured(path: Path, measure: dict[str, Any]) -> None:
             f"{convention['name']} in {path}; measure it again with --convention {CONVENTION}"
         )
     lacking = [
-        metric
-        for metric in METRICS
-        if f"layer_mean_{metric}" not in summary and f"mean_{metric}" not in summary
+        name
+        for name in required_metrics()
+        if f"layer_mean_{name}" not in summary and f"mean_{name}" not in summary
     ]
     if lacking:
         raise UserError(
-            f"expected {', '.join(METRICS)} for a report, but {path} was measured without "
-            f"{', '.join(lacking)}; measure it again with --metrics default"
+            f"expected {', '.join(required_metrics())} for a report, but {path} was measured "
+            f"without {', '.join(lacking)}; measure it again with --metrics default"
         )
 
 
@@ -154,12 +158,13 @@ def _evidence(
             float(entry["value"]), float(entry["low"]), float(entry["high"]), n, "images"
         )
 
-    scalars = {
-        "min_mad": estimate(summary["min_mad"]),
-        "layer1_mad": estimate(summary["layer_mean_mad"][0]),
-        "entropy": estimate(summary["mean_entropy"]),
-        "self_mass": estimate(summary["mean_self_mass"]),
-    }
+    measured = [x.name for x in shown_in("report") if x.default or f"mean_{x.name}" in summary]
+    scalars: dict[str, Estimate] = {}
+    for number in RUN_NUMBERS:
+        if number.metric in measured:
+            if (entry := number.entry(summary)) is None:
+                raise KeyError(number.name)
+            scalars[number.name] = estimate(entry)
     if "protocol" in record:
         scored, total = record["result"], int(record["result"]["num_test"])
         for name in ("accuracy", "top5_accuracy"):
@@ -167,22 +172,22 @@ def _evidence(
                 bounds = wilson_interval(float(share), total)
                 scalars[name] = Estimate(float(share), *bounds, total, "images")
     heads = {
-        metric: Heads(*([layer[metric][part] for layer in measure["layers"]] for part in PARTS))
-        for metric in METRICS
+        name: Heads(*([layer[name][part] for layer in measure["layers"]] for part in PARTS))
+        for name in measured
     }
     sizes = [len(layer) for metric in heads.values() for layer in metric.mean]
-    if sizes != list(measure["num_heads"]) * len(METRICS):
+    if sizes != list(measure["num_heads"]) * len(measured):
         raise UserError("its heads are not as many as it says")
     layers = {
-        metric: [estimate(entry) for entry in summary[f"layer_mean_{metric}"]] for metric in METRICS
+        name: [estimate(entry) for entry in summary[f"layer_mean_{name}"]] for name in measured
     }
     features = {
-        metric: [
-            None if layer[metric]["mean"] is None else estimate_of(layer[metric], n)
+        x.name: [
+            None if layer[x.name]["mean"] is None else estimate_of(layer[x.name], n)
             for layer in measure["layers"]
         ]
-        for metric in FEATURES
-        if all(metric in layer for layer in measure["layers"])
+        for x in CATALOGUE
+        if x.per == "layer" and all(x.name in layer for layer in measure["layers"])
     }
     lacking = [
         key
@@ -212,7 +217,12 @@ def _required(
     record: dict[str, Any], measure: dict[str, Any], log: list[dict[str, Any]]
 ) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
     """What tables and figures take as given, beside what is read here."""
-    nulls = tuple(f"{name}_{metric}" for name in ("uniform", "box") for metric in METRICS)
+    nulls = tuple(
+        f"{line}_{name}"
+        for line in ("uniform", "box")
+        for name in required_metrics()
+        if metric(name).nulls
+    )
     line_keys = ("epoch", "train_loss", "validation_loss", "validation_accuracy")
     shared: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         (measure["null"], nulls),

@@ -6,10 +6,9 @@ The Gaussians of GAug, the gates of GPSA, and the looks at attention while a run
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
-from statistics import fmean
 from typing import Any
 
+from nearsight.measure.catalogue import Number, shown_in
 from nearsight.stats import Estimate
 
 PARTS = ("mean", "low", "high")
@@ -48,20 +47,18 @@ class Look:
 
     epoch: int
     num_images: int
-    mad: list[list[float]]  # [layer][head]
-    entropy: list[list[float]] | None  # None where it was not written down
-    self_mass: list[list[float]] | None
+    heads: dict[str, list[list[float]]]  # [layer][head], by metric, where it was written down
     nonlocality: list[Estimate] | None  # of every layer; older runs did not write it down
     gates: list[Gates | None]  # of every layer, where it has GPSA; else empty
 
-    def number(self, name: str) -> float | None:
-        """``min_mad``, ``layer1_mad``, mean ``entropy`` or mean ``self_mass``; None if not seen."""
-        if name == "min_mad":
-            return min(map(min, self.mad))
-        if name == "layer1_mad":
-            return fmean(self.mad[0])
-        layers = {"entropy": self.entropy, "self_mass": self.self_mass}[name]
-        return None if layers is None else fmean(chain.from_iterable(layers))
+    @property
+    def mad(self) -> list[list[float]]:
+        return self.heads["mad"]
+
+    def number(self, number: Number) -> float | None:
+        """Return a number of the run at this epoch; None where its metric was not seen."""
+        layers = self.heads.get(number.metric or "")
+        return None if layers is None else number.of_heads(layers)
 
 
 def estimate_of(entry: dict[str, Any], n: int) -> Estimate:
@@ -77,9 +74,8 @@ def looks_of(lines: list[dict[str, Any]]) -> list[Look]:
         layers, n = seen.get("layer_mean_nonlocality"), int(seen["num_images"])
         far = layers and [Estimate(x["value"], x["low"], x["high"], n, "images") for x in layers]
         gates = [gates_of(entry) for entry in seen.get("gpsa", [])]
-        entropy, mass = (seen.get(name, {}).get("mean") for name in ("entropy", "self_mass"))
-        look = Look(int(line["epoch"]), n, seen["mad"]["mean"], entropy, mass, far, gates)
-        found.append(look)
+        heads = {x.name: seen[x.name]["mean"] for x in shown_in("training") if x.name in seen}
+        found.append(Look(int(line["epoch"]), n, heads, far, gates))
     return found
 
 

@@ -7,11 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from nearsight.report.write.terminal_table import unit_text
+from nearsight.measure.catalogue import metric, shown_in
+from nearsight.report.write.terminal_table import heading_lines, unit_text
 
 MOST_SHOWN = 12  # heads; all of them are in diff.json
-DISTANCES = {"mad": "MAD", "score": "score"}
-OTHERS = {"entropy": "entropy", "self_mass": "self-mass"}
 
 
 def signed(value: float) -> str:
@@ -35,10 +34,14 @@ def excludes_zero(low: float, high: float) -> bool:
 def layer_table(contents: dict[str, Any]) -> Table:
     """b - a of all heads together, of the most local head, and of every layer."""
     distance = contents["distance"]
-    others = {name: text for name, text in OTHERS.items() if name in contents["mean"]}
+    others = {
+        x.name: heading_lines(x)
+        for x in shown_in("terminal")
+        if x.name != "mad" and x.name in contents["mean"]
+    }
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("b − a", max_width=24)
-    for heading in (DISTANCES[distance], "95 %", *others.values(), "heads apart"):
+    for heading in (metric(distance).label, "95 %", *others.values(), "heads apart"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = [("mean of all heads", contents["mean"], "")]
     for layer in contents["layers"]:
@@ -77,7 +80,7 @@ def head_table(contents: dict[str, Any]) -> Table:
     ]
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("moved most")
-    table.add_column(DISTANCES[distance], justify="right", no_wrap=True)
+    table.add_column(metric(distance).label, justify="right", no_wrap=True)
     table.add_column("95 %", justify="right", no_wrap=True)
     for _, layer, head, mean, low, high in sorted(moved, reverse=True)[:MOST_SHOWN]:
         bounds = interval({"low": low, "high": high})

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import nearsight
+from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.report.read import Family
-from nearsight.report.write.tables import COLUMNS, number_text, shown_columns, signed, stands_out
+from nearsight.report.write.tables import number_text, shown_columns, signed, stands_out
 from nearsight.stats import Estimate
 
 MEDIA = {
@@ -49,9 +50,9 @@ def json_text(families: list[Family]) -> str:
             "condition": condition.label,
             "family": family.name,
             "estimates": {
-                c.scalar: vars(condition.estimate(c.scalar))
-                for c in COLUMNS
-                if condition.has(c.scalar)
+                number.name: vars(condition.estimate(number.name))
+                for number in RUN_NUMBERS
+                if condition.has(number.name)
             },
             "runs": [{"run": run.record, "measure": run.measure} for run in condition.runs],
         }
@@ -107,10 +108,10 @@ def latex_table(families: list[Family]) -> str:
         for condition in family.conditions:
             cells = [latex_escaped(condition.label), str(condition.num_seeds)]
             for column in columns:
-                if not condition.has(column.scalar):
+                if not condition.has(column.name):
                     cells.append("--")
                     continue
-                x = condition.estimate(column.scalar)
+                x = condition.estimate(column.name)
                 value = latex_escaped(number_text(x.value, column.percent))
                 if stands_out(family, condition, column):
                     value = rf"\textbf{{{value}}}"

@@ -7,11 +7,10 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from nearsight.report.read import METRICS, Condition, Evidence, Family
+from nearsight.measure.catalogue import Number, metric
+from nearsight.report.read import Condition, Evidence, Family
 from nearsight.report.write.run_details import run_entry, settings_table
 from nearsight.report.write.tables import (
-    METRIC_NAMES,
-    Column,
     gpsa_heads,
     interval_text,
     layer_rows,
@@ -29,9 +28,6 @@ NULLS = (
     "{uniform_entropy:.2f} and self-mass {uniform_self_mass:.3f}; an even 3x3 box has MAD "
     "{box_mad:.3f}, entropy {box_entropy:.2f} and self-mass {box_self_mass:.3f}.</li>"
 )
-NULL_OF = {
-    "min_mad": "mad", "layer1_mad": "mad", "entropy": "entropy", "self_mass": "self_mass",
-}  # fmt: skip
 GATES_NOTE = (
     "Gate: share of the attention that goes by position alone. Centre: where that part looks, in "
     "patches from the patch itself. Span: square patches; at its root from the centre the weight "
@@ -80,20 +76,20 @@ def summary_table(families: list[Family]) -> str:
     )
 
 
-def _null_cell(null: dict[str, float], key: str, column: Column) -> str:
-    metric = NULL_OF.get(column.scalar)
-    if metric is None:
+def _null_cell(null: dict[str, float], key: str, column: Number) -> str:
+    line = null.get(f"{key}_{column.metric}")
+    if line is None:
         return "<td></td>"
-    return f'<td data-label="{column.heading}">{number_text(null[f"{key}_{metric}"])}</td>'
+    return f'<td data-label="{column.heading}">{number_text(line)}</td>'
 
 
-def _condition_row(family: Family, condition: Condition, columns: Sequence[Column]) -> str:
+def _condition_row(family: Family, condition: Condition, columns: Sequence[Number]) -> str:
     cells = []
     for column in columns:
-        if not condition.has(column.scalar):
+        if not condition.has(column.name):
             cells.append(f'<td data-label="{column.heading}">–</td>')
             continue
-        x = condition.estimate(column.scalar)
+        x = condition.estimate(column.name)
         text = number_text(x.value, column.percent)
         if stands_out(family, condition, column):
             text = f"<b>{text}</b>"
@@ -157,7 +153,7 @@ def _head_table(run: Evidence) -> str:
             *(
                 f"{heads.mean[layer][head]:.3f} <small>{heads.low[layer][head]:.3f} to "
                 f"{heads.high[layer][head]:.3f}</small>"
-                for heads in (run.heads[metric] for metric in METRICS)
+                for heads in run.heads.values()
             ),
         )
         for layer, of_layer in enumerate(run.heads["mad"].mean)
@@ -165,7 +161,7 @@ def _head_table(run: Evidence) -> str:
     ]
     return (
         f'<p class="note">Small: 95 % over {run.measure["num_images"]:,} images.</p>'
-        f"{_numbers(('layer.head', *METRIC_NAMES.values()), rows)}"
+        f"{_numbers(('layer.head', *(metric(x).label for x in run.heads)), rows)}"
     )
 
 
@@ -197,7 +193,7 @@ def _layer_table(condition: Condition) -> str:
         for row in rows
     ]
     over = condition.layer_estimate("mad", 0)
-    headings = ("layer", "min MAD", *(f"mean {name}" for name in METRIC_NAMES.values()))
+    headings = ("layer", "min MAD", *(f"mean {x.label}" for x in condition.metrics))
     return (
         f'<p class="note">Small: 95 % over {over.n:,} {over.over}.</p>{_numbers(headings, texts)}'
     )

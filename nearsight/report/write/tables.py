@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import repeat
 
-from nearsight.report.read import METRICS, Condition, Evidence, Family, paired_difference
+from nearsight.measure.catalogue import RUN_NUMBERS, Number, shown_in
+from nearsight.report.read import Condition, Evidence, Family, paired_difference
 from nearsight.stats import Estimate
 
 Row = tuple[str | int | float, ...]
 
 HEAD_OF_GPSA = ("layer", "head", "gate", "centre_down", "centre_right", "span")
-METRIC_NAMES = {"mad": "MAD", "entropy": "entropy", "self_mass": "self-mass"}
 
 
-@dataclass(frozen=True)
-class Column:
-    """A number of the table of conditions; ``sign`` is +1 where the largest is put in bold."""
-
-    scalar: str
-    heading: str
-    sign: int
-    percent: bool = False
-
-
-COLUMNS = (
-    Column("accuracy", "test accuracy", +1, percent=True),
-    Column("min_mad", "min MAD", -1),
-    Column("layer1_mad", "layer-1 mean MAD", -1),
-    Column("entropy", "mean entropy", -1),
-    Column("self_mass", "mean self-mass", +1),
-)
-
-
-def shown_columns(families: list[Family]) -> list[Column]:
-    """Those that some condition has a number for."""
+def shown_columns(families: list[Family]) -> list[Number]:
+    """Return the numbers of a run that some condition has."""
     conditions = [condition for family in families for condition in family.conditions]
-    return [column for column in COLUMNS if any(c.has(column.scalar) for c in conditions)]
+    return [column for column in RUN_NUMBERS if any(c.has(column.name) for c in conditions)]
 
 
 BOLD_NOTE = (
@@ -47,12 +27,12 @@ BOLD_NOTE = (
 )
 
 
-def stands_out(family: Family, condition: Condition, column: Column) -> bool:
+def stands_out(family: Family, condition: Condition, column: Number) -> bool:
     """Whether the condition beats every other one by a paired interval that excludes 0."""
     others = [other for other in family.conditions if other is not condition]
-    differences = [paired_difference(condition, other, column.scalar) for other in others]
+    differences = [paired_difference(condition, other, column.name) for other in others]
     return bool(others) and all(
-        d is not None and (d.low > 0 if column.sign > 0 else d.high < 0) for d in differences
+        d is not None and (d.low > 0 if column.better > 0 else d.high < 0) for d in differences
     )
 
 
@@ -92,7 +72,7 @@ def summary_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
     header = ["condition", "model", "data", "grid", "seeds"]
     columns = shown_columns(families)
     for column in columns:
-        header += [f"{column.scalar}{end}" for end in ("", "_low", "_high", "_n", "_over")]
+        header += [f"{column.name}{end}" for end in ("", "_low", "_high", "_n", "_over")]
     rows: list[Row] = []
     for family in families:
         for condition in family.conditions:
@@ -105,8 +85,8 @@ def summary_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
                 " ".join(str(run.seed) for run in condition.runs if run.seed is not None),
             ]
             for column in columns:
-                if condition.has(column.scalar):
-                    x = condition.estimate(column.scalar)
+                if condition.has(column.name):
+                    x = condition.estimate(column.name)
                     row += [x.value, x.low, x.high, x.n, x.over]
                 else:
                     row += [""] * 5
@@ -117,14 +97,14 @@ def summary_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
 def layer_rows(condition: Condition) -> tuple[tuple[str, ...], list[Row]]:
     """Per layer: the smallest head's MAD and the layer's means, with intervals."""
     header = ["layer", "min_mad", "min_mad_low", "min_mad_high"]
-    for metric in METRICS:
-        header += [f"{metric}{end}" for end in ("", "_low", "_high")]
+    for metric in condition.metrics:
+        header += [f"{metric.name}{end}" for end in ("", "_low", "_high")]
     rows: list[Row] = []
     for layer in range(len(condition.runs[0].layers["mad"])):
         smallest = condition.sorted_heads("mad", layer)[0]
         row: list[str | int | float] = [layer + 1, smallest.value, smallest.low, smallest.high]
-        for metric in METRICS:
-            x = condition.layer_estimate(metric, layer)
+        for metric in condition.metrics:
+            x = condition.layer_estimate(metric.name, layer)
             row += [x.value, x.low, x.high]
         rows.append(tuple(row))
     return tuple(header), rows
@@ -133,27 +113,31 @@ def layer_rows(condition: Condition) -> tuple[tuple[str, ...], list[Row]]:
 def head_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
     """Every head of every run, as in measure.json."""
     header = ["condition", "model", "data", "seed", "layer", "head"]
-    for metric in METRICS:
-        header += [f"{metric}{end}" for end in ("", "_low", "_high")]
+    runs = [run for family in families for condition in family.conditions for run in condition.runs]
+    names = [x.name for x in shown_in("report") if any(x.name in run.heads for run in runs)]
+    for name in names:
+        header += [f"{name}{end}" for end in ("", "_low", "_high")]
     rows: list[Row] = []
     for family in families:
         for condition in family.conditions:
             for run in condition.runs:
-                names = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
+                first = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
+                seed = "" if run.seed is None else run.seed
                 for layer, heads in enumerate(run.heads["mad"].mean):
                     for head in range(len(heads)):
                         numbers = [
-                            part[layer][head]
-                            for metric in METRICS
-                            for part in (
-                                run.heads[metric].mean,
-                                run.heads[metric].low,
-                                run.heads[metric].high,
-                            )
+                            x for name in names for x in _head_numbers(run, name, layer, head)
                         ]
-                        seed = "" if run.seed is None else run.seed
-                        rows.append((*names, seed, layer + 1, head + 1, *numbers))
+                        rows.append((*first, seed, layer + 1, head + 1, *numbers))
     return tuple(header), rows
+
+
+def _head_numbers(run: Evidence, name: str, layer: int, head: int) -> Row:
+    """Mean, low and high of a metric of a head; empty where a run did not measure it."""
+    if name not in run.heads:
+        return ("",) * 3
+    found = run.heads[name]
+    return tuple(part[layer][head] for part in (found.mean, found.low, found.high))
 
 
 def gate_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -13,22 +14,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from nearsight.measure.catalogue import Metric, Statistic, metric, shown_in
 from nearsight.runs import read_measure, read_record, run_name
 
 BAR_WIDTH = 10
-BAR_MAD = 0.6  # MAD of a full bar, as in the heatmaps
 EIGHTHS = " ▏▎▍▌▋▊▉"
-HEADINGS = ("min MAD", "mean MAD", "entropy", "self-mass")
-METRICS = ("mad", "entropy", "self_mass")
 
 
 def mad_bar(mad: float, ascii_only: bool = False) -> str:
-    """A bar as long as MAD / 0.6.
+    """A bar as long as MAD, full where its axis ends (0.6).
 
     >>> mad_bar(0.3, ascii_only=True)
     '#####'
     """
-    length = min(max(mad / BAR_MAD, 0.0), 1.0) * BAR_WIDTH
+    length = min(max(mad / (metric("mad").top or 1.0), 0.0), 1.0) * BAR_WIDTH
     if ascii_only:
         return "#" * round(length)
     whole, eighths = divmod(round(length * 8), 8)
@@ -46,19 +45,30 @@ def terminal_table(
     measured has no column or a dash.
     """
     trained = any("protocol" in record for record in records)
+    columns = shown_columns(measures)
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    table.add_column("", max_width=(width := 24 if trained else 32))
-    for heading in ("accuracy",) * trained + HEADINGS:
+    more = [column.heading for column in columns if not column.metric.default]
+    width = (24 if trained else 32) - sum(1 + max(map(len, x.split("\n"))) for x in more)
+    table.add_column("", max_width=width)
+    for heading in ("accuracy",) * trained + tuple(column.heading for column in columns):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("MAD", no_wrap=True, width=BAR_WIDTH)
 
     for measure, record in zip(measures, records, strict=True):
         summary, unit = measure["summary"], diagonal(measure)
         accuracy = (record.get("result") or {}).get("test_accuracy")
-        rows = [(f"[bold]{escape(wrapped_name(record, width))}[/]", _of_model(summary))]
+        rows = [
+            (
+                f"[bold]{escape(wrapped_name(record, width))}[/]",
+                [x.of_model(summary) for x in columns],
+            )
+        ]
         grids = layer_grids(measure)
         rows += [
-            (f"  layer {layer + 1}{f', {grid}' * (len(set(grids)) > 1)}", _of_layer(measure, layer))
+            (
+                f"  layer {layer + 1}{f', {grid}' * (len(set(grids)) > 1)}",
+                [x.of_layer(measure, layer) for x in columns],
+            )
             for layer, grid in enumerate(grids)
         ]
         for index, (name, numbers) in enumerate(rows):
@@ -73,10 +83,53 @@ def terminal_table(
     for (grid, unit), null in nulls.items():
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
             of_grid = f", {grid}" if len(nulls) > 1 else ""
-            mad, *others = (null[f"{key}_{metric}"] for metric in METRICS)
-            cells = [""] * trained + [number_or_dash(x) for x in (mad, mad, *others)]
-            table.add_row(f"{name}{of_grid}", *cells, _bar(mad, unit, ascii_only), style="dim")
+            lines = [null.get(f"{key}_{column.metric.name}") for column in columns]
+            cells = [""] * trained + [number_or_dash(x) for x in lines]
+            bar = _bar(lines[0], unit, ascii_only)
+            table.add_row(f"{name}{of_grid}", *cells, bar, style="dim")
     return table
+
+
+@dataclass(frozen=True)
+class TerminalColumn:
+    """The smallest or the mean value of a metric over the heads of a model, and of each layer."""
+
+    metric: Metric
+    statistic: Statistic
+
+    @property
+    def heading(self) -> str:
+        if "min" in self.metric.columns:
+            return f"{self.statistic} {self.metric.label}"
+        return heading_lines(self.metric)
+
+    def of_model(self, summary: dict[str, Any]) -> float | None:
+        """Return the number of the whole model; None where it was not measured."""
+        entry = summary.get(f"{self.statistic}_{self.metric.name}")
+        return None if entry is None else entry["value"]
+
+    def of_layer(self, measure: dict[str, Any], layer: int) -> float | None:
+        """Return the number of a layer (counted from 0); None where it was not measured."""
+        if self.statistic == "min":
+            heads = measure["layers"][layer].get(self.metric.name)
+            return None if heads is None else min(heads["mean"])
+        layers = measure["summary"].get(f"layer_mean_{self.metric.name}")
+        return None if layers is None else layers[layer]["value"]
+
+
+def heading_lines(metric: Metric) -> str:
+    """The label of a metric, a word per line."""
+    return metric.label.replace(" ", "\n")
+
+
+def shown_columns(measures: Sequence[dict[str, Any]]) -> list[TerminalColumn]:
+    """Return the columns of the default metrics, and of others that were measured."""
+    return [
+        TerminalColumn(entry, statistic)
+        for entry in shown_in("terminal")
+        if entry.default or any(f"mean_{entry.name}" in measure["summary"] for measure in measures)
+        for statistic in (("min", "mean") if "min" in entry.columns else ("mean",))
+    ]
 
 
 def wrapped_name(record: dict[str, Any], width: int) -> str:
@@ -132,22 +185,6 @@ def layer_grids(measure: dict[str, Any]) -> list[str]:
     """The grid of every layer: one and the same but in hierarchical models."""
     grids = (layer.get("grid", measure["grid"]) for layer in measure["layers"])
     return [f"{rows}x{cols}" for rows, cols in grids]
-
-
-def _of_model(summary: dict[str, Any]) -> list[float | None]:
-    """Smallest MAD, mean MAD, entropy and self-mass; None for what was not measured."""
-    return [_value(summary.get(key)) for key in ("min_mad", *(f"mean_{x}" for x in METRICS))]
-
-
-def _of_layer(measure: dict[str, Any], layer: int) -> list[float | None]:
-    heads, summary = measure["layers"][layer], measure["summary"]
-    means = [summary.get(f"layer_mean_{metric}") for metric in METRICS]
-    least = min(heads["mad"]["mean"]) if "mad" in heads else None
-    return [least, *(_value(x[layer]) if x else None for x in means)]
-
-
-def _value(entry: dict[str, float] | None) -> float | None:
-    return None if entry is None else entry["value"]
 
 
 def _bar(mad: float | None, unit: float, ascii_only: bool) -> str:

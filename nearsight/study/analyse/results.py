@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.report.read import looks_of
 from nearsight.runs import LOG, read_lines, read_measure, read_record
 from nearsight.study.analyse.matched import Course
@@ -18,8 +19,6 @@ from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.design import Cell, Level, protocol_settings
 from nearsight.study.folder import cell_folder, is_finished, read_cells
 
-VALUES = ("accuracy", "min_mad", "layer1_mad", "entropy", "self_mass")  # whose effects are shown
-LOOKED = VALUES[1:]  # also while training
 EARLY = 5  # epochs; the paper says "the first few"
 
 
@@ -49,11 +48,8 @@ def values_of(folder: Path) -> dict[str, float]:
         "accuracy": result["test_accuracy"],
         "top5_accuracy": result.get("test_top5_accuracy"),
         "validation_accuracy": result["validation_accuracy"],
-        "min_mad": summary["min_mad"]["value"],
         "mean_mad": summary["mean_mad"]["value"],
-        "layer1_mad": summary["layer_mean_mad"][0]["value"],
-        "entropy": summary["mean_entropy"]["value"],
-        "self_mass": summary["mean_self_mass"]["value"],
+        **{x.name: entry["value"] for x in RUN_NUMBERS if (entry := x.entry(summary))},
         "epochs": result["num_epochs"],
         "best_epoch": result["best_epoch"],
         "images_seen": result["images_seen"],
@@ -77,7 +73,9 @@ def courses(out: Path) -> list[Course]:
         seen = [looks.get(line["epoch"]) for line in lines]
         values: dict[str, list[float | None]] = {
             "accuracy": [line.get("validation_accuracy") for line in lines],
-            **{name: [look.number(name) if look else None for look in seen] for name in LOOKED},
+            **{
+                x.name: [look.number(x) if look else None for look in seen] for x in RUN_NUMBERS[1:]
+            },
         }
         losses = [line.get("train_loss", math.inf) for line in lines]
         epochs, settings = [line["epoch"] for line in lines], settings_of(cell, folder)

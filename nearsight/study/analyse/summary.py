@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
+from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.runs import SCHEMA_VERSION, read_record, write_json
 from nearsight.stats import deviation, over_seeds, paired
 from nearsight.study.analyse.effects import Effects, study_effects
 from nearsight.study.analyse.extremes import EFFECTS, SUMMARY
 from nearsight.study.analyse.factorials import Effect, Factorial
 from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
-from nearsight.study.analyse.results import VALUES, outcomes, settings_of, values_of
+from nearsight.study.analyse.results import outcomes, settings_of, values_of
 from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
 
 
@@ -42,7 +43,7 @@ def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, An
         "conditions": [
             {"value": value, "condition": condition_text(x.condition)}
             | {key: getattr(x, key) for key in ("mean", "sd", "low", "high", "seeds")}
-            for value in VALUES
+            for value in (x.name for x in RUN_NUMBERS)
             for x in summaries(found, value)
         ],
         "effects": [_factorial(x.at_end) for x in effects],
@@ -78,7 +79,7 @@ def _cell(out: Path, cell: Any) -> dict[str, Any]:
 def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Every condition minus the first one, paired by seed; needs two seeds that both have."""
     rows = []
-    for value in VALUES:
+    for value in (x.name for x in RUN_NUMBERS):
         conditions = by_condition(found, value)
         first = tuple(sorted(found[0].factors.items()))
         for condition, numbers in conditions.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nearsight.report.figures.study import NAMES
+from nearsight.measure.catalogue import heading_of, number_named
 from nearsight.report.read import Condition, Evidence, Family
 from nearsight.report.write import Cell, Heading, Sheet
 from nearsight.stats import over_seeds
@@ -14,7 +14,6 @@ NOTES = {
     "accuracy": "In percentage points; matched ones over validation images.",
     "min_mad": "Seeds and images: bootstrap over both, the most local head chosen anew each time.",
 }
-DIGITS = {"self_mass": 4}  # of small numbers
 MATCHED = (
     "At matched steps: the last epoch that all runs reached. At matched training loss: the lowest "
     "that all runs reached; with mixing or smoothing it is a loss of other targets."
@@ -47,7 +46,8 @@ def multiplicity(found: Sequence[Effects]) -> list[str]:
 
 
 def _effects(value: str, found: Sequence[Effects]) -> Sheet:
-    percent, digits = value == "accuracy", DIGITS.get(value, 3)
+    number = number_named(value)
+    percent, digits = number.percent, number.digits
     headings = [Heading("effect", "effect"), Heading("at the end", "end", percent, digits)]
     if any(x.extremes for x in found):
         headings.append(Heading("at the end, seeds and images", "end_seeds_and_images"))
@@ -63,7 +63,7 @@ def _effects(value: str, found: Sequence[Effects]) -> Sheet:
     rows = [_row(x, effect, names) for x in found for effect in x.at_end.effects]
     return Sheet(
         key=f"effects-{value}".replace("_", "-"),
-        title=f"Effects on {NAMES.get(value, value)}",
+        title=f"Effects on {heading_of(value)}",
         headings=tuple(headings),
         rows=tuple(rows),
         note=NOTES.get(value, ""),

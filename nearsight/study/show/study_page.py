@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from nearsight.measure.catalogue import numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
 from nearsight.report.read import Family, read_families
@@ -27,7 +28,6 @@ from nearsight.study.folder import cell_folder, is_finished, read_cells, read_st
 from nearsight.study.show.paper_sheets import PAPER_NOTE, paper_sheets
 from nearsight.study.show.sheets import cost_sheet, effect_sheets, effects_note, multiplicity
 
-CURVES = ("min_mad", "layer1_mad")  # whose effects are drawn over epochs
 RULE = (
     "A verdict comes from 95 % intervals over seeds alone. It is 'supported' or 'contradicted' "
     "only at the claim's own scale and with at least 5 seeds; elsewhere the last column says what "
@@ -121,7 +121,7 @@ def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
 def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:
     """The main effects at every epoch at which all runs of a factorial were seen."""
     curves: dict[tuple[str, str, str], EffectCurve] = {}
-    for value in CURVES:
+    for value in (x.name for x in numbers_of("mad")):
         for group in factorial_groups(found).values():
             for epoch, of in effects_by_epoch(group, value):
                 where = ", ".join(map(str, of.fixed.values()))

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from report.example_runs import write_model, write_run
 
+from nearsight.measure.catalogue import number_named
 from nearsight.report.figures.drawing import panel_svgs, whole_figure
 from nearsight.report.figures.heads.key_conditions import key_conditions, key_plane
 from nearsight.report.figures.heads.ranking import least_distances
@@ -79,7 +80,9 @@ def test_a_look_gives_the_numbers_of_the_summary_table():
         "entropy": {"mean": [[0.6, 0.8], [0.9, 0.1]]},
     }
     (look,) = looks_of([{"epoch": 3, "attention": seen}, {"epoch": 4}])
-    found = [look.number(x) for x in ("min_mad", "layer1_mad", "entropy", "self_mass")]
+    found = [
+        look.number(number_named(x)) for x in ("min_mad", "layer1_mad", "entropy", "self_mass")
+    ]
     assert found == [0.1, pytest.approx(0.3), pytest.approx(0.6), None]
 
 
@@ -151,7 +154,7 @@ def test_locality_over_epochs_is_a_mean_over_the_seeds_that_all_looked(tmp_path)
     with_looks(runs[3], {0: [[0.5] * 3] * 2, 4: [[0.3, 0.2, 0.4], [0.4, 0.4, 0.1]]})
     (family,) = read_families(runs)
     drawing = locality_curves(family, "locality", "words")
-    assert locality_course(family.conditions[0], "min_mad") == {
+    assert locality_course(family.conditions[0], number_named("min_mad")) == {
         0: [0.5] * 3,
         2: pytest.approx([0.2, 0.25, 0.4]),
     }

@@ -6,14 +6,15 @@ from report.example_runs import write_pair, write_run
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.models.layers.grid import Grid
 from nearsight.report.read.conditions import paired_difference
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.answer import answer, question
-from nearsight.report.write.tables import COLUMNS, head_rows, stands_out, summary_rows
+from nearsight.report.write.tables import head_rows, stands_out, summary_rows
 from nearsight.stats.estimate import over_seeds, wilson_interval
 
-ACCURACY, MIN_MAD = COLUMNS[0], COLUMNS[1]
+ACCURACY, MIN_MAD = RUN_NUMBERS[0], RUN_NUMBERS[1]
 
 
 def test_the_interval_over_seeds_is_scipys_t_interval():
@@ -47,7 +48,9 @@ def test_conditions_pair_only_the_seeds_both_have(tmp_path):
 
 def test_bold_needs_several_seeds_and_an_interval_without_zero(tmp_path):
     (single,) = read_families(write_pair(tmp_path / "one"))
-    assert not any(stands_out(single, c, column) for c in single.conditions for column in COLUMNS)
+    assert not any(
+        stands_out(single, c, column) for c in single.conditions for column in RUN_NUMBERS
+    )
     (several,) = read_families(write_pair(tmp_path / "three", seeds=(0, 1, 2)))
     baseline, cutmix = several.conditions
     assert stands_out(several, cutmix, ACCURACY)

@@ -10,6 +10,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import metric as entry
 from nearsight.report.figures.drawing import RULE, Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.heads.profiles import band_text
 from nearsight.report.read import Condition, Family
@@ -18,10 +19,7 @@ from nearsight.stats import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PANELS = {
-    "locality_score": ("Neighbouring patches", "locality score (cosine)"),
-    "cls_similarity": ("Patches and [CLS]", "patch-[CLS] similarity (cosine)"),
-}
+TITLES = {"locality_score": "Neighbouring patches", "cls_similarity": "Patches and [CLS]"}
 NOT_A_NUMBER = Estimate(math.nan, math.nan, math.nan, 0, "images")
 
 
@@ -58,18 +56,18 @@ def draw_features(axes: Axes, family: Family, metric: str) -> None:
     axes.set_xlim(0.5, family.num_layers + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("layer")
-    axes.set_ylabel(PANELS[metric][1])
+    axes.set_ylabel(entry(metric).axis_label)
     end_labels(axes, ends)
 
 
 def feature_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
     """None where no run measured features."""
-    lines = {metric: found for metric in PANELS if (found := feature_lines(family, metric))}
+    lines = {metric: found for metric in TITLES if (found := feature_lines(family, metric))}
     if not lines:
         return None
     conditions = family.conditions
     last = "; ".join(
-        f"{PANELS[metric][0]}: "
+        f"{TITLES[metric]}: "
         + ", ".join(f"{c.label} {[x for x in layers if x][-1].value:.3f}" for c, layers in found)
         for metric, found in lines.items()
     )
@@ -83,7 +81,7 @@ def feature_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
         f"become one. {band_text(family)}",
         alt=f"Line charts of cosine similarities by layer. In the last layer: {last}.",
         panels=tuple(
-            Panel(PANELS[metric][0], partial(draw_features, family=family, metric=metric))
+            Panel(TITLES[metric], partial(draw_features, family=family, metric=metric))
             for metric in lines
         ),
         columns=("condition", "metric", "layer", "mean", "low", "high", "n", "interval_over"),

@@ -6,6 +6,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import Metric, shown_in
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.null_lines import named_randoms, shuffled_nulls
 from nearsight.report.read import Condition, Family
@@ -14,7 +15,6 @@ from nearsight.stats import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCALES = {"mad": ("MAD", 0.6), "entropy": ("entropy", 1.0)}
 MOST_LABELLED = 10  # heads in a row that still have room for a number
 ON_DARK, ON_PALE = "#ffffff", "#000000"  # inside cells; no inks, the cells have no dark theme
 
@@ -31,9 +31,9 @@ def cells(condition: Condition, metric: str) -> list[list[Estimate]]:
     ]
 
 
-def draw_heatmap(axes: Axes, condition: Condition, metric: str) -> None:
-    name, top = SCALES[metric]
-    values = [[head.value for head in layer] for layer in cells(condition, metric)]
+def draw_heatmap(axes: Axes, condition: Condition, metric: Metric) -> None:
+    top = metric.top or metric.limits[1]
+    values = [[head.value for head in layer] for layer in cells(condition, metric.name)]
     num_heads = max(len(layer) for layer in values)
     padded = [layer + [float("nan")] * (num_heads - len(layer)) for layer in values]
     mesh = axes.pcolormesh(padded, cmap="viridis", vmin=0, vmax=top, edgecolors="none")
@@ -44,7 +44,9 @@ def draw_heatmap(axes: Axes, condition: Condition, metric: str) -> None:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_ylabel("layer")
-    sorted_by = f"head, sorted by {name} in each seed" if condition.num_seeds > 1 else "head"
+    sorted_by = (
+        f"head, sorted by {metric.label} in each seed" if condition.num_seeds > 1 else "head"
+    )
     axes.set_xlabel(sorted_by)
     if num_heads <= MOST_LABELLED:
         for row, layer in enumerate(values):
@@ -54,7 +56,8 @@ def draw_heatmap(axes: Axes, condition: Condition, metric: str) -> None:
                     col + 0.5, row + 0.5, f"{value:.2f}", color=colour, fontsize=6.5,
                     ha="center", va="center",
                 )  # fmt: skip
-    ticks = [0, top / 3, 2 * top / 3, top] if metric == "mad" else [0, 0.25, 0.5, 0.75, 1]
+    parts = 4 if top == 1 else 3
+    ticks = [part * top / parts for part in range(parts + 1)]
     bar = axes.figure.colorbar(mesh, ax=axes, ticks=ticks, aspect=24, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
@@ -80,7 +83,8 @@ def _nulls_text(family: Family) -> str:
 
 
 def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
-    tables = {(c.label, metric): cells(c, metric) for c in family.conditions for metric in SCALES}
+    metrics = shown_in("figures")
+    tables = {(c.label, x.name): cells(c, x.name) for c in family.conditions for x in metrics}
     estimates = [head for table in tables.values() for layer in table for head in layer]
     widest = max((head.high - head.low) / 2 for head in estimates)
     first = ", ".join(
@@ -90,11 +94,11 @@ def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
     over = sorted({head.over for head in estimates})
     panels = [
         Panel(
-            f"{condition.label}: {name}",
+            f"{condition.label}: {metric.label}",
             partial(draw_heatmap, condition=condition, metric=metric),
         )
         for condition in family.conditions
-        for metric, (name, _) in SCALES.items()
+        for metric in metrics
     ]
     return Drawing(
         key=key,

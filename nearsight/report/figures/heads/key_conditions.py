@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel
-from nearsight.report.figures.heads.plane import METRICS, arms, draw_frame, head_points, null_points
+from nearsight.report.figures.heads.plane import PLANE, arms, draw_frame, head_points, null_points
 from nearsight.report.read import Condition, Family
 from nearsight.stats import Estimate, over_seeds
 
@@ -57,13 +57,13 @@ def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) 
     draw_frame(axes, family, null_points(family, conditions))
     for condition in conditions:
         for run in condition.runs:
-            x, y = ([head for layer in run.heads[m].mean for head in layer] for m in METRICS)
+            x, y = ([head for layer in run.heads[m].mean for head in layer] for m in PLANE)
             axes.plot(
                 x, y, color=condition.colour, marker=condition.marker, linestyle="none",
                 markersize=3.6, markeredgewidth=0, alpha=0.35, clip_on=False,
             )  # fmt: skip
     for condition in conditions:
-        mad, entropy = (head_mean(condition, metric) for metric in METRICS)
+        mad, entropy = (head_mean(condition, metric) for metric in PLANE)
         axes.errorbar(
             [mad.value], [entropy.value],
             xerr=arms([mad.value], [mad.low], [mad.high]),
@@ -90,7 +90,7 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
     if not conditions:
         return None
     means = {
-        condition.label: [head_mean(condition, metric) for metric in METRICS]
+        condition.label: [head_mean(condition, metric) for metric in PLANE]
         for condition in conditions
     }
     said = "; ".join(

@@ -7,6 +7,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
 from nearsight.report.figures.heads.profiles import mad_limit
 from nearsight.report.figures.null_lines import drawn_randoms, shuffled_nulls
@@ -15,7 +16,7 @@ from nearsight.report.read import Condition, Family
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METRICS = ("mad", "entropy")
+PLANE = ("mad", "entropy")  # to the right, and up
 TOGETHER = 2  # conditions that share one plane; more get a plane each
 
 
@@ -51,8 +52,8 @@ def draw_frame(axes: Axes, family: Family, nulls: Sequence[tuple]) -> None:
     axes.set_xlim(0, mad_limit(family))
     axes.set_ylim(0, 1.08)
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
-    axes.set_xlabel("MAD (grid diagonals)")
-    axes.set_ylabel("entropy / log N")
+    axes.set_xlabel(metric("mad").axis_label)
+    axes.set_ylabel(metric("entropy").axis_label)
 
 
 def null_points(family: Family, conditions: Sequence[Condition]) -> list[tuple]:
@@ -63,7 +64,7 @@ def null_points(family: Family, conditions: Sequence[Condition]) -> list[tuple]:
         ("3x3 box", (family.null["box_mad"], family.null["box_entropy"]), "x", (5, -9), "left"),
     ]  # fmt: skip
     shown = Family(tuple(conditions))
-    untrained = zip(*(drawn_randoms(shown, metric) for metric in METRICS), strict=True)
+    untrained = zip(*(drawn_randoms(shown, name) for name in PLANE), strict=True)
     for (name, mads), (_, entropies) in untrained:
         points.append((name, (fmean(mads), fmean(entropies)), "+", (6, -9), "left"))
     return points
@@ -73,7 +74,7 @@ def _shuffled_points(conditions: Sequence[Condition]) -> list[tuple]:
     """The same of images with shuffled patches, a point per condition."""
     points: list[tuple] = []
     for condition in conditions:
-        shuffled = [shuffled_nulls(condition, metric) for metric in METRICS]
+        shuffled = [shuffled_nulls(condition, name) for name in PLANE]
         if shuffled[0]:
             name = "shuffled" if len(conditions) == 1 else f"shuffled, {condition.label}"
             points.append((name, tuple(map(fmean, shuffled)), "1", (5, -3), "left"))
@@ -121,7 +122,7 @@ def head_points(conditions: Sequence[Condition]) -> tuple[tuple, ...]:
         (condition.label, run.seed, layer, head, mad, entropy)
         for condition in conditions
         for run in condition.runs
-        for layer, maps in enumerate(zip(*(run.heads[metric].mean for metric in METRICS)), 1)
+        for layer, maps in enumerate(zip(*(run.heads[name].mean for name in PLANE)), 1)
         for head, (mad, entropy) in enumerate(zip(*maps), 1)
     )
 

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.null_lines import draw_nulls, nulls_text
 from nearsight.report.read import Family
@@ -26,7 +27,7 @@ def chosen_layers(num_layers: int) -> list[int]:
 
 
 def mad_limit(family: Family) -> float:
-    """Upper end of a MAD axis: 0.6, or the next tenth above the data."""
+    """Upper end of a MAD axis: that of the catalogue, or the next tenth above the data."""
     highest = max(
         value
         for condition in family.conditions
@@ -34,7 +35,15 @@ def mad_limit(family: Family) -> float:
         for layer in run.heads["mad"].high
         for value in layer
     )
-    return max(0.6, math.ceil(10 * highest) / 10)
+    return max(metric("mad").top or 0.0, math.ceil(10 * highest) / 10)
+
+
+def axis_top(family: Family, name: str) -> float | None:
+    """Return where the axis of a metric ends, with room above a limit; None: by the data."""
+    if name == "mad":
+        return mad_limit(family)
+    top = metric(name).top
+    return None if top is None else 1.05 * top
 
 
 def draw_layer(axes: Axes, family: Family, layer: int) -> None:
@@ -56,7 +65,7 @@ def draw_layer(axes: Axes, family: Family, layer: int) -> None:
     step = max(1, round(len(heads) / 8))
     axes.set_xticks(range(1, len(heads) + 1, step))
     axes.set_xlabel("head, sorted by MAD")
-    axes.set_ylabel("MAD (grid diagonals)")
+    axes.set_ylabel(metric("mad").axis_label)
     end_labels(axes, ends, nulls)
 
 

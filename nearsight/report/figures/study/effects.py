@@ -7,20 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import heading_of
 from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel
 from nearsight.report.read import BLUE, ORANGE
 from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-NAMES = {
-    "accuracy": "test accuracy",
-    "min_mad": "min MAD",
-    "layer1_mad": "layer-1 mean MAD",
-    "entropy": "mean entropy",
-    "self_mass": "mean self-mass",
-}
 
 TIMES = " × "
 LABEL_WIDTH = 20  # letters in a line
@@ -78,7 +71,7 @@ def effect_plot(
     """All contrasts on every number."""
 
     def panel(value: str) -> Panel:
-        return Panel(NAMES.get(value, value), lambda axes: draw_effects(axes, effects[value]))
+        return Panel(heading_of(value), lambda axes: draw_effects(axes, effects[value]))
 
     rows = tuple(
         (value, x.label, kind, y.value, y.low, y.high, y.n)
@@ -87,7 +80,7 @@ def effect_plot(
         for kind, y in (("end", x.at_end), ("matched steps", x.matched))
         if y is not None
     )
-    apart = [f"{row[1]} on {NAMES.get(row[0], row[0])}" for row in rows if row[4] * row[5] > 0]
+    apart = [f"{row[1]} on {heading_of(row[0])}" for row in rows if row[4] * row[5] > 0]
     said = ", ".join(dict.fromkeys(apart)) or "none"
     most = max(len(contrasts) for contrasts in effects.values())
     return Drawing(

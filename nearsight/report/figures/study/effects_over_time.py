@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import heading_of
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel
-from nearsight.report.figures.study.effects import NAMES
 from nearsight.report.read import BLUE, GREEN, PURPLE, SKY, VERMILION
 from nearsight.stats import Estimate
 
@@ -73,13 +73,13 @@ def effect_curves(curves: Sequence[EffectCurve], key: str, subtitle: str) -> lis
     if not panels:
         return []
     lasting = [
-        f"{curve.label} on {NAMES.get(curve.value, curve.value)}"
+        f"{curve.label} on {heading_of(curve.value)}"
         f"{f' ({curve.where})' if curve.where else ''} from epoch {curve.since}"
         for curve in shown
         if curve.since is not None
     ]
     said = "; ".join(lasting) or "none"
-    titles = {(v, w): f"{NAMES.get(v, v)}{f': {w}' if w else ''}" for v, w in panels}
+    titles = {(v, w): f"{heading_of(v)}{f': {w}' if w else ''}" for v, w in panels}
     return [
         Drawing(
             key=key,

@@ -7,26 +7,22 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import RUN_NUMBERS, Number, metric, numbers_of
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.figures.heads import mad_limit
+from nearsight.report.figures.heads import axis_top
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.figures.study import NAMES
 from nearsight.report.read import Condition, Family
 from nearsight.stats import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-AXES = {
-    "min_mad": "MAD (grid diagonals)",
-    "layer1_mad": "MAD (grid diagonals)",
-    "entropy": "entropy / log N",
-    "self_mass": "self-mass",
-}
+MIN_MAD = numbers_of("mad")[0]
+LOOKED_AT = [x for x in RUN_NUMBERS if x.metric and "training" in metric(x.metric).tables]
 Course = dict[int, list[float]]  # by epoch, a value of every seed
 
 
-def locality_course(condition: Condition, number: str) -> Course:
+def locality_course(condition: Condition, number: Number) -> Course:
     """Of the epochs in which all seeds looked at their attention and wrote this number down."""
     found = {
         epoch: [value for look in looks if (value := look.number(number)) is not None]
@@ -35,20 +31,21 @@ def locality_course(condition: Condition, number: str) -> Course:
     return {epoch: values for epoch, values in found.items() if len(values) == condition.num_seeds}
 
 
-def number_null(family: Family, name: str, number: str) -> float:
-    """``uniform`` or ``box``: on the grid of layer 1 for MAD, else the mean over all heads."""
-    if number in ("min_mad", "layer1_mad"):
-        return grid_null(family, name, "mad", 0)
+def number_null(family: Family, name: str, number: Number) -> float:
+    """``uniform`` or ``box``: on the grid of layer 1, or for a mean the mean over all heads."""
+    assert number.metric is not None
+    if number.statistic != "mean":
+        return grid_null(family, name, number.metric, 0)
     heads = family.first.measure["num_heads"]
     return fmean(
-        grid_null(family, name, number, layer)
+        grid_null(family, name, number.metric, layer)
         for layer, num in enumerate(heads)
         for _ in range(num)
     )
 
 
 def draw_locality(
-    axes: Axes, family: Family, conditions: Sequence[Condition], number: str, last: int
+    axes: Axes, family: Family, conditions: Sequence[Condition], number: Number, last: int
 ) -> None:
     """A line per condition with its band over seeds, and the null lines."""
     from matplotlib.ticker import MaxNLocator
@@ -72,11 +69,11 @@ def draw_locality(
         highest += means
         if course:
             ends.append((means[-1], condition))
-    tops = {"min_mad": mad_limit(family), "layer1_mad": mad_limit(family), "entropy": 1.05}
-    axes.set_ylim(0, tops.get(number, 1.08 * max(highest)))
+    assert number.metric is not None
+    axes.set_ylim(0, axis_top(family, number.metric) or 1.08 * max(highest))
     axes.set_xlim(0, last)
     axes.set_xlabel("epoch")
-    axes.set_ylabel(AXES[number])
+    axes.set_ylabel(metric(number.metric).axis_label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     end_labels(axes, ends if labels_fit(family.conditions) else [], nulls)
 
@@ -86,7 +83,7 @@ def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
     conditions = [condition for condition in family.conditions if condition.looks]
     if not conditions:
         return None
-    numbers = [x for x in AXES if all(locality_course(c, x) for c in conditions)]
+    numbers = [x for x in LOOKED_AT if all(locality_course(c, x) for c in conditions)]
     last = max(1, *(epoch for c in conditions for epoch in c.looks))
     found = "; ".join(
         f"{condition.label} " + " and ".join(_point(condition, end) for end in (0, -1))
@@ -103,17 +100,17 @@ def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
         f"table, so that ends may differ a little from it.{left_out_text(family, conditions)}",
         alt="Line charts of locality over epochs, a line per condition. Smallest mean attention "
         f"distance of a head: {found}; uniform attention has "
-        f"{number_null(family, 'uniform', 'min_mad'):.3f}.",
+        f"{number_null(family, 'uniform', MIN_MAD):.3f}.",
         panels=tuple(
             Panel(
-                NAMES[x],
+                x.heading,
                 partial(draw_locality, family=family, conditions=conditions, number=x, last=last),
             )
             for x in numbers
         ),
         columns=("condition", "number", "epoch", "mean", "low", "high", "n"),
         rows=tuple(
-            (condition.label, x, epoch, *_interval(values), len(values))
+            (condition.label, x.name, epoch, *_interval(values), len(values))
             for condition in conditions
             for x in numbers
             for epoch, values in locality_course(condition, x).items()
@@ -132,7 +129,7 @@ def _interval(values: list[float]) -> tuple[float, float | str, float | str]:
 
 
 def _point(condition: Condition, end: int) -> str:
-    epoch, values = list(locality_course(condition, "min_mad").items())[end]
+    epoch, values = list(locality_course(condition, MIN_MAD).items())[end]
     value, low, high = _interval(values)
     interval = "" if len(values) == 1 else f" ({low:.3f} to {high:.3f})"
     return f"{value:.3f}{interval} in epoch {epoch}"

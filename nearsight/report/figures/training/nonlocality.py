@@ -10,6 +10,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, layer_colours
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
 from nearsight.report.read import Condition, Family
@@ -65,7 +66,7 @@ def draw_nonlocality(axes: Axes, family: Family, condition: Condition, top: floa
         axes.plot(epochs, [x.value for x in values], color=colour, linestyle=style)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("epoch")
-    axes.set_ylabel("nonlocality (patches)")
+    axes.set_ylabel(metric("nonlocality").axis_label)
     ends = [(curves[i][-1][1].value, f"layer {i + 1}") for i in sorted({0, len(curves) - 1})]
     end_labels(axes, [], [*nulls, *ends])
 
