@@ -23,6 +23,7 @@ from nearsight.protocol.overrides import (
 from nearsight.protocol.preset_listing import preset_tables
 from nearsight.protocol.presets import EIGHT, PARTS, assumed_values, preset
 from nearsight.protocol.schema import (
+    AutoAugment,
     ColorJitter,
     CutMix,
     CutOut,
@@ -35,12 +36,14 @@ from nearsight.protocol.schema import (
     RandAugment,
     RandomErasing,
     ResizedCrop,
+    optional_parts,
 )
 
 __all__ = [
     "EIGHT",
     "FRACTIONS",
     "PARTS",
+    "AutoAugment",
     "ColorJitter",
     "CutMix",
     "CutOut",
@@ -66,6 +69,7 @@ __all__ = [
     "gpsa_settings",
     "locat_settings",
     "option_values",
+    "optional_parts",
     "override",
     "preset",
     "preset_tables",

@@ -6,7 +6,8 @@ A part that is ``None`` is switched off.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Literal, get_args, get_type_hints
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -171,3 +172,22 @@ class Protocol:
     precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
     measure_every: PositiveInt | None = None  # epochs between looks at the attention
     measure_images: Annotated[int, Field(ge=2)] = 64  # validation images of each look
+
+
+def optional_parts(kind: type[Protocol] | None = None) -> tuple[str, ...]:
+    """Return the settings of a protocol that are a group of their own, or None when off.
+
+    These are the augmentations and distillation. Studies and claims read this list, so a run with
+    an augmentation that is new here never counts as one without it.
+
+    >>> optional_parts()[:3]
+    ('resized_crop', 'autoaugment', 'randaugment')
+    """
+    kind = kind or Protocol
+    hints = get_type_hints(kind)
+    found = []
+    for each in fields(kind):
+        choices = get_args(hints[each.name])
+        if type(None) in choices and any(is_dataclass(choice) for choice in choices):
+            found.append(each.name)
+    return tuple(found)

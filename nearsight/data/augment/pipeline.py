@@ -1,14 +1,17 @@
 """Augmentation of a batch on its device, every sample in its own way.
 
-The order is crop (after padding, or resized), flip, AutoAugment, RandAugment, ColorJitter, random
-erasing, CutOut; the protocol says which of them take place. Every draw is a function of (seed,
-epoch, sample, repeat), and every result of these and the image: batch size, neighbours and number
-of threads change no bit.
+The order is crop (after padding, or resized), flip, then the augmentations of STEPS in their order;
+the protocol says which of them take place. Every draw is a function of (seed, epoch, sample,
+repeat), and every result of these and the image: batch size, neighbours and number of threads
+change no bit.
 
 Draws are made on the CPU whatever the device of the images (they are few), so all devices agree.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -21,6 +24,7 @@ from nearsight.data.augment.colour import Images
 from nearsight.data.augment.erase import cut_out, randomly_erased
 from nearsight.data.augment.operations import apply_operations
 from nearsight.data.augment.policy import (
+    Drawn,
     SampleKey,
     draw_autoaugment,
     draw_colorjitter,
@@ -28,8 +32,17 @@ from nearsight.data.augment.policy import (
 )
 from nearsight.data.augment.resize import resized_crops
 from nearsight.data.augment.warp import cropped
-from nearsight.protocol import Protocol, ResizedCrop
+from nearsight.protocol import (
+    AutoAugment,
+    ColorJitter,
+    CutOut,
+    Protocol,
+    RandAugment,
+    RandomErasing,
+    ResizedCrop,
+)
 
+Colour = tuple[float, float, float]
 _PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large images bounded
 
 
@@ -59,7 +72,7 @@ def augment_images(
     protocol: Protocol,
     seed: int,
     epoch: int,
-    mean_colour: tuple[float, float, float],
+    mean_colour: Colour,
 ) -> Images:
     """The images as the protocol wants to see them in training.
 
@@ -86,7 +99,7 @@ def augment_images(
 
 
 def _augmented_block(
-    images: Images, protocol: Protocol, key: SampleKey, mean_colour: tuple[float, float, float]
+    images: Images, protocol: Protocol, key: SampleKey, mean_colour: Colour
 ) -> Images:
     height, width = images.shape[-2:]
     down, right, flip = draw_crops(protocol.crop_padding, protocol.flip, key)
@@ -95,21 +108,53 @@ def _augmented_block(
         images = resized_crops(images, boxes, flip)
     else:
         images = cropped(images, down, right, flip)
-    drawn = []
-    if protocol.autoaugment:
-        drawn.append(draw_autoaugment(key, height, width))
-    if protocol.randaugment:
-        drawn.append(draw_randaugment(protocol.randaugment, key, height, width))
-    if protocol.colorjitter:
-        drawn.append(draw_colorjitter(protocol.colorjitter, key))
-    for codes, arguments in drawn:
-        for step in range(len(codes)):
-            images = apply_operations(images, codes[step], arguments[step])
-    if protocol.random_erasing:
-        randomly_erased(images, protocol.random_erasing, key)
-    if protocol.cutout:
-        cut_out(images, protocol.cutout, key, mean_colour)
+    for name, step in STEPS.items():
+        settings = getattr(protocol, name)
+        if settings is not None:
+            images = step(images, settings, key, mean_colour)
     return images
+
+
+def _autoaugment(images: Images, settings: AutoAugment, key: SampleKey, colour: Colour) -> Images:
+    return _operated(images, draw_autoaugment(key, *images.shape[-2:]))
+
+
+def _randaugment(images: Images, settings: RandAugment, key: SampleKey, colour: Colour) -> Images:
+    return _operated(images, draw_randaugment(settings, key, *images.shape[-2:]))
+
+
+def _colorjitter(images: Images, settings: ColorJitter, key: SampleKey, colour: Colour) -> Images:
+    return _operated(images, draw_colorjitter(settings, key))
+
+
+def _random_erasing(
+    images: Images, settings: RandomErasing, key: SampleKey, colour: Colour
+) -> Images:
+    randomly_erased(images, settings, key)
+    return images
+
+
+def _cutout(images: Images, settings: CutOut, key: SampleKey, colour: Colour) -> Images:
+    cut_out(images, settings, key, colour)
+    return images
+
+
+def _operated(images: Images, drawn: Drawn) -> Images:
+    """The images after every operation that was drawn, one step after the other."""
+    for codes, arguments in zip(*drawn):
+        images = apply_operations(images, codes, arguments)
+    return images
+
+
+# The augmentations of single images, in their order, by their name in the protocol. Each gets the
+# images, its settings, the key of its draws and the data set's mean colour.
+STEPS: dict[str, Callable[[Images, Any, SampleKey, Colour], Images]] = {
+    "autoaugment": _autoaugment,
+    "randaugment": _randaugment,
+    "colorjitter": _colorjitter,
+    "random_erasing": _random_erasing,
+    "cutout": _cutout,
+}
 
 
 def normalized(

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from nearsight.protocol import CutMix
+from nearsight.protocol import CutMix, optional_parts
 from nearsight.stats import paired
 from nearsight.study.analyse import Outcome, factorial
 from nearsight.study.claims.claim import Part, Region, Statistic
@@ -20,13 +20,11 @@ from nearsight.study.design import Level, level_text
 
 Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
 EIGHT = ("autoaugment", "cutmix", "labelsmoothing")  # the factors of the protocol paper
-ELSE: Side = {
-    "kind": "plain",
-    "mixup": False,
-    "cutout": False,
-    "randaugment": False,
-    "random_erasing": False,
-}
+COUNTED = (
+    "autoaugment",
+    "colorjitter",
+    "cutmix",
+)  # parts of a protocol that these factors stand for
 
 
 class AmbiguousError(ValueError):
@@ -85,9 +83,11 @@ def parts(*statistics: Statistic) -> Statistic:
 
 
 def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
-    """One of the eight conditions: of a plain ViT, CutMix as in the preset, no other mixing."""
+    """One of the eight conditions: a plain ViT, CutMix as in the preset, every other part off."""
     own = {f"cutmix.{name}": x for name, x in asdict(CutMix()).items()} if cutmix else {}
-    return {**dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing))), **own, **ELSE}
+    off = {part: False for part in optional_parts() if part not in COUNTED}
+    factors = dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing)))
+    return {**factors, **own, "kind": "plain", **off}
 
 
 def _eight(outcomes: Sequence[Outcome], value: str) -> dict[tuple[bool, ...], dict[int, Outcome]]:

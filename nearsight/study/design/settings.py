@@ -6,15 +6,17 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, replace
 
-from nearsight.protocol import GaussianSettings, GpsaSettings, LocatSettings, Protocol
+from nearsight.protocol import (
+    GaussianSettings,
+    GpsaSettings,
+    LocatSettings,
+    Protocol,
+    optional_parts,
+)
 from nearsight.report.read import flat_settings
 from nearsight.study.design.recipe_file import Level
 
 SILENT = ("name", "measure_every", "measure_images")  # they decide no number of the training
-PARTS = (
-    "autoaugment", "randaugment", "colorjitter", "random_erasing", "cutmix", "mixup", "cutout",
-    "resized_crop", "distillation",
-)  # fmt: skip
 ENDS = {"vit": "plain", "locat": "locat", "gaug": "gaug", "prr": "prr", "convit": "convit"}
 STARTS = {"vit": "plain", "deit": "plain", "locatvit": "locat", "convit": "convit"}
 
@@ -38,7 +40,7 @@ def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -
         for path, x in flat.items()
         if x is not None and path not in SILENT
     }
-    found |= {part: getattr(protocol, part) is not None for part in PARTS}
+    found |= {part: getattr(protocol, part) is not None for part in optional_parts(type(protocol))}
     found["autoaugment"] = bool(found["autoaugment"] or found["colorjitter"])
     found["labelsmoothing"] = protocol.label_smoothing > 0
     found |= {"size": size, "kind": kind}

@@ -1,5 +1,7 @@
 """A whole batch: what it depends on and what it does not."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from data.augment import reference_augment as slow
@@ -10,8 +12,10 @@ from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
     CutOut,
+    Mixup,
     RandAugment,
     RandomErasing,
+    optional_parts,
 )
 
 NUM = 101
@@ -133,3 +137,20 @@ def test_normalized_is_the_formula_per_channel(batch):
     assert single.dtype == torch.float32
     torch.testing.assert_close(single, expected.float(), rtol=1e-5, atol=1e-6)
     assert torch.equal(normalized(images, mean, std, torch.bfloat16), single.bfloat16())
+
+
+def test_every_optional_part_of_a_protocol_is_carried_out_somewhere():
+    of_the_batch = {"cutmix", "mixup"}  # mix.py
+    in_place_of_the_crop = {"resized_crop"}
+    of_the_loss = {"distillation"}
+    elsewhere = of_the_batch | in_place_of_the_crop | of_the_loss
+    assert {*augment.STEPS, *elsewhere} == set(optional_parts())
+
+
+def test_a_step_that_is_added_to_the_table_is_taken_where_the_protocol_has_it(monkeypatch):
+    monkeypatch.setitem(augment.STEPS, "mixup", lambda images, settings, key, colour: 255 - images)
+    images = torch.randint(0, 256, (7, 3, 11, 13), dtype=torch.uint8)
+    numbers = torch.arange(7)
+    assert augmented(images, numbers, 0 * numbers, NOTHING).equal(images)
+    mixed = replace(NOTHING, mixup=Mixup())
+    assert augmented(images, numbers, 0 * numbers, mixed).equal(255 - images)
