@@ -12,12 +12,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nearsight.core.errors import UserError
 
 if TYPE_CHECKING:
     import torch
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,16 @@ class World:
     rank: int = 0
     size: int = 1
 
+    @classmethod
+    def current(cls, device: str) -> World:
+        """Return this process's place in the group that it has joined; alone without one."""
+        import torch
+        import torch.distributed as dist
+
+        if dist.is_available() and dist.is_initialized():
+            return cls(torch.device(device), dist.get_rank(), dist.get_world_size())
+        return cls(torch.device(device))
+
     @property
     def is_main(self) -> bool:
         return self.rank == 0
@@ -35,6 +47,16 @@ class World:
     def share(self, num: int) -> slice:
         """This process's part of ``num`` samples; the parts are disjoint, ordered and complete."""
         return slice(self.rank * num // self.size, (self.rank + 1) * num // self.size)
+
+    def gather(self, value: Value) -> list[Value]:
+        """Return the values of all processes, in the order of their ranks (collective)."""
+        if self.size == 1:
+            return [value]
+        import torch.distributed as dist
+
+        values = [value] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
     def total(self, values: list[float]) -> list[float]:
         """The sums over all processes in float64, the same on each of them."""

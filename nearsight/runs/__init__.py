@@ -34,6 +34,7 @@ from nearsight.runs.files import (
 )
 from nearsight.runs.load import LoadedRun, load_run
 from nearsight.runs.origin import hardware, provenance
+from nearsight.runs.settling import TEACHER_WORDS, settle
 
 __all__ = [
     "CAUSAL",
@@ -44,6 +45,7 @@ __all__ = [
     "MEASURE_VERSION",
     "RECORD",
     "SCHEMA_VERSION",
+    "TEACHER_WORDS",
     "TIMING",
     "WEIGHTS",
     "Example",
@@ -64,6 +66,7 @@ __all__ = [
     "read_measure",
     "read_record",
     "run_name",
+    "settle",
     "write_examples",
     "write_json",
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nearsight.train.batches import epoch_batches
 from nearsight.train.loop import train_run
 from nearsight.train.preparation import prepare
 from nearsight.train.step import Stepper
 
-__all__ = ["Stepper", "epoch_batches", "prepare", "train_run"]
+__all__ = ["Stepper", "prepare", "train_run"]

@@ -11,15 +11,12 @@ from typing import Any
 
 import torch
 
-from nearsight.core import World
 from nearsight.data import draws
-from nearsight.evaluate import model_scores
 from nearsight.measure.catalogue import shown_in
 from nearsight.measure.folders import layer_means
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile, measure_model
 from nearsight.measure.readouts import training_contents
-from nearsight.protocol import Protocol
 from nearsight.train.preparation import Prepared
 
 NONLOCALITY = "nonlocality"
@@ -28,13 +25,7 @@ IMAGE_SEED = 0  # which images are chosen: the same for every epoch, protocol an
 CLEAN_IMAGES = 2048  # training images for the clean loss
 
 
-def look(
-    protocol: Protocol,
-    epoch: int,
-    parts: Prepared,
-    world: World,
-    precision: torch.dtype | None = None,
-) -> dict[str, Any]:
+def look(parts: Prepared, epoch: int) -> dict[str, Any]:
     """Measure a model while it trains; return what the epoch's line of train.jsonl gains.
 
     The result is empty unless the protocol asks for a look at this epoch (0: before the first
@@ -44,26 +35,26 @@ def look(
     images, without augmentation and with hard labels, so that it compares runs with different
     augmentation.
     """
-    if protocol.measure_every is None or epoch % protocol.measure_every:
+    every = parts.protocol.measure_every
+    if every is None or epoch % every:
         return {}
     return {
-        "attention": _attention(protocol, parts, precision),
-        "clean_train_loss": _clean_train_loss(parts, world, precision),
+        "attention": _attention(parts),
+        "clean_train_loss": _clean_train_loss(parts),
     }
 
 
-def _attention(
-    protocol: Protocol, parts: Prepared, precision: torch.dtype | None
-) -> dict[str, Any]:
+def _attention(parts: Prepared) -> dict[str, Any]:
     """Measure the same validation images in every process."""
     validation, device = parts.validation, next(parts.called.parameters()).device
-    key, num = ("measured while training", IMAGE_SEED), protocol.measure_images
+    key, num = ("measured while training", IMAGE_SEED), parts.protocol.measure_images
     chosen = validation[draws.sample(*key, length=len(validation), num=num)]
     batches = (
         parts.transform(torch.from_numpy(parts.train.images[rows.numpy()]).to(device))
         for rows in chosen.split(BATCH)
     )
-    with torch.autocast(device.type, precision, enabled=precision is not None):
+    autocast = parts.autocast
+    with torch.autocast(device.type, autocast, enabled=autocast is not None):
         profile = measure_model(parts.called, batches, metrics=(*_looked_at(), NONLOCALITY))
     return {"num_images": profile.num_images, **_numbers(profile)}
 
@@ -73,14 +64,11 @@ def _looked_at() -> list[str]:
     return [x.name for x in shown_in("training")]
 
 
-def _clean_train_loss(parts: Prepared, world: World, precision: torch.dtype | None) -> float:
+def _clean_train_loss(parts: Prepared) -> float:
     train = parts.train
     num = min(CLEAN_IMAGES, len(train.indices))
     rows = draws.sample("clean loss", IMAGE_SEED, length=len(train.indices), num=num)
-    return model_scores(
-        parts.called, train.images, train.labels, train.indices[rows],
-        parts.transform, world, precision,
-    ).loss  # fmt: skip
+    return parts.scores(train.images, train.labels, train.indices[rows]).loss
 
 
 def _numbers(profile: Profile) -> dict[str, Any]:

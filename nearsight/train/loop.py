@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
-from nearsight.evaluate import model_scores
-from nearsight.models.zoo import full_name
-from nearsight.protocol import Protocol, fitted_warmup
-from nearsight.runs import SCHEMA_VERSION, locked
-from nearsight.train.batches import epoch_batches
+from nearsight.protocol import Protocol
+from nearsight.runs import SCHEMA_VERSION, locked, settle
 from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal
 from nearsight.train.looks import look
@@ -47,8 +44,6 @@ def train_run(
     reporter: Reporter | None = None,
 ) -> Path:
     """Train a run into the folder ``out`` and return it; started again, it continues."""
-    model = replace(protocol.model, name=full_name(protocol.model.name))
-    protocol = replace(protocol, model=model)
     with joined(device) as world:
         if reporter is None or not world.is_main:
             reporter = Reporter(quiet=not world.is_main)
@@ -68,7 +63,7 @@ def _train_in(
     reporter: Reporter,
 ) -> None:
     """The whole life of a run in this process; what it made is gone when it returns."""
-    protocol, note = fitted_warmup(protocol)
+    protocol, note = settle(protocol)
     with ExitStack() as stack:
         if world.is_main:
             out.mkdir(parents=True, exist_ok=True)
@@ -90,7 +85,7 @@ def _train_in(
         journal.write_record(parts.record)
         if world.is_main:
             journal.trackers = [open_tracker(name, out, parts.record) for name in trackers]
-        training = Training(protocol, seed, world, parts, journal, reporter, way)
+        training = Training(parts, journal, reporter, way)
         training.restore()
         with stop_signals() as request:
             training.to_the_end(request)
@@ -100,18 +95,15 @@ def _train_in(
 class Training:
     """A run under way."""
 
-    protocol: Protocol
-    seed: int
-    world: World
     parts: Prepared
     journal: Journal
     reporter: Reporter
     way: Way
 
     def __post_init__(self) -> None:
+        self.protocol, self.world = self.parts.protocol, self.parts.world
         self.state = self.parts.state
-        self.stepper = Stepper(self.protocol, self.seed, self.world, self.parts, self.journal.out)
-        self.autocast = self.stepper.autocast
+        self.stepper = Stepper(self.parts, self.journal.out)
         self.exact = can_be_exact(self.protocol, self.world, self.way)
 
     @property
@@ -130,7 +122,7 @@ class Training:
 
     def look_at_start(self) -> None:
         """The line of epoch 0: attention before the first step, if the protocol looks at it."""
-        if seen := look(self.protocol, 0, self.parts, self.world, self.autocast):
+        if seen := look(self.parts, 0):
             line = {"schema_version": SCHEMA_VERSION, "epoch": 0, "step": 0, **seen}
             self.journal.add_start(line)
             self.at.log.append(line)
@@ -143,11 +135,7 @@ class Training:
     def one_epoch(self, request: StopRequest) -> None:
         """Train the rest of the epoch under way, validate, log, checkpoint."""
         began = saved = time.monotonic()
-        batches = epoch_batches(
-            self.parts.train, self.parts.transform, protocol=self.protocol, seed=self.seed,
-            epoch=self.at.epoch, first_step=self.at.step, world=self.world,
-        )  # fmt: skip
-        for batch in batches:
+        for batch in self.parts.batches(self.at.epoch, self.at.step):
             loss = self.stepper.take(batch)
             self.reporter.step(self.at.epoch, loss, batch.global_size)
             if self.at.step == self.stepper.steps_per_epoch:
@@ -178,16 +166,13 @@ class Training:
         """The line of train.jsonl for the epoch just trained; keeps the weights if best."""
         train, at = self.parts.train, self.at
         with self.averaged():
-            accuracy, loss, _ = model_scores(
-                self.parts.called, train.images, train.labels, self.parts.validation,
-                self.parts.transform, self.world, self.autocast,
-            )  # fmt: skip
+            accuracy, loss, _ = self.parts.scores(train.images, train.labels, self.parts.validation)
             self.stepper.check_finite("validation loss", loss)
             best = accuracy > at.best_accuracy
             if best:
                 at.best_epoch, at.best_accuracy = at.epoch, accuracy
                 self.state.keep_as_best()
-            seen = look(self.protocol, at.epoch, self.parts, self.world, self.autocast)
+            seen = look(self.parts, at.epoch)
         return {
             "schema_version": SCHEMA_VERSION,
             "epoch": at.epoch,
@@ -224,10 +209,7 @@ class Training:
         self.state.return_to_best()
         test = self.parts.test
         labels = torch.from_numpy(test.labels.astype("int64"))
-        scores = model_scores(
-            self.parts.called, test.images, labels, torch.arange(len(labels)),
-            self.parts.transform, self.world, self.autocast,
-        )  # fmt: skip
+        scores = self.parts.scores(test.images, labels, torch.arange(len(labels)))
         self.parts.record["status"] = "finished"
         self.parts.record["result"] = result(self.at, self.protocol, scores, len(labels))
         self.journal.write_record(self.parts.record)

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nearsight.core import UserError, World, keep_freed_memory
 from nearsight.data.input import InputTransform
 from nearsight.data.sets import ImageSet, load_dataset, train_and_validation
+from nearsight.evaluate import Scores, model_scores
 from nearsight.models.load import load_weights, model_for
 from nearsight.models.parts import changes_in
 from nearsight.protocol import Protocol
-from nearsight.train.batches import Samples
+from nearsight.train.batches import Batch, Samples, epoch_batches
 from nearsight.train.distill import Teacher, answer_with_both_heads, teacher_of
 from nearsight.train.optim import MovingAverage, adamw
 from nearsight.train.parallel import Parallel, parallelised
 from nearsight.train.record import new_record
 from nearsight.train.state import TrainingState
 
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
 
 @dataclass(frozen=True)
 class Prepared:
-    """The parts of a run, ready to train."""
+    """A run ready to train: what it is and where it runs, its data, its model and its state."""
 
+    protocol: Protocol
+    seed: int
+    world: World
     train: Samples
     validation: Tensor  # indices into the same images
     test: ImageSet
@@ -36,6 +44,24 @@ class Prepared:
     state: TrainingState
     record: dict[str, Any]
     notes: tuple[str, ...]
+
+    @property
+    def autocast(self) -> torch.dtype | None:
+        """The type that torch casts to in the model; None: no casting."""
+        return AUTOCAST.get(self.protocol.precision)
+
+    def batches(self, epoch: int, first_step: int = 0) -> Iterator[Batch]:
+        """Return this process's batches of an epoch, from ``first_step`` on."""
+        return epoch_batches(
+            self.train, self.transform, protocol=self.protocol, seed=self.seed, epoch=epoch,
+            first_step=first_step, world=self.world,
+        )  # fmt: skip
+
+    def scores(self, images: np.ndarray, labels: Tensor, indices: Tensor) -> Scores:
+        """Return what the model makes of the images of ``indices`` (collective)."""
+        return model_scores(
+            self.called, images, labels, indices, self.transform, self.world, self.autocast
+        )
 
 
 def prepare(
@@ -102,6 +128,9 @@ def prepare(
     )
     labels = torch.from_numpy(dataset.train.labels.astype("int64"))
     return Prepared(
+        protocol=protocol,
+        seed=seed,
+        world=world,
         train=Samples(dataset.train.images, labels, torch.from_numpy(train), num_classes),
         validation=torch.from_numpy(validation),
         test=dataset.test,

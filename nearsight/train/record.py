@@ -14,7 +14,7 @@ from nearsight.core import UserError, World
 from nearsight.data.sets import Dataset
 from nearsight.evaluate import Scores
 from nearsight.protocol import Protocol, assumed_values, protocol_from
-from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record
+from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
 from nearsight.train.state import Counters
 
 
@@ -97,7 +97,8 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, An
     if not (folder / RECORD).exists():
         return None
     record = read_record(folder)
-    there = asdict(protocol_from(record["protocol"]))  # settings that came later: at their defaults
+    # settings that came later are at their defaults; paths may have been recorded relative
+    there = asdict(settle(protocol_from(record["protocol"]))[0])
     changed = [key for key, value in asdict(protocol).items() if there[key] != value]
     if record["seed"] != seed:
         changed.append("seed")

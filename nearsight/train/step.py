@@ -13,31 +13,25 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from nearsight.core import UserError, World
+from nearsight.core import UserError
 from nearsight.data.draws import seeded_torch
-from nearsight.protocol import Protocol
 from nearsight.train.batches import Batch, num_steps
 from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared
-
-_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass
 class Stepper:
     """Takes the steps of a run; ``out`` is named where a loss is no longer finite."""
 
-    protocol: Protocol
-    seed: int
-    world: World
     parts: Prepared
     out: Path
 
     def __post_init__(self) -> None:
+        self.protocol, self.world = self.parts.protocol, self.parts.world
         self.state = self.parts.state
         self.steps_per_epoch = num_steps(len(self.parts.train.indices), self.protocol.batch_size)
         self.num_steps = self.protocol.epochs * self.steps_per_epoch
-        self.autocast = _AUTOCAST.get(self.protocol.precision)
 
     def take(self, batch: Batch) -> float:
         """Forward, backward, update, count; returns the mean loss over the global batch."""
@@ -80,13 +74,13 @@ class Stepper:
         )  # fmt: skip
 
     def casting(self) -> AbstractContextManager[Any]:
-        enabled = self.autocast is not None
-        return torch.autocast(self.world.device.type, self.autocast, enabled=enabled)
+        autocast = self.parts.autocast
+        return torch.autocast(self.world.device.type, autocast, enabled=autocast is not None)
 
     def seeded(self) -> AbstractContextManager[None]:
         """What the model draws itself (drop path) hangs on the step alone, so it can be resumed."""
         at, world = self.state.counters, self.world
-        key = ("model", self.seed, at.epoch, at.step, world.rank)
+        key = ("model", self.parts.seed, at.epoch, at.step, world.rank)
         return seeded_torch(*key, device=world.device)
 
     def check_finite(self, name: str, value: float) -> None:

@@ -1,24 +1,23 @@
 """Measure a model by name on a folder of images, into a folder like that of a run.
 
 run.json             kind "model": name, weights, preprocessing, images, provenance
-measure.json         metrics of every head with intervals
-measure.safetensors  every metric per image and head (values.py)
+and the files of source.py
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from nearsight.core import UserError
+from nearsight.core import UserError, World
 from nearsight.data.input import (
     SEED,
     PictureBatches,
@@ -28,18 +27,13 @@ from nearsight.data.input import (
     pictures_hash,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.sharing import gathered, place, share_of
-from nearsight.measure.folders.summary import measurement
-from nearsight.measure.folders.values import VALUES, write_values
+from nearsight.measure.folders.source import Source, measure_folder
 from nearsight.measure.metrics import chosen_metrics, convention_of
-from nearsight.measure.profile import NULL_IMAGES, measure_model, measured_nulls
 from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
 from nearsight.runs import (
-    MEASURE,
     RECORD,
     SCHEMA_VERSION,
     file_hash,
-    hardware,
     provenance,
     read_record,
     write_json,
@@ -48,6 +42,90 @@ from nearsight.runs import (
 KIND = "model"  # of run.json: a model that was measured, not trained here
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}
 BATCH_SIZE = 32
+
+
+class ModelChoice(NamedTuple):
+    """A model by name, and the weights and the image size asked for."""
+
+    name: str
+    weights: Path | None = None
+    pretrained: bool = False
+    random_init: bool = False
+    image_size: tuple[int, int] | None = None
+
+
+class PictureSource(Source):
+    """A named model, and pictures chosen from a folder."""
+
+    def __init__(
+        self,
+        choice: ModelChoice,
+        images: Path,
+        num_images: int | None,
+        resize: bool,
+        batch_size: int,
+        device: str,
+    ) -> None:
+        self.choice, self.images = choice, images
+        self.batch_size, self.device = batch_size, device
+        available, self.num_others = find_pictures(images)
+        self.num_available = len(available)
+        self.names = chosen_pictures(available, num_images, images)
+        size = None if resize else equal_size(images, self.names)
+        found = named_model(*choice)
+        self.steps = found.preprocessing if resize else found.preprocessing.untouched()
+        self.model = found.model.to(device)
+        check_fit(self.model, size or self.steps.crop, choice.name, device)
+        self.digests: dict[str, str] = {}  # sha256 of every file that was read, by its name
+        self.record: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": KIND}
+        self.record |= _origin(found, choice.weights, device)
+
+    def batches(self, positions: Sequence[int]) -> PictureBatches:
+        names = [self.names[position] for position in positions]
+        return PictureBatches(
+            self.images, names, self.steps, self.batch_size, self.device, self.digests
+        )
+
+    def fresh_model(self) -> nn.Module:
+        size = self.choice.image_size
+        return named_model(self.choice.name, random_init=True, image_size=size).model.to(
+            self.device
+        )
+
+    def gather(self, world: World) -> None:
+        for digests in world.gather(dict(self.digests)):
+            self.digests |= digests
+
+    def null_problem(self, error: ValueError) -> None:
+        """Note the problem in run.json: the measurement itself stands."""
+        self.record["notes"].append(f"The null lines of the model were not measured: {error}.")
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What run.json says about the pictures, once all of them were read."""
+        return {
+            "name": self.images.resolve().name,
+            "hash": pictures_hash(self.names, self.digests),
+            "origin": "folder",
+            "folder": str(self.images),
+            "num_images": len(self.names),
+            "num_available": self.num_available,
+            "num_other_files": self.num_others,
+            "image_seed": SEED,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_available": self.num_available,
+            "image_seed": SEED,
+            "data": {"name": self.data["name"], "hash": self.data["hash"]},
+            "preprocessing": self.steps.facts(),
+            "weights": self.record["weights"],
+        }
+
+    def write_record(self, folder: Path) -> None:
+        facts = {"data": self.data, "preprocessing": self.steps.facts()}
+        write_json(folder / RECORD, self.record | facts)
 
 
 def measure_named(
@@ -76,63 +154,17 @@ def measure_named(
     folder = Path(out) if out is not None else default_folder(name)
     _check_folder(folder, name)
     chosen_metrics(metrics, convention_of(convention))
-    images = Path(images)
-    names, num_others = find_pictures(images)
-    chosen = chosen_pictures(names, num_images, images)
-    size = None if resize else equal_size(images, chosen)
-    found = named_model(name, weights, pretrained, random_init, image_size)
-    steps = found.preprocessing if resize else found.preprocessing.untouched()
-    model = found.model.to(device)
-    check_fit(model, size or steps.crop, name, device)
-    share = share_of(chosen)
-
-    def report(done: int) -> None:
-        if progress:
-            progress(done, len(share))
-
-    record = {"schema_version": SCHEMA_VERSION, "kind": KIND, **_origin(found, weights, device)}
-    batches = PictureBatches(images, share, steps, batch_size, device)
+    choice = ModelChoice(name, weights, pretrained, random_init, image_size)
+    source = PictureSource(choice, Path(images), num_images, resize, batch_size, device)
     with _made(folder):
-        began = time.perf_counter()
-        profile = gathered(
-            measure_model(model, batches, convention=convention, metrics=metrics, progress=report)
+        return measure_folder(
+            folder,
+            source,
+            convention=convention,
+            metrics=metrics,
+            device=device,
+            progress=progress,
         )
-        seconds = time.perf_counter() - began
-        digests = gathered_dict(batches.digests)
-        rank, num_processes = place()
-        if rank > 0:
-            return folder / MEASURE
-        spread = chosen[:: max(1, len(chosen) // NULL_IMAGES)][:NULL_IMAGES]
-        few = PictureBatches(images, spread, steps, batch_size, device)
-        nulls: dict[str, Any] = {}
-        try:
-            fresh = named_model(name, random_init=True, image_size=image_size).model.to(device)
-            nulls = measured_nulls(model, fresh, few, profile)
-        except ValueError as error:  # the measurement itself stands
-            record["notes"].append(f"The null lines of the model were not measured: {error}.")
-    data = {
-        "name": images.resolve().name,
-        "hash": pictures_hash(chosen, digests),
-        "origin": "folder",
-        "folder": str(images),
-        "num_images": len(chosen),
-        "num_available": len(names),
-        "num_other_files": num_others,
-        "image_seed": SEED,
-    }
-    write_json(folder / RECORD, record | {"data": data, "preprocessing": steps.facts()})
-    write_values(folder / VALUES, profile, chosen)
-    contents = measurement(profile, nulls) | {
-        "num_available": len(names),
-        "image_seed": SEED,
-        "data": {"name": data["name"], "hash": data["hash"]},
-        "preprocessing": steps.facts(),
-        "weights": record["weights"],
-        "seconds": seconds,
-        "hardware": hardware(device, num_processes),
-    }
-    write_json(folder / MEASURE, contents)
-    return folder / MEASURE
 
 
 def default_folder(name: str) -> Path:
@@ -186,16 +218,6 @@ def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device:
             f"expected images that {name} takes, got {size[0]}x{size[1]} pixels "
             f"({reason.rstrip('.')}); give its size with --image-size, or other images"
         ) from error
-
-
-def gathered_dict(found: dict[str, str]) -> dict[str, str]:
-    """The entries of all processes (collective)."""
-    _, num_processes = place()
-    if num_processes == 1:
-        return found
-    parts: list[dict[str, str]] = [{} for _ in range(num_processes)]
-    torch.distributed.all_gather_object(parts, found)
-    return {name: digest for part in parts for name, digest in part.items()}
 
 
 def _origin(found: NamedModel, weights: Path | None, device: str) -> dict[str, Any]:

@@ -1,38 +1,22 @@
-"""Measure a trained run: its best weights on test images, into its folder.
-
-measure.json         metrics of every head with intervals and null lines (summary.py)
-measure.safetensors  every metric per image and head (values.py)
-"""
+"""Measure a trained run: its best weights on test images, into its folder."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.sharing import gathered, place, share_of
-from nearsight.measure.folders.summary import measurement
-from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.profile import NULL_IMAGES, measure_model, measured_nulls
+from nearsight.measure.folders.source import Source, measure_folder
 from nearsight.models.load import model_for
-from nearsight.runs import (
-    MEASURE,
-    WEIGHTS,
-    LoadedRun,
-    file_hash,
-    hardware,
-    load_run,
-    read_record,
-    write_json,
-)
+from nearsight.runs import WEIGHTS, LoadedRun, file_hash, load_run, read_record
 
 NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed
@@ -70,6 +54,48 @@ def finished_run(
     return run, dataset
 
 
+class RunSource(Source):
+    """The best weights of a finished run, and images of its test set."""
+
+    def __init__(
+        self,
+        path: Path,
+        num_images: int | None,
+        device: str,
+        data_root: Path | None,
+        batch_size: int,
+    ) -> None:
+        self.path, self.device, self.batch_size = path, device, batch_size
+        self.run, self.dataset = finished_run(path, device, data_root)
+        self.model = self.run.model
+        self.chosen = chosen_images(len(self.dataset.test.images), num_images)
+        self.names = [f"test/{index}" for index in self.chosen]
+
+    def batches(self, positions: Sequence[int]) -> Iterator[Tensor]:
+        indices = self.chosen[list(positions)]
+        for start in range(0, len(indices), self.batch_size):
+            images = self.dataset.test.images[indices[start : start + self.batch_size]]
+            yield self.run.transform(torch.from_numpy(images)).to(self.device)
+
+    def fresh_model(self) -> nn.Module:
+        """Return the weights before training: those that the run's seed gives."""
+        settings = self.run.protocol.model
+        num_classes = settings.num_classes or len(self.dataset.classes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.run.record["seed"])
+            fresh, _ = model_for(settings, num_classes, self.dataset.test.images.shape[-2:])
+        return fresh.to(self.device)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_available": len(self.dataset.test.images),
+            "image_seed": IMAGE_SEED,
+            "split": "test",
+            "data": {"name": self.dataset.name, "hash": self.dataset.hash},
+            "weights": {"file": WEIGHTS, "sha256": file_hash(self.path / WEIGHTS)},
+        }
+
+
 def measure_run(
     path: Path,
     num_images: int | None = None,
@@ -86,45 +112,12 @@ def measure_run(
     for every protocol. ``progress`` is told (images done, images in all). Under torchrun every
     process takes its share of the images and the first one writes.
     """
-    path = Path(path)
-    run, dataset = finished_run(path, device, data_root)
-    record = run.record
-    chosen = chosen_images(len(dataset.test.images), num_images).tolist()
-    share = share_of(chosen)
-
-    def batches(indices: Sequence[int]) -> Iterator[Tensor]:
-        for start in range(0, len(indices), batch_size):
-            images = dataset.test.images[indices[start : start + batch_size]]
-            yield run.transform(torch.from_numpy(images)).to(device)
-
-    def report(done: int) -> None:
-        if progress:
-            progress(done, len(share))
-
-    began = time.perf_counter()
-    profile = measure_model(
-        run.model, batches(share), convention=convention, metrics=metrics, progress=report
+    source = RunSource(Path(path), num_images, device, data_root, batch_size)
+    return measure_folder(
+        source.path,
+        source,
+        convention=convention,
+        metrics=metrics,
+        device=device,
+        progress=progress,
     )
-    profile = gathered(profile)
-    seconds = time.perf_counter() - began
-    rank, num_processes = place()
-    if rank == 0:
-        size = dataset.test.images.shape[-2:]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(record["seed"])
-            num_classes = run.protocol.model.num_classes or len(dataset.classes)
-            fresh, _ = model_for(run.protocol.model, num_classes, size)
-        few = batches(chosen[:NULL_IMAGES])
-        nulls = measured_nulls(run.model, fresh.to(device), few, profile)
-        write_values(path / VALUES, profile, [f"test/{index}" for index in chosen])
-        contents = measurement(profile, nulls) | {
-            "num_available": len(dataset.test.images),
-            "image_seed": IMAGE_SEED,
-            "split": "test",
-            "data": {"name": dataset.name, "hash": dataset.hash},
-            "weights": {"file": WEIGHTS, "sha256": file_hash(path / WEIGHTS)},
-            "seconds": seconds,
-            "hardware": hardware(device, num_processes),
-        }
-        write_json(path / MEASURE, contents)
-    return path / MEASURE

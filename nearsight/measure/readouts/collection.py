@@ -18,7 +18,6 @@ from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating, image_batches
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.models.parts import PARTS, ReadOut
-from nearsight.models.parts.read_out import Interleave
 
 Collection = dict[str, dict[int, Any]]
 
@@ -53,14 +52,11 @@ def _kinds() -> dict[str, type[ReadOut]]:
     return {kind.key: kind for kind in found}
 
 
-def merge_collections(shares: Sequence[Collection], interleave: Interleave) -> Collection:
+def merge_collections(shares: Sequence[Collection]) -> Collection:
     """Join what several processes collected of their share of the images."""
     kinds = _kinds()
     return {
-        key: {
-            layer: kinds[key].merge([share[key][layer] for share in shares], interleave)
-            for layer in layers
-        }
+        key: {layer: kinds[key].merge([share[key][layer] for share in shares]) for layer in layers}
         for key, layers in shares[0].items()
     }
 

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.models.parts.read_out import Interleave
 from nearsight.stats import normal_interval
 
 PERCENTILES = (5, 25, 50, 75, 95)
@@ -74,13 +73,13 @@ class Distribution:
         return found
 
     @classmethod
-    def merge(cls, shares: Sequence[Distribution], interleave: Interleave) -> Distribution:
-        """Join the distributions of several processes, which share the images."""
+    def merge(cls, shares: Sequence[Distribution]) -> Distribution:
+        """Join the distributions of several processes, each of a part of the images, in order."""
         whole = cls()
         whole.counts = np.sum([share.counts for share in shares], axis=0)
         whole.least = min(share.least for share in shares)
         whole.most = max(share.most for share in shares)
-        whole.image_means = interleave([share.image_means for share in shares])
+        whole.image_means = np.concatenate([share.image_means for share in shares])
         return whole
 
     def contents(self) -> dict[str, Any]:

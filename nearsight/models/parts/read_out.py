@@ -9,15 +9,13 @@ every attention call of every layer, and writes what it collected under its key:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
 from torch import Tensor, nn
 
 Layer = TypeVar("Layer")  # what a read-out collects of one layer: a dataclass
-Interleave = Callable[[list[np.ndarray]], np.ndarray]
 
 
 @runtime_checkable
@@ -69,11 +67,10 @@ class ReadOut(ABC, Generic[Layer]):
         """Take in a call of a layer; called for all layers, also for those without the part."""
 
     @classmethod
-    def merge(cls, shares: Sequence[Layer], interleave: Interleave) -> Layer:
-        """Join one layer of several processes, which share the images.
+    def merge(cls, shares: Sequence[Layer]) -> Layer:
+        """Join one layer of several processes, each of which saw a part of the images, in order.
 
-        ``interleave`` puts arrays with a row per image into the order of all images. What does not
-        depend on images is the same in every process.
+        What does not depend on images is the same in every process.
         """
         return shares[0]
 

@@ -11,27 +11,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.models.zoo import full_name
-from nearsight.protocol import Protocol, fitted_warmup, protocol_from
-from nearsight.runs import WEIGHTS, file_hash
+from nearsight.protocol import Protocol, protocol_from
+from nearsight.runs import TEACHER_WORDS, WEIGHTS, file_hash, settle
 from nearsight.study.design.recipe_file import Condition, Level, Study
 
 NUMBERS = 1  # of this package's way to numbers; see the changelog
 THREADS = 1  # of every cell in every engine, so that results do not depend on the engine
-WORDS = ("pretrained", "random")
 
 
 def named_files(protocol: Protocol) -> dict[str, Path]:
     """By setting, the file of weights that it names; of a run's folder the weights in it."""
     teaching = protocol.distillation
     named = {"model.weights": protocol.model.weights}
-    if teaching is not None and teaching.weights not in WORDS:
+    if teaching is not None and teaching.weights not in TEACHER_WORDS:
         named["distillation.weights"] = teaching.weights
     paths = {setting: Path(path) for setting, path in named.items() if path is not None}
     return {setting: x / WEIGHTS if x.is_dir() else x for setting, x in paths.items()}
@@ -117,7 +115,7 @@ def cells_of(
     if not seeds:
         raise UserError("expected at least one seed, got none")
     version = metadata.version("torch")
-    settled = [_settled(condition.protocol) for condition in study.conditions]
+    settled = [settle(condition.protocol)[0] for condition in study.conditions]
     hashes = [hashes_of(protocol) for protocol in settled]
     found = [
         Cell(
@@ -144,19 +142,3 @@ def cells_of(
             )
         keys[cell.key] = cell
     return found
-
-
-def _settled(protocol: Protocol) -> Protocol:
-    """As a run records it: the model's full name, the warm-up that fits; paths from the root."""
-    model = replace(protocol.model, name=full_name(protocol.model.name))
-    return fitted_warmup(absolute(replace(protocol, model=model)))[0]
-
-
-def absolute(protocol: Protocol) -> Protocol:
-    """The same with absolute paths: a worker may start in another folder."""
-    model, teaching = protocol.model, protocol.distillation
-    if model.weights is not None:
-        model = replace(model, weights=str(Path(model.weights).resolve()))
-    if teaching is not None and teaching.weights not in WORDS:
-        teaching = replace(teaching, weights=str(Path(teaching.weights).resolve()))
-    return replace(protocol, model=model, distillation=teaching)

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 from nearsight.core import World
-from nearsight.evaluate import BATCH, model_scores
+from nearsight.evaluate import BATCH
 from nearsight.protocol import Protocol
 from nearsight.study.design import THREADS
-from nearsight.train import Stepper, epoch_batches, prepare
+from nearsight.train import Stepper, prepare
 
 SECONDS = 2.0  # of steps, after the first one
 
@@ -74,12 +74,9 @@ def epoch_seconds(protocol: Protocol, device: str, data_root: Path | None = None
 
 def _timed(protocol: Protocol, world: World, data_root: Path | None) -> float:
     parts = prepare(protocol, 0, world, data_root, compiled=False, parallel="ddp")
-    stepper = Stepper(protocol, 0, world, parts, Path())
-    batches = epoch_batches(
-        parts.train, parts.transform, protocol=protocol, seed=0, epoch=1, first_step=0, world=world
-    )
+    stepper = Stepper(parts, Path())
     began, images = time.perf_counter(), 0
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(parts.batches(epoch=1)):
         stepper.take(batch)
         if number == 0:  # memory and caches are warm from here on
             began, images = time.perf_counter(), 0
@@ -90,6 +87,6 @@ def _timed(protocol: Protocol, world: World, data_root: Path | None) -> float:
     per_image = (time.perf_counter() - began) / max(1, images)
     some = parts.validation[:BATCH]
     began = time.perf_counter()
-    model_scores(parts.called, parts.train.images, parts.train.labels, some, parts.transform, world)
+    parts.scores(parts.train.images, parts.train.labels, some)
     validating = (time.perf_counter() - began) / len(some)
     return per_image * len(parts.train.indices) + validating * len(parts.validation)

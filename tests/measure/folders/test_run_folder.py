@@ -1,7 +1,7 @@
 """The measurement of a trained run, written into its folder."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -119,3 +119,24 @@ def test_the_null_lines_are_the_untrained_model_and_shuffled_patches(run_folder)
     trained = json.loads((run_folder / "measure.json").read_text())["summary"]["layer_mean_mad"]
     shuffled = null["shuffled_patches"]["layer_mean_mad"]
     assert shuffled != pytest.approx([layer["value"] for layer in trained], abs=1e-4)
+
+
+def test_null_lines_come_from_images_spread_over_the_choice(tmp_path, monkeypatch):
+    """The test images of a folder are sorted by class: the first 64 would be of one class."""
+    folder = write_mu_run(tmp_path, monkeypatch)
+    pixels = np.random.default_rng(3).integers(0, 256, (131, 3, 12, 20), dtype=np.uint8)
+    split = ImageSet(pixels, np.arange(131) // 67, None)
+    sorted_by_class = replace(dataset(), test=split)
+    monkeypatch.setattr(
+        "nearsight.measure.folders.run_folder.load_dataset", lambda *_: sorted_by_class
+    )
+    null = json.loads(measure_run(folder).read_text())["null"]["random_init"]
+    torch.manual_seed(0)
+    fresh = create_model("mu", 7, image_size=(12, 20), patch_size=4, num_registers=1)
+    mean, std = (torch.tensor(x).view(3, 1, 1) for x in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.25)))
+    images = (torch.from_numpy(pixels).float() / 255 - mean) / std
+    every_second, first = measure_model(fresh, images[:128:2]), measure_model(fresh, images[:64])
+    wanted = [values.mean() for values in every_second.mad.values]
+    assert null["num_images"] == 64
+    assert null["layer_mean_mad"] == pytest.approx(wanted, abs=1e-7)
+    assert wanted != pytest.approx([values.mean() for values in first.mad.values], abs=1e-6)

@@ -9,9 +9,10 @@ import pytest
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Distillation
+from nearsight.runs.settling import with_absolute_paths
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.claims.all_claims import verdicts
-from nearsight.study.design.plan import Cell, absolute, cells_of, named_files, named_hashes
+from nearsight.study.design.plan import Cell, cells_of, named_files, named_hashes
 from nearsight.study.design.recipe_file import Condition, Study, recipe
 from nearsight.study.design.settings import protocol_settings
 from nearsight.study.run.cell import train_cell
@@ -61,7 +62,7 @@ def test_of_a_runs_folder_the_weights_count(tmp_path: Path):
 @pytest.mark.parametrize("word", ["pretrained", "random"])
 def test_words_are_no_files(word):
     protocol = taught_by(word)
-    assert absolute(protocol) == protocol
+    assert with_absolute_paths(protocol) == protocol
     assert named_files(protocol) == {}
     assert cell_of(protocol).key != cell_of(PLAIN).key
 

@@ -26,7 +26,7 @@ from nearsight.core import UserError
 from nearsight.models.layers import Grid
 from nearsight.models.parts.distribution import METHOD, PERCENTILES, Distribution
 from nearsight.models.parts.locat.gaussian import Gaussian
-from nearsight.models.parts.read_out import Interleave, Placement, ReadOut, SeenCall
+from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
 
 MARGIN = 0.05  # of the range: what is near a bound
 
@@ -105,11 +105,11 @@ class WidthReadOut(ReadOut[LayerWidths]):
         self.layers[layer].add(*(placed(x, layout) for x in (variance.sqrt(), strength[..., None])))
 
     @classmethod
-    def merge(cls, shares: Sequence[LayerWidths], interleave: Interleave) -> LayerWidths:
+    def merge(cls, shares: Sequence[LayerWidths]) -> LayerWidths:
         whole = LayerWidths(shares[0].name, shares[0].grid, shares[0].largest)
         whole.num_near = np.sum([share.num_near for share in shares], axis=0)
-        whole.deviation = Distribution.merge([share.deviation for share in shares], interleave)
-        whole.strength = Distribution.merge([share.strength for share in shares], interleave)
+        whole.deviation = Distribution.merge([share.deviation for share in shares])
+        whole.strength = Distribution.merge([share.strength for share in shares])
         return whole
 
     @classmethod

@@ -1,0 +1,133 @@
+"""Measure what a source offers, a trained run or a named model, into a folder.
+
+measure.json         metrics of every head with intervals and null lines (summary.py)
+measure.safetensors  every metric per image and head (values.py)
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from nearsight.core import UserError, World
+from nearsight.measure.catalogue import DEFAULT_METRICS
+from nearsight.measure.folders.sharing import gather_profile
+from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.values import VALUES, write_values
+from nearsight.measure.profile import NULL_IMAGES, Profile, measure_model, measured_nulls
+from nearsight.runs import MEASURE, hardware, write_json
+
+
+class Source(ABC):
+    """A model, and the images it is measured on."""
+
+    model: nn.Module
+    names: Sequence[str]  # of the chosen images, as measure.safetensors lists them
+
+    @abstractmethod
+    def batches(self, positions: Sequence[int]) -> Iterable[Tensor]:
+        """Return the images at these positions in ``names`` as batches of the model's input."""
+
+    @abstractmethod
+    def fresh_model(self) -> nn.Module:
+        """Return the same architecture at random initialisation, for a null line."""
+
+    def gather(self, world: World) -> None:  # noqa: B027 (a source may have nothing to gather)
+        """Collect what the other processes noted while their images were read (collective)."""
+
+    def null_problem(self, error: ValueError) -> None:
+        """Note why the null lines could not be measured, or raise the error."""
+        raise error
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Return what measure.json says about the model and its images."""
+
+    def write_record(self, folder: Path) -> None:  # noqa: B027 (a run has its record)
+        """Write run.json if the folder has none that tells where the model came from."""
+
+
+def measure_folder(
+    folder: Path,
+    source: Source,
+    *,
+    convention: str = "paper",
+    metrics: Sequence[str] | str = DEFAULT_METRICS,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Measure the model of a source on its images and write the files into ``folder``.
+
+    Under torchrun every process takes its share of the images and the first one writes.
+
+    Args:
+        folder: A folder that exists.
+        source: The model and its images.
+        convention: How distances are counted.
+        metrics: Names of metrics, or "all".
+        device: Where the model is.
+        progress: Called with the images done and the images in all, of this process.
+
+    Returns:
+        The path of measure.json.
+
+    Raises:
+        UserError: If there are fewer than two images for each process.
+    """
+    world = World.current(device)
+    num = len(source.names)
+    if num < 2 * world.size:
+        raise UserError(f"expected at least 2 images for each of {world.size} processes, got {num}")
+    own = range(num)[world.share(num)]
+
+    def report(done: int) -> None:
+        if progress:
+            progress(done, len(own))
+
+    began = time.perf_counter()
+    profile = gather_profile(
+        measure_model(
+            source.model,
+            source.batches(own),
+            convention=convention,
+            metrics=metrics,
+            progress=report,
+        ),
+        world,
+    )
+    seconds = time.perf_counter() - began
+    source.gather(world)
+    if world.is_main:
+        nulls = _nulls(source, profile)
+        source.write_record(folder)
+        write_values(folder / VALUES, profile, source.names)
+        contents = measurement(profile, nulls) | source.facts()
+        contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
+        write_json(folder / MEASURE, contents)
+    return folder / MEASURE
+
+
+def spread_positions(num: int) -> range:
+    """Return at most NULL_IMAGES positions at equal steps among ``num``.
+
+    The chosen images of an image folder are sorted by class, so that the first ones would be of a
+    class or two.
+
+    >>> list(spread_positions(5)), spread_positions(640)
+    ([0, 1, 2, 3, 4], range(0, 640, 10))
+    """
+    return range(num)[:: max(1, num // NULL_IMAGES)][:NULL_IMAGES]
+
+
+def _nulls(source: Source, profile: Profile) -> dict[str, Any]:
+    few = source.batches(spread_positions(len(source.names)))
+    try:
+        return measured_nulls(source.model, source.fresh_model(), few, profile)
+    except ValueError as error:
+        source.null_problem(error)
+        return {}
