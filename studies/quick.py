@@ -19,4 +19,4 @@ def study() -> Study:
     for cutmix, protocol in cutmix_off_and_on("shapes"):
         short = replace(protocol, epochs=5, model=replace(protocol.model, name="mu_vit"))
         conditions.append(Condition({"cutmix": cutmix}, short))
-    return Study(tuple(conditions), num_seeds=2, measured_images=256)
+    return Study(tuple(conditions), num_seeds=2, settings={"measure": {"num_images": 256}})

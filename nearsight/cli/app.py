@@ -128,16 +128,17 @@ def train(
         choice = at_fraction(choice, fraction)
     import torch
 
-    from nearsight.train import train_run
+    from nearsight.train import TRAIN_STAGE
 
     if threads is not None:
         torch.set_num_threads(threads)
-    folder = train_run(
-        choice, out, seed=seed, device=device, data_root=data_root, compiled=compile_,
-        parallel=parallel, trackers=tuple(track or ()),
-    )  # fmt: skip
+    settings = {
+        "protocol": choice, "seed": seed, "device": device, "data_root": data_root,
+        "compiled": compile_, "parallel": parallel, "trackers": tuple(track or ()),
+    }  # fmt: skip
+    TRAIN_STAGE.run(out, settings)
     if int(os.environ.get("RANK", "0")) == 0:
-        print(folder)
+        print(out)
 
 
 @app.command(

@@ -169,14 +169,16 @@ def causal(
     """Is locality used? The accuracy lost when heads look elsewhere, into causal.json and .svg."""
     heads = [_layer_and_head(text) for text in head] if head else None
     from nearsight.core import counting, find_device
-    from nearsight.evaluate import causal_run
+    from nearsight.evaluate import CAUSAL_STAGE
     from nearsight.report.figures.study import write_causal_figure
     from nearsight.study.show import print_causal
 
     with counting(f"changing heads of {run}, passes") as count:
-        path = causal_run(
-            run, heads, window, num_images, str(find_device(device)), data_root, batch_size, count
-        )
+        settings = {
+            "heads": heads, "window": window, "num_images": num_images, "batch_size": batch_size,
+            "device": str(find_device(device)), "data_root": data_root, "progress": count,
+        }  # fmt: skip
+        path = CAUSAL_STAGE.run(run, settings)
     write_causal_figure(run)
     print_causal(run)
     print(path)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nearsight.evaluate.accuracy import BATCH, Scores, model_scores
-from nearsight.evaluate.causal import causal_run
+from nearsight.evaluate.causal import CAUSAL_STAGE, causal_run
 
-__all__ = ["BATCH", "Scores", "causal_run", "model_scores"]
+__all__ = ["BATCH", "CAUSAL_STAGE", "Scores", "causal_run", "model_scores"]

@@ -35,7 +35,7 @@ from nearsight.measure.capture import (
     refuse_unseen,
 )
 from nearsight.measure.folders import IMAGE_SEED, chosen_images, finished_run
-from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, file_hash, provenance, write_json
+from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, Stage, file_hash, provenance, write_json
 from nearsight.stats import accuracy_loss, holm
 
 NUM_IMAGES = 1000  # or all there are
@@ -225,3 +225,6 @@ def head_groups(
 
 def _alone(head: Head) -> HeadGroup:
     return HeadGroup(f"{head[0] + 1}.{head[1] + 1}", (head,))
+
+
+CAUSAL_STAGE = Stage("causal", CAUSAL, causal_run)

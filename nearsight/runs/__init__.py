@@ -35,6 +35,7 @@ from nearsight.runs.files import (
 from nearsight.runs.load import LoadedRun, load_run
 from nearsight.runs.origin import hardware, provenance
 from nearsight.runs.settling import TEACHER_WORDS, settle
+from nearsight.runs.stage import Stage
 
 __all__ = [
     "CAUSAL",
@@ -53,6 +54,7 @@ __all__ = [
     "LayerExample",
     "LayerPlaces",
     "LoadedRun",
+    "Stage",
     "file_hash",
     "hardware",
     "likeness_codes",

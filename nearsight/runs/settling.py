@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nearsight.models.zoo import full_name
 from nearsight.protocol import Protocol, fitted_warmup
 
 TEACHER_WORDS = ("pretrained", "random")  # weights of a teacher that are not a path
@@ -27,6 +26,8 @@ def settle(protocol: Protocol) -> tuple[Protocol, str | None]:
     >>> settled.model.name, round(settled.warmup_epochs, 3), settle(settled) == (settled, None)
     ('compact_vit', 0.3, True)
     """
+    from nearsight.models.zoo import full_name  # needs torch, which a report does without
+
     model = replace(protocol.model, name=full_name(protocol.model.name))
     return fitted_warmup(with_absolute_paths(replace(protocol, model=model)))
 

@@ -18,17 +18,16 @@ from typing import Any, Literal
 from nearsight.core import UserError, is_locked
 from nearsight.runs import (
     LOG,
-    MEASURE,
     RECORD,
     SCHEMA_VERSION,
     read_json,
     read_lines,
-    read_record,
     write_json,
 )
-from nearsight.study.design import Cell
+from nearsight.study.design import DEFAULT_STAGES, Cell, stages_named
 
 CELLS, CELL, STUDY = "cells", "cell.json", "study.json"
+CELL_VERSION = 2  # of cell.json; 1 has no stages and no key
 
 
 FAILED, WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "failed.json", "log.txt", "worker.lock", "lock"
@@ -67,10 +66,11 @@ def at_work(folder: Path) -> bool:
 
 
 def is_finished(folder: Path) -> bool:
-    """Trained to the end and measured."""
-    if not (folder / MEASURE).is_file() or not (folder / RECORD).is_file():
+    """Return whether all stages of the cell in a folder have ended."""
+    if not (folder / CELL).is_file():
         return False
-    return read_record(folder)["status"] == "finished"
+    names = _read_cell_json(folder).get("stages", DEFAULT_STAGES)  # format 1 names none
+    return all(stage.is_finished(folder) for stage in stages_named(list(names)))
 
 
 def epochs_done(folder: Path) -> int:
@@ -94,9 +94,24 @@ def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "")
 
 
 def write_cell(folder: Path, cell: Cell) -> None:
-    """cell.json, unless it is there as it should be."""
-    if not (folder / CELL).is_file() or Cell.of(read_json(folder / CELL)) != cell:
-        write_json(folder / CELL, {"schema_version": SCHEMA_VERSION, **cell.contents()})
+    """Write cell.json, unless it is there as it should be."""
+    if not (folder / CELL).is_file() or read_cell(folder) != cell:
+        write_json(folder / CELL, cell_json(cell))
+
+
+def cell_json(cell: Cell) -> dict[str, Any]:
+    """Return the contents of cell.json, with the key that the cell is stored under."""
+    told = {"schema_version": CELL_VERSION, "key": cell.key, "key_format": cell.key_format}
+    return told | cell.contents()
+
+
+def read_cell(folder: Path) -> Cell:
+    """Return the cell of a folder; its key is the name of the folder."""
+    return Cell.of(_read_cell_json(folder), key=folder.resolve().name)
+
+
+def _read_cell_json(folder: Path) -> dict[str, Any]:
+    return read_json(folder / CELL, CELL_VERSION)
 
 
 def read_study(out: Path) -> dict[str, Any]:
@@ -110,7 +125,7 @@ def read_study(out: Path) -> dict[str, Any]:
 def read_cells(out: Path) -> list[Cell]:
     """The cells of a study folder, in their order."""
     folders = [Path(out) / CELLS / key for key in read_study(out)["cells"]]
-    return [Cell.of(read_json(folder / CELL)) for folder in folders]
+    return [read_cell(folder) for folder in folders]
 
 
 def fail(folder: Path, reason: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nearsight.train.loop import train_run
+from nearsight.train.loop import TRAIN_STAGE, train_run
 from nearsight.train.preparation import prepare
 from nearsight.train.step import Stepper
 
-__all__ = ["Stepper", "prepare", "train_run"]
+__all__ = ["TRAIN_STAGE", "Stepper", "prepare", "train_run"]

@@ -16,7 +16,7 @@ import torch
 
 from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
 from nearsight.protocol import Protocol
-from nearsight.runs import SCHEMA_VERSION, locked, settle
+from nearsight.runs import LOG, RECORD, SCHEMA_VERSION, Stage, locked, read_record, settle
 from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal
 from nearsight.train.looks import look
@@ -28,6 +28,7 @@ from nearsight.train.state import Counters
 from nearsight.train.step import Stepper
 from nearsight.train.trackers import open_tracker
 
+FINISHED = "finished"  # status in run.json
 CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within an epoch
 
 
@@ -69,7 +70,7 @@ def _train_in(
             out.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(out))
         old = existing_record(out, protocol, seed)
-        if old and old["status"] == "finished":
+        if old and old["status"] == FINISHED:
             reporter.note(f"{out} is finished; nothing to do")
             return
         if note:
@@ -210,6 +211,16 @@ class Training:
         test = self.parts.test
         labels = torch.from_numpy(test.labels.astype("int64"))
         scores = self.parts.scores(test.images, labels, torch.arange(len(labels)))
-        self.parts.record["status"] = "finished"
+        self.parts.record["status"] = FINISHED
         self.parts.record["result"] = result(self.at, self.protocol, scores, len(labels))
         self.journal.write_record(self.parts.record)
+
+
+def is_trained(folder: Path) -> bool:
+    """Return whether the run in a folder was trained to the end."""
+    return (folder / RECORD).is_file() and read_record(folder)["status"] == FINISHED
+
+
+TRAIN_STAGE = Stage(
+    "train", RECORD, train_run, folder="out", kept=(LOG,), ended=is_trained, joint=True
+)

@@ -35,7 +35,10 @@ def made_recipe(
     )
     module = ModuleType("rates")
     module.study = lambda: Study(  # type: ignore[attr-defined]
-        conditions, num_seeds=num_seeds, measured_images=5, processes=processes
+        conditions,
+        num_seeds=num_seeds,
+        settings={"measure": {"num_images": 5}},
+        processes=processes,
     )
     return Recipe("rates", "Do rates differ?", {}, module)
 

@@ -7,6 +7,7 @@ from nearsight.measure.folders.difference import profile_difference
 from nearsight.measure.folders.model_folder import KIND, check_fit, measure_named
 from nearsight.measure.folders.run_folder import (
     IMAGE_SEED,
+    MEASURE_STAGE,
     chosen_images,
     finished_run,
     measure_run,
@@ -18,6 +19,7 @@ from nearsight.measure.folders.values import VALUES, read_values
 __all__ = [
     "IMAGE_SEED",
     "KIND",
+    "MEASURE_STAGE",
     "VALUES",
     "check_fit",
     "chosen_images",

@@ -16,7 +16,7 @@ from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.source import Source, measure_folder
 from nearsight.models.load import model_for
-from nearsight.runs import WEIGHTS, LoadedRun, file_hash, load_run, read_record
+from nearsight.runs import MEASURE, WEIGHTS, LoadedRun, Stage, file_hash, load_run, read_record
 
 NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed
@@ -121,3 +121,6 @@ def measure_run(
         device=device,
         progress=progress,
     )
+
+
+MEASURE_STAGE = Stage("measure", MEASURE, measure_run)

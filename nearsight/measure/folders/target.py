@@ -9,7 +9,7 @@ from typing import Any
 from nearsight.core import UserError
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.model_folder import KIND, measure_named
-from nearsight.measure.folders.run_folder import measure_run
+from nearsight.measure.folders.run_folder import MEASURE_STAGE
 from nearsight.models.load import check_name
 from nearsight.runs import RECORD, read_record
 
@@ -44,7 +44,7 @@ def measure_target(
     }  # fmt: skip
     if (Path(target) / RECORD).is_file():
         _check_run(target, [option for option, value in of_models.items() if value])
-        return measure_run(Path(target), data_root=data_root, **shared)
+        return MEASURE_STAGE.run(Path(target), {"data_root": data_root, **shared})
     try:
         check_name(target)
     except ValueError as error:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from nearsight.study.design.designs import cutmix_off_and_on, eight, shrunk
-from nearsight.study.design.plan import THREADS, Cell, cells_of, named_files, named_hashes
+from nearsight.study.design.plan import (
+    THREADS,
+    Cell,
+    Software,
+    cells_of,
+    continued,
+    named_files,
+    named_hashes,
+)
 from nearsight.study.design.recipe_file import (
     Condition,
     Level,
@@ -15,15 +23,20 @@ from nearsight.study.design.recipe_file import (
     recipes,
 )
 from nearsight.study.design.settings import protocol_settings
+from nearsight.study.design.stages import DEFAULT_STAGES, STAGES, stages_named
 
 __all__ = [
+    "DEFAULT_STAGES",
+    "STAGES",
     "THREADS",
     "Cell",
     "Condition",
     "Level",
     "Recipe",
+    "Software",
     "Study",
     "cells_of",
+    "continued",
     "cutmix_off_and_on",
     "eight",
     "factor_text",
@@ -34,4 +47,5 @@ __all__ = [
     "recipe",
     "recipes",
     "shrunk",
+    "stages_named",
 ]

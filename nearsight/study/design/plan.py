@@ -2,8 +2,14 @@
 
 Two cells with one key would end with the same bytes, so a finished cell is never run again, and one
 of another study can be taken over. A key hashes protocol, seed, the bytes of the data and of files
-of weights that the protocol names, device, threads, torch's version, what is measured, and NUMBERS,
-which changes when our own numbers do.
+of weights that the protocol names, device, threads, processes, the versions of torch and timm,
+whether the compiled kernel is used, the stages with their settings, and NUMBERS, which changes when
+our own numbers do.
+
+What goes into a key is its format, and that has changed: format 1 had no kernel, no timm and no
+stages. A cell keeps the key that it is stored under. ``continued`` finds the stored cells of a
+study among those that a plan asks for, by their contents, so that a study of an older format, or
+one that was planned before a setting existed, goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -11,17 +17,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
+from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.protocol import Protocol, protocol_from
-from nearsight.runs import TEACHER_WORDS, WEIGHTS, file_hash, settle
+from nearsight.runs import TEACHER_WORDS, WEIGHTS, Stage, file_hash, settle
 from nearsight.study.design.recipe_file import Condition, Level, Study
+from nearsight.study.design.stages import DEFAULT_STAGES, settled_stages, stages_named
 
-NUMBERS = 1  # of this package's way to numbers; see the changelog
+KEY_FORMAT = 2
+NUMBERS = 2  # of this package's way to numbers; see the changelog
 THREADS = 1  # of every cell in every engine, so that results do not depend on the engine
 
 
@@ -46,19 +55,60 @@ def named_hashes(protocol: Protocol) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class Software:
+    """What decides numbers beside the settings; None where a stored cell does not say.
+
+    The kind of CPU is not among it: it is recorded with every run.
+    """
+
+    torch: str
+    timm: str | None = None
+    kernel: bool | None = None  # whether the compiled code is used
+    numbers: int | None = None  # NUMBERS
+
+    @classmethod
+    def here(cls, device: str) -> Software:
+        """Return what a cell on this device would use in this process."""
+        from nearsight.native import load_library
+
+        kernel = device == "cpu" and load_library() is not None
+        return cls(metadata.version("torch"), metadata.version("timm"), kernel, NUMBERS)
+
+    def differs(self, other: Software) -> list[str]:
+        """Return in what two differ, in words; what one of them does not say is no difference."""
+        names = {
+            "torch": "torch {}",
+            "timm": "timm {}",
+            "kernel": "compiled kernel: {}",
+            "numbers": "nearsight's numbers {}",
+        }
+        return [
+            f"{text.format(_word(mine))} as planned, got {_word(yours)} here"
+            for name, text in names.items()
+            for mine, yours in [(getattr(self, name), getattr(other, name))]
+            if None not in (mine, yours) and mine != yours
+        ]
+
+
+def _word(value: Any) -> Any:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+
+
+@dataclass(frozen=True)
 class Cell:
-    """One run of a study: train, then measure."""
+    """One run of a study, and the stages it goes through."""
 
     factors: Mapping[str, Level]
     protocol: Protocol
     seed: int
     data_hash: str
     device: str
-    torch: str
-    measured_images: int | None
-    metrics: tuple[str, ...]
+    software: Software
+    stages: Mapping[str, Mapping[str, Any]]  # by the name of the stage, all its settings
     processes: int = 1  # more than one: the cell is a torchrun job
     weights: Mapping[str, str] = field(default_factory=dict)  # hashes of named files, by setting
+    stored_key: str | None = field(default=None, compare=False)  # None: a cell that is planned
+    key_format: int = field(default=KEY_FORMAT, compare=False)
 
     @property
     def label(self) -> str:
@@ -66,38 +116,58 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """16 hex digits of everything that decides the numbers; the names of factors do not."""
+        """The key that the cell is stored under, or will be.
+
+        16 hex digits of everything that decides the numbers; the names of factors do not.
+        """
+        if self.stored_key is not None:
+            return self.stored_key
         decides = self.contents()
         del decides["factors"]
         for setting, digest in decides.pop("weights").items():
             part, name = setting.split(".")
             decides["protocol"][part][name] = digest  # in place of the path
-        if self.processes == 1:  # as in keys from before there were torchrun cells
-            del decides["processes"]
-        text = json.dumps(decides | {"numbers": NUMBERS, "threads": THREADS}, sort_keys=True)
+        decides |= {"key_format": self.key_format, "threads": THREADS}
+        text = json.dumps(decides, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @property
+    def stage_objects(self) -> list[Stage]:
+        return stages_named(list(self.stages))
+
     def contents(self) -> dict[str, Any]:
-        """As cell.json has it."""
+        """Return what cell.json has, but for the key."""
         return {
             "factors": dict(self.factors),
             "protocol": asdict(self.protocol),
             "seed": self.seed,
             "data_hash": self.data_hash,
             "device": self.device,
-            "torch": self.torch,
-            "measured_images": self.measured_images,
-            "metrics": list(self.metrics),
+            "software": asdict(self.software),
+            "stages": {name: dict(settings) for name, settings in self.stages.items()},
             "processes": self.processes,
             "weights": dict(self.weights),
         }
 
     @classmethod
-    def of(cls, contents: dict[str, Any]) -> Cell:
-        """The cell of a cell.json."""
-        known = {x: contents[x] for x in cls.__dataclass_fields__ if x in contents}
-        known["protocol"] = protocol_from(known["protocol"])
-        return cls(**known | {"metrics": tuple(known["metrics"])})
+    def of(cls, contents: Mapping[str, Any], key: str) -> Cell:
+        """Return the cell of a cell.json that is stored under ``key``."""
+        given = {x.name: contents[x.name] for x in fields(cls) if x.name in contents}
+        if "software" not in contents:
+            given["key_format"] = 1
+            given["software"] = {"torch": contents["torch"]}
+            metrics = [*DEFAULT_METRICS, *contents["metrics"]]
+            measured = {"num_images": contents["measured_images"]}
+            measured["metrics"] = list(dict.fromkeys(metrics))
+            given["stages"] = settled_stages(DEFAULT_STAGES, {"measure": measured})
+        given["protocol"] = protocol_from(given["protocol"])
+        given["software"] = Software(**given["software"])
+        return cls(**given | {"stored_key": key})
+
+    def is_like(self, stored: Cell) -> bool:
+        """Return whether a stored cell is this one as far as it says what it is."""
+        told = replace(stored, factors=self.factors, software=self.software)
+        return told == self and not stored.software.differs(self.software)
 
 
 def cells_of(
@@ -114,7 +184,8 @@ def cells_of(
     """
     if not seeds:
         raise UserError("expected at least one seed, got none")
-    version = metadata.version("torch")
+    software = Software.here(device)
+    stages = settled_stages(study.stages, study.settings)
     settled = [settle(condition.protocol)[0] for condition in study.conditions]
     hashes = [hashes_of(protocol) for protocol in settled]
     found = [
@@ -124,9 +195,8 @@ def cells_of(
             seed=seed,
             data_hash=data_hashes[condition.protocol.data.name],
             device=device,
-            torch=version,
-            measured_images=study.measured_images,
-            metrics=study.metrics,
+            software=software,
+            stages=stages,
             processes=study.processes,
             weights=weights,
         )
@@ -142,3 +212,20 @@ def cells_of(
             )
         keys[cell.key] = cell
     return found
+
+
+def continued(cells: Sequence[Cell], stored: Sequence[Cell]) -> list[Cell]:
+    """Return the cells, with what is stored in place of a planned cell that is like it.
+
+    A stored cell keeps its key and what it says of its software; its factors are those of the
+    plan, because a recipe may have renamed them.
+    """
+    by_key = {cell.key: cell for cell in stored}
+
+    def kept(cell: Cell) -> Cell:
+        if cell.key in by_key:
+            return cell
+        like = next((each for each in stored if cell.is_like(each)), None)
+        return cell if like is None else replace(like, factors=cell.factors)
+
+    return [kept(cell) for cell in cells]

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from nearsight.core import UserError, suggestion
 from nearsight.protocol import Protocol
+from nearsight.study.design.stages import DEFAULT_STAGES, settled_stages
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "studies"
@@ -40,15 +42,25 @@ class Condition:
 
 @dataclass(frozen=True)
 class Study:
-    """Conditions that are compared, each with every seed."""
+    """Conditions that are compared, each with every seed.
+
+    Args:
+        conditions: What is compared.
+        num_seeds: How many seeds, unless the user says otherwise.
+        stages: What every cell runs, by the names in stages.py.
+        settings: By the name of a stage, the settings that differ from its defaults, such as
+            ``{"measure": {"num_images": 256}}``.
+        processes: Processes of every cell; a cell of more than one is a torchrun job.
+    """
 
     conditions: tuple[Condition, ...]
-    num_seeds: int = 3  # unless the user says otherwise
-    measured_images: int | None = None  # of the test set; None: as ``nearsight measure`` takes
-    metrics: tuple[str, ...] = ()  # beside those that every measurement has
-    processes: int = 1  # of every cell; more than one: a torchrun job
+    num_seeds: int = 3
+    stages: tuple[str, ...] = DEFAULT_STAGES
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    processes: int = 1
 
     def __post_init__(self) -> None:
+        settled_stages(self.stages, self.settings)
         if self.processes < 1:
             raise UserError(f"expected at least one process per cell, got {self.processes}")
         if not self.conditions:

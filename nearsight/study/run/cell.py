@@ -1,10 +1,10 @@
-"""One cell in this process: train, then measure. ``python -m nearsight.study.run.cell FOLDER``.
+"""Run the stages of one cell in this process: ``python -m nearsight.study.run.cell FOLDER``.
 
 A cell that is started again goes on where it stopped. What it cannot do it writes into failed.json
 and leaves with FAILED; a signal leaves a checkpoint. A worker whose runner is gone stops itself.
 
 A cell of several processes is a torchrun job: its worker is torchrun's agent and starts this module
-once per rank. The ranks train together; the worker measures alone.
+once per rank. The ranks train together; the worker runs the other stages alone.
 """
 
 from __future__ import annotations
@@ -20,10 +20,17 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from nearsight.core import UserError, hold_lock
-from nearsight.runs import MEASURE, read_json
-from nearsight.study.design import THREADS, Cell, named_files, named_hashes
+from nearsight.runs import Stage
+from nearsight.study.design import (
+    STAGES,
+    THREADS,
+    Cell,
+    Software,
+    named_files,
+    named_hashes,
+)
 from nearsight.study.engines import EXIT_FAILED
-from nearsight.study.folder import CELL, FAILED, WORKER_LOCK, fail, failure, is_finished
+from nearsight.study.folder import FAILED, WORKER_LOCK, fail, failure, is_finished, read_cell
 
 MODULE = "nearsight.study.run.cell"
 RANKS_LOCK = "ranks.lock"
@@ -31,51 +38,58 @@ WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
 
 
 def run_cell(folder: Path, data_root: Path | None = None) -> None:
-    """Train and measure the cell of a folder; nothing to do if it is finished."""
+    """Run the stages of a cell that have not ended; nothing to do if it is finished."""
     with hold_lock(folder / WORKER_LOCK):
         if is_finished(folder):
             return
         (folder / FAILED).unlink(missing_ok=True)
-        cell = Cell.of(read_json(folder / CELL))
-        from nearsight.measure.catalogue import DEFAULT_METRICS
-        from nearsight.measure.folders import measure_run
-
-        if cell.processes == 1:
-            train_cell(cell, folder, data_root)
-        else:
-            train_in_processes(folder, cell.processes, data_root)
-        if not (folder / MEASURE).is_file():
-            metrics = tuple(dict.fromkeys([*DEFAULT_METRICS, *cell.metrics]))
-            measure_run(folder, cell.measured_images, cell.device, data_root, metrics=metrics)
+        cell = read_cell(folder)
+        check_inputs(cell)
+        for stage in cell.stage_objects:
+            if stage.is_finished(folder):
+                continue
+            if stage.joint and cell.processes > 1:
+                run_in_processes(stage, folder, cell.processes, data_root)
+            else:
+                run_stage(stage, cell, folder, data_root)
 
 
-def train_cell(cell: Cell, folder: Path, data_root: Path | None) -> None:
-    """Train in this process, alone or as one of torchrun's."""
-    import torch
-
-    from nearsight.train import train_run
-
-    if torch.__version__ != cell.torch:
-        raise UserError(f"expected torch {cell.torch} as planned, got {torch.__version__} here")
+def check_inputs(cell: Cell) -> None:
+    """Refuse to run a cell with other software or other weights than its key stands for."""
+    if differences := cell.software.differs(Software.here(cell.device)):
+        raise UserError(f"expected {'; '.join(differences)}")
     if (found := named_hashes(cell.protocol)) != cell.weights:
         changed = ", ".join(str(path) for path in named_files(cell.protocol).values())
         raise UserError(f"expected the weights as planned, got others in {changed} ({found})")
+
+
+def run_stage(stage: Stage, cell: Cell, folder: Path, data_root: Path | None) -> None:
+    """Run one stage of a cell in this process, alone or as one of torchrun's."""
+    import torch
+
     torch.set_num_threads(THREADS)
-    train_run(cell.protocol, folder, seed=cell.seed, device=cell.device, data_root=data_root)
+    offered = {
+        "protocol": cell.protocol, "seed": cell.seed, "device": cell.device, "data_root": data_root
+    }  # fmt: skip
+    stage.run(folder, stage.given(offered) | dict(cell.stages[stage.name]))
 
 
-def train_rank(folder: Path, data_root: Path | None) -> None:
-    """Train the cell as one of torchrun's processes.
+def run_rank(stage: Stage, folder: Path, data_root: Path | None) -> None:
+    """Run one stage of a cell as one of torchrun's processes.
 
     The first waits for ranks of a worker that was killed; the others wait for the first.
     """
     first = os.environ["RANK"] == "0"
     with hold_lock(folder / RANKS_LOCK) if first else nullcontext():
-        train_cell(Cell.of(read_json(folder / CELL)), folder, data_root)
+        cell = read_cell(folder)
+        check_inputs(cell)
+        run_stage(stage, cell, folder, data_root)
 
 
-def train_in_processes(folder: Path, num_processes: int, data_root: Path | None) -> None:
-    """Train the cell of a folder with torchrun in this process."""
+def run_in_processes(
+    stage: Stage, folder: Path, num_processes: int, data_root: Path | None
+) -> None:
+    """Run one stage of the cell of a folder with torchrun in this process."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
@@ -85,7 +99,7 @@ def train_in_processes(folder: Path, num_processes: int, data_root: Path | None)
     command = ["--standalone", f"--nproc-per-node={num_processes}", "-m", MODULE]
     root = [] if data_root is None else ["--data-root", str(data_root)]
     try:
-        torchrun([*command, str(folder), *root, "--rank"])
+        torchrun([*command, str(folder), *root, "--rank-of", stage.name])
     except SignalException as stopped:
         raise Interrupted(stopped.sigval, folder) from stopped
     except ChildFailedError as error:
@@ -113,14 +127,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-root", type=Path)
-    parser.add_argument("--rank", action="store_true", help="one of torchrun's processes")
+    parser.add_argument("--rank-of", metavar="STAGE", help="run this stage as a torchrun process")
     given = parser.parse_args()
     watch_parent()
     from nearsight.core import Interrupted
 
     try:
-        work = train_rank if given.rank else run_cell
-        work(given.folder, given.data_root)
+        if given.rank_of is None:
+            run_cell(given.folder, given.data_root)
+        else:
+            run_rank(STAGES[given.rank_of], given.folder, given.data_root)
     except Interrupted as stopped:
         return stopped.exit_code
     except Exception as error:

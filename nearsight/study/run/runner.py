@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nearsight.study.design import Cell, Recipe, cells_of
+from nearsight.study.design import Cell, Recipe, cells_of, continued
 from nearsight.study.engines import EngineOptions, open_engine
-from nearsight.study.folder import State, cell_folder, reuse, state_of, write_study
+from nearsight.study.folder import (
+    STUDY,
+    State,
+    cell_folder,
+    read_cells,
+    reuse,
+    state_of,
+    write_study,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,8 @@ def planned(
     chosen = range(study.num_seeds) if seeds is None else seeds
     settings = {x.protocol.data.name: x.protocol.data for x in study.conditions}
     hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
-    cells = tuple(cells_of(study, chosen, hashes, device))
+    stored = read_cells(out) if out is not None and (Path(out) / STUDY).is_file() else []
+    cells = tuple(continued(cells_of(study, chosen, hashes, device), stored))
     states = tuple("waiting" if out is None else state_of(cell_folder(out, x)) for x in cells)
     return Plan(recipe.name, cells, states)
 

@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.runs import LOG, MEASURE, RECORD, SCHEMA_VERSION, read_record, write_json
+from nearsight.runs import RECORD, read_record, write_json
 from nearsight.study.analyse import SUMMARY, write_summary
 from nearsight.study.design import Cell
-from nearsight.study.folder import CELL, STUDY, cell_folder, is_finished, read_cells, read_study
+from nearsight.study.folder import (
+    CELL,
+    STUDY,
+    cell_folder,
+    cell_json,
+    is_finished,
+    read_cells,
+    read_study,
+)
 from nearsight.study.show.study_page import study_report
-
-KEPT = (LOG, MEASURE)
 
 
 def export_study(out: Path, target: Path) -> Path:
@@ -39,13 +45,12 @@ def export_study(out: Path, target: Path) -> Path:
     for cell in read_cells(out):
         source, copy = cell_folder(out, cell), cell_folder(target, cell)
         copy.mkdir(parents=True, exist_ok=True)
-        contents = {"schema_version": SCHEMA_VERSION, **cell.contents()}
-        write_json(copy / CELL, without_folders(contents, cell))
+        write_json(copy / CELL, without_folders(cell_json(cell), cell))
         if is_finished(source):
             record = without_folders(read_record(source), cell)
             record["provenance"]["command"] = f"nearsight study run {name}"
             write_json(copy / RECORD, record)
-            for file in KEPT:
+            for file in (x for stage in cell.stage_objects for x in stage.exported):
                 shutil.copyfile(source / file, copy / file)
     for file in (STUDY, SUMMARY):
         shutil.copyfile(out / file, target / file)

@@ -15,7 +15,7 @@ from nearsight.study.claims.all_claims import verdicts
 from nearsight.study.design.plan import Cell, cells_of, named_files, named_hashes
 from nearsight.study.design.recipe_file import Condition, Study, recipe
 from nearsight.study.design.settings import protocol_settings
-from nearsight.study.run.cell import train_cell
+from nearsight.study.run.cell import check_inputs
 
 PLAIN = preset("baseline", "shapes")
 
@@ -51,7 +51,7 @@ def test_a_key_follows_the_bytes_and_not_the_path(tmp_path: Path, monkeypatch, n
     found = cell_of(naming("one/weights.safetensors"))
     assert found.key == key
     assert list(named_files(found.protocol).values()) == [one]
-    assert Cell.of(found.contents()) == found
+    assert Cell.of(found.contents(), found.key) == found
 
 
 def test_of_a_runs_folder_the_weights_count(tmp_path: Path):
@@ -67,11 +67,14 @@ def test_words_are_no_files(word):
     assert cell_of(protocol).key != cell_of(PLAIN).key
 
 
-def test_protocols_without_files_have_the_keys_they_had():
+def test_cells_from_before_files_were_hashed_keep_their_keys():
     cell = cell_of(PLAIN)
     assert cell.weights == {}
-    before = {name: x for name, x in cell.contents().items() if name != "weights"}
-    assert Cell.of(before).key == cell.key
+    before = {
+        name: x for name, x in cell.contents().items() if name not in ("weights", "processes")
+    }
+    assert Cell.of(before, "0123456789abcdef") == cell
+    assert Cell.of(before, "0123456789abcdef").key == "0123456789abcdef"
 
 
 def test_weights_that_changed_since_the_plan_are_refused(tmp_path: Path):
@@ -79,8 +82,7 @@ def test_weights_that_changed_since_the_plan_are_refused(tmp_path: Path):
     cell = cell_of(taught_by(folder))
     (folder / "weights.safetensors").write_bytes(b"13")
     with pytest.raises(ValueError, match="expected the weights as planned, got others in"):
-        train_cell(cell, tmp_path / "out", None)
-    assert not (tmp_path / "out").exists()
+        check_inputs(cell)
 
 
 def test_the_study_of_distillation_asks_for_its_teacher(tmp_path: Path, monkeypatch):

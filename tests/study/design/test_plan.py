@@ -10,7 +10,7 @@ import pytest
 
 from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
-from nearsight.study.design.plan import Cell, cells_of
+from nearsight.study.design.plan import cells_of
 from nearsight.study.design.recipe_file import Condition, Study, read_recipe, recipe, recipes
 from nearsight.study.folder import (
     CELL,
@@ -18,6 +18,7 @@ from nearsight.study.folder import (
     cell_folder,
     fail,
     failure,
+    read_cell,
     read_cells,
     read_study,
     reuse,
@@ -53,12 +54,28 @@ def test_keys_change_with_everything_that_decides_the_numbers_and_with_nothing_e
     slower = replace(BASELINE, optimizer=replace(BASELINE.optimizer, lr=1e-5))
     others = [
         cells()[1], cells()[2], cells(data_hash="bb")[0], cells(device="cuda")[0],
-        cells(replace(TWO, measured_images=7))[0], cells(replace(TWO, metrics=("nmi",)))[0],
-        cells(Study((Condition({"cutmix": False}, slower),)))[0], replace(first, torch="0.1"),
+        cells(replace(TWO, settings={"measure": {"num_images": 7}}))[0],
+        cells(replace(TWO, settings={"measure": {"metrics": ("mad",)}}))[0],
+        cells(replace(TWO, settings={"train": {"compiled": True}}))[0],
+        cells(replace(TWO, stages=("train", "measure", "causal")))[0],
+        cells(replace(TWO, processes=2))[0],
+        cells(Study((Condition({"cutmix": False}, slower),)))[0],
+        *(
+            replace(first, software=replace(first.software, **change))
+            for change in (
+                {"torch": "0.1"}, {"timm": "0.1"}, {"kernel": not first.software.kernel},
+                {"numbers": 3},
+            )
+        ),
     ]  # fmt: skip
     keys = {cell.key for cell in others}
     assert len(keys) == len(others)
     assert first.key not in keys
+
+
+def test_a_setting_at_its_default_is_the_same_cell():
+    spelt_out = {"measure": {"num_images": None, "batch_size": 64, "convention": "paper"}}
+    assert cells(replace(TWO, settings=spelt_out))[0].key == cells()[0].key
 
 
 def test_a_short_name_and_a_fitted_warmup_are_the_same_cell():
@@ -115,7 +132,7 @@ def test_finished_cells_of_another_study_are_copied_whole_and_only_when_asked(tm
     assert reuse(one, cells(), other) == [cells()[2].key]
     assert state_of(cell_folder(one, cells()[2])) == "finished"
     assert state_of(cell_folder(other, cells()[2])) == "finished"
-    assert Cell.of(json.loads((cell_folder(one, cells()[2]) / CELL).read_text())) == cells()[2]
+    assert read_cell(cell_folder(one, cells()[2])) == cells()[2]
 
 
 def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):

@@ -15,8 +15,8 @@ from study.made_study import EPOCHS, disturb, made_recipe, worker_of, written_ce
 from nearsight.runs.files import LOG, RECORD, WEIGHTS, read_lines, read_record
 from nearsight.study.engines.base import EngineOptions
 from nearsight.study.engines.opening import open_engine
-from nearsight.study.folder import cell_folder, failure
-from nearsight.study.run.cell import train_cell
+from nearsight.study.folder import cell_folder, failure, write_study
+from nearsight.study.run.cell import run_cell
 from nearsight.study.run.runner import planned, run_study
 from nearsight.study.run.scheduler import run_cells
 from nearsight.study.run.watcher import Watcher
@@ -151,9 +151,36 @@ def test_a_cell_of_two_processes_survives_its_killed_worker_and_tells_why_a_rank
     assert worker_of(cell_folder(out, good)) is None
 
 
-def test_a_worker_refuses_another_torch_than_the_plan_has(root: Path, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("planned_software", "sentence"),
+    [
+        ({"torch": "2.0.0"}, r"expected torch 2\.0\.0 as planned, got"),
+        ({"timm": "0.1"}, r"expected timm 0\.1 as planned, got"),
+        ({"numbers": 1}, r"expected nearsight's numbers 1 as planned, got 2 here"),
+    ],
+)
+def test_a_worker_refuses_other_software_than_the_plan_has(
+    root: Path, tmp_path: Path, planned_software, sentence
+):
     (cell,) = written_cells(root, tmp_path / "out")
-    folder = cell_folder(tmp_path / "out", cell)
-    with pytest.raises(ValueError, match=r"expected torch 2\.0\.0 as planned, got"):
-        train_cell(replace(cell, torch="2.0.0"), folder, tmp_path)
+    other = replace(cell, software=replace(cell.software, **planned_software))
+    write_study(tmp_path / "out", "rates", [other])
+    folder = cell_folder(tmp_path / "out", other)
+    with pytest.raises(ValueError, match=sentence):
+        run_cell(folder, tmp_path)
     assert not (folder / RECORD).exists()
+
+
+def test_a_worker_without_the_compiled_kernel_refuses_a_cell_planned_with_it(
+    root: Path, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr("nearsight.native.load_library", object)
+    (cell,) = written_cells(root, tmp_path / "out")
+    assert cell.software.kernel
+    monkeypatch.setattr("nearsight.native.load_library", lambda: None)
+    folder = cell_folder(tmp_path / "out", cell)
+    with pytest.raises(ValueError, match="expected compiled kernel: yes as planned, got no here"):
+        run_cell(folder, tmp_path)
+    assert not (folder / RECORD).exists()
+    (without,) = written_cells(root, tmp_path / "other")
+    assert without.key != cell.key

@@ -36,6 +36,7 @@ def test_what_is_assumed_is_said_where_it_matters():
 
 def test_a_plan_takes_the_processes_of_its_cells_into_account(monkeypatch, capsys):
     monkeypatch.setattr(calibration, "num_cores", lambda: 4)
+    monkeypatch.setattr("nearsight.study.run.num_cores", lambda: 4)
     monkeypatch.setattr(calibration, "epoch_seconds", lambda *_: 2.0)
     protocol = preset("baseline", "shapes")
     for processes, seconds in ((1, 60 * protocol.epochs), (2, 30 * protocol.epochs)):

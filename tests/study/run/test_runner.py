@@ -47,7 +47,7 @@ def study():
             Condition({{"rate": rate}}, replace(base, optimizer=replace(base.optimizer, lr=rate)))
             for rate in rates
         ),
-        num_seeds=1, measured_images=5,
+        num_seeds=1, settings={{"measure": {{"num_images": 5}}}},
     )
 '''
 

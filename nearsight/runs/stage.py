@@ -1,0 +1,101 @@
+"""A stage of a run: train it, measure it, test what its attention is good for.
+
+A stage works in a run folder and leaves one file there. The command line, a study and the tests
+run it by the same function. Stages are declared in their own rooms (``TRAIN_STAGE`` in train,
+``MEASURE_STAGE`` in measure, ``CAUSAL_STAGE`` in evaluate); the table of those that a study may
+run is in study/design/stages.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from nearsight.core import UserError, suggestion
+
+CIRCUMSTANCES = ("data_root", "progress", "reporter", "trackers")  # they decide no number
+RUN = ("protocol", "seed", "device")  # what a run is, beside the settings of its stages
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A name, the file that the stage leaves in the run folder, and the function that does it.
+
+    Args:
+        name: The word for it on the command line and in a recipe.
+        output: The file that it writes into the run folder.
+        function: Called with keyword arguments: the run folder and the settings. Its signature
+            says which settings there are, and their defaults.
+        folder: The argument of ``function`` that takes the run folder.
+        kept: The files that an exported study keeps of it; by default ``output``.
+        ended: Whether it has ended in a folder; by default ``output`` is there.
+        joint: Whether all processes of a torchrun cell run it together; else one of them does.
+    """
+
+    name: str
+    output: str
+    function: Callable[..., Path]
+    folder: str = "path"
+    kept: tuple[str, ...] | None = None
+    ended: Callable[[Path], bool] | None = None
+    joint: bool = False
+
+    def run(self, folder: Path, settings: Mapping[str, Any]) -> Path:
+        """Run the stage in a run folder and return the path of what it wrote."""
+        self.function(**{self.folder: Path(folder)}, **settings)
+        return Path(folder) / self.output
+
+    def is_finished(self, folder: Path) -> bool:
+        """Return whether the stage has ended in a folder."""
+        return self.ended(folder) if self.ended else (Path(folder) / self.output).is_file()
+
+    @property
+    def exported(self) -> tuple[str, ...]:
+        """The files of a finished stage that an export keeps."""
+        return (self.output,) if self.kept is None else self.kept
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Every setting that the stage takes, with its default."""
+        taken = inspect.signature(self.function).parameters.values()
+        return {each.name: each.default for each in taken if each.name != self.folder}
+
+    def settled(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all settings that decide the numbers of this stage, as JSON has them.
+
+        Left out are those of the run itself (RUN) and those that decide nothing (CIRCUMSTANCES).
+
+        Args:
+            settings: What differs from the defaults.
+
+        Raises:
+            UserError: If the stage does not take one of the settings.
+        """
+        known = {
+            name: value
+            for name, value in self.defaults.items()
+            if name not in (*RUN, *CIRCUMSTANCES)
+        }
+        for name in settings:
+            if name not in known:
+                raise UserError(
+                    f"the stage {self.name} has no setting {name!r}{suggestion(name, known)}; "
+                    f"it has {', '.join(known) or 'none'}"
+                )
+        return {name: _plain(value) for name, value in (known | dict(settings)).items()}
+
+    def given(self, offered: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the offered values that the stage takes."""
+        return {name: value for name, value in offered.items() if name in self.defaults}
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists and dataclasses as mappings, as JSON gives them back."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value

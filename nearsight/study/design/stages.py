@@ -1,0 +1,63 @@
+"""The stages that a study may run, one line each; a cell runs those that its recipe names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nearsight.core import UserError, suggestion
+from nearsight.evaluate import CAUSAL_STAGE
+from nearsight.measure.folders import MEASURE_STAGE
+from nearsight.runs import Stage
+from nearsight.train import TRAIN_STAGE
+
+STAGES: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        TRAIN_STAGE,
+        MEASURE_STAGE,
+        CAUSAL_STAGE,
+    )
+}
+DEFAULT_STAGES = (TRAIN_STAGE.name, MEASURE_STAGE.name)
+
+
+def stages_named(names: Sequence[str]) -> list[Stage]:
+    """Return the stages of these names, in the order of the table, in which they must run.
+
+    Raises:
+        UserError: If a name is unknown or given twice, or the first stage is missing.
+    """
+    for name in names:
+        if name not in STAGES:
+            raise UserError(
+                f"expected a stage of {', '.join(STAGES)}, got {name!r}{suggestion(name, STAGES)}"
+            )
+    if len(set(names)) < len(names):
+        raise UserError(f"expected every stage once, got {', '.join(names)}")
+    if TRAIN_STAGE.name not in names:
+        raise UserError(f"a study trains its runs: expected {TRAIN_STAGE.name} among its stages")
+    return [stage for stage in STAGES.values() if stage.name in names]
+
+
+def settled_stages(
+    names: Sequence[str], settings: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return every setting of every stage that decides numbers, by the name of the stage.
+
+    Args:
+        names: The stages of a study.
+        settings: By the name of a stage, what differs from its defaults.
+
+    Raises:
+        UserError: If there are settings for a stage that the study does not run.
+    """
+    for name in settings:
+        if name not in names:
+            raise UserError(
+                f"the study has settings for the stage {name!r}, which it does not run; "
+                f"its stages are {', '.join(names)}"
+            )
+    return {
+        stage.name: stage.settled(settings.get(stage.name, {})) for stage in stages_named(names)
+    }
