@@ -86,6 +86,7 @@ class Metric:
     axis: str = ""  # label of its axis; by default label and unit
     top: float | None = None  # where its axis ends at least; None: by the data
     digits: int = 3  # that tell effects on it apart
+    meaning: str = ""  # a sentence for the report, where its page does not explain the metric
 
     @property
     def home(self) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from nearsight.measure.catalogue import Number, metric
+from nearsight.measure.catalogue import Number, metric, shown_in
 from nearsight.report.read import Condition, Evidence, Family
 from nearsight.report.write.run_details import run_entry, settings_table
 from nearsight.report.write.tables import (
@@ -243,4 +243,10 @@ def reading_section(families: list[Family]) -> str:
     )
     template = Template((files("nearsight.report") / "templates" / "reading.html").read_text())
     convention = families[0].first.measure["convention"]["text"]
-    return template.substitute(nulls=lines, convention=escape(convention))
+    measured = {name for family in families for c in family.conditions for name in c.runs[0].heads}
+    others = "".join(
+        f"<p><b>{escape(x.label.capitalize())}</b>: {escape(x.meaning)}</p>"
+        for x in shown_in("report")
+        if x.meaning and x.name in measured
+    )
+    return template.substitute(nulls=lines, others=others, convention=escape(convention))
