@@ -33,7 +33,7 @@ from nearsight.runs.files import (
     write_json,
 )
 from nearsight.runs.load import LoadedRun, load_run
-from nearsight.runs.origin import hardware, provenance
+from nearsight.runs.origin import commit, hardware, native_code, provenance
 from nearsight.runs.settling import TEACHER_WORDS, settle
 from nearsight.runs.stage import Stage
 
@@ -55,11 +55,13 @@ __all__ = [
     "LayerPlaces",
     "LoadedRun",
     "Stage",
+    "commit",
     "file_hash",
     "hardware",
     "likeness_codes",
     "load_run",
     "locked",
+    "native_code",
     "picture_source",
     "provenance",
     "read_examples_contents",

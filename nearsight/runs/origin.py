@@ -6,6 +6,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -50,6 +51,13 @@ def hardware(device: str, processes: int = 1) -> dict[str, Any]:
     return {**facts, "processes": processes}
 
 
+def native_code() -> dict[str, Any]:
+    """Whether compiled code did a part of the work, and which; it changes the last digits."""
+    from nearsight.native import status
+
+    return asdict(status())
+
+
 def provenance(device: str, processes: int = 1) -> dict[str, Any]:
     """Who made this, from what, on what, when, and how to make it again."""
     names = ("nearsight", "torch", "timm", "numpy", "pydantic")
@@ -60,5 +68,6 @@ def provenance(device: str, processes: int = 1) -> dict[str, Any]:
         "commit": commit(),
         "versions": {"python": platform.python_version(), **versions},
         "hardware": hardware(device, processes),
+        "native": native_code(),
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

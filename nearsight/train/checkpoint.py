@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from nearsight.core import UserError, World, sync, write_bytes
+from nearsight.native import status
 from nearsight.protocol import Protocol
 from nearsight.runs import SCHEMA_VERSION, read_json, write_json
 from nearsight.train.parallel import Parallel
@@ -108,11 +109,13 @@ def can_be_exact(protocol: Protocol, world: World, way: Way) -> bool:
 
 def conditions(world: World, way: Way, exact: bool) -> dict[str, Any]:
     """What must not change for a resumed run to end with the same bytes."""
+    native = status()
     return {
         "device": world.device.type,
         "threads": torch.get_num_threads(),
         "processes": world.size,
         "torch": torch.__version__,
+        "native_library": f"{native.compiler}, {native.instructions}" if native.loaded else None,
         "exact": exact,
         **way,
     }

@@ -10,6 +10,7 @@ import pytest
 from train.recording import PowerCut, Recorder, cut_power, terminate
 
 from nearsight.core.signals import Interrupted
+from nearsight.native import Status
 from nearsight.protocol.schema import Protocol
 from nearsight.runs.files import LOG, WEIGHTS
 from nearsight.train.loop import train_run
@@ -105,3 +106,14 @@ def test_another_thread_count_is_said_to_be_inexact(
         _train(small, tmp_path / "run", Recorder(6, cut_power))
     monkeypatch.setattr("torch.get_num_threads", lambda: 13)
     assert "not bit-exact: threads changed" in _train(small, tmp_path / "run").notes
+
+
+def test_with_and_without_the_compiled_library_is_said_to_be_inexact(
+    small: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    loaded = Status(True, compiler="GCC 12.2.0", instructions="avx2")
+    monkeypatch.setattr("nearsight.train.checkpoint.status", lambda: loaded)
+    with pytest.raises(PowerCut):
+        _train(small, tmp_path / "run", Recorder(6, cut_power))
+    monkeypatch.setattr("nearsight.train.checkpoint.status", lambda: Status(False, "turned off"))
+    assert "not bit-exact: native_library changed" in _train(small, tmp_path / "run").notes

@@ -20,7 +20,7 @@ from nearsight.measure.folders.sharing import gather_profile
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
 from nearsight.measure.profile import NULL_IMAGES, Profile, measure_model, measured_nulls
-from nearsight.runs import MEASURE, hardware, write_json
+from nearsight.runs import MEASURE, hardware, native_code, write_json
 
 
 class Source(ABC):
@@ -108,6 +108,7 @@ def measure_folder(
         write_values(folder / VALUES, profile, source.names)
         contents = measurement(profile, nulls) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
+        contents |= {"native": native_code()}
         write_json(folder / MEASURE, contents)
     return folder / MEASURE
 

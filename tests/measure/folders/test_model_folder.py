@@ -19,6 +19,7 @@ from nearsight.measure.folders.target import measure_target
 from nearsight.measure.folders.values import read_values
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.load.registry import create_model
+from nearsight.native import status
 from nearsight.runs.files import file_hash, read_measure, read_record
 from nearsight.runs.load import load_run
 
@@ -100,6 +101,9 @@ def test_the_record_says_where_everything_came_from(pictures: Path, weights: Pat
     assert (data["num_images"], data["num_available"], data["num_other_files"]) == (13, 13, 1)
     measured = read_measure(tmp_path / "out")
     assert measured["data"] == {"name": "pictures", "hash": data["hash"]}
+    native = {"loaded": status().loaded, "compiler": status().compiler}
+    assert native.items() <= measured["native"].items()
+    assert native.items() <= record["provenance"]["native"].items()
     assert len(measured["null"]["random_init"]["layer_mean_mad"]) == 2
     with pytest.raises(ValueError, match="a measured model"):
         load_run(tmp_path / "out")

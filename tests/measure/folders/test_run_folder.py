@@ -14,6 +14,7 @@ from nearsight.measure.folders.run_folder import chosen_images, measure_run
 from nearsight.measure.folders.values import read_values
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.load.registry import create_model
+from nearsight.native import status
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 
 NUM_IMAGES = 23
@@ -83,6 +84,7 @@ def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):
     assert names[:2] == ["test/0", "test/1"]
     assert values.mad.values[1] == pytest.approx(expected.mad.values[1], abs=1e-6)
     assert written["data"] == {"name": "shapes", "hash": f"{0:016d}"}
+    assert written["native"] == asdict(status())
 
 
 def test_more_images_than_the_test_set_has_are_refused(run_folder):
