@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 import typer
 
 from nearsight.cli.data import DataRoot, data_app
+from nearsight.cli.doctor import EXAMPLE as DOCTOR_EXAMPLE
+from nearsight.cli.doctor import show_doctor
 from nearsight.cli.explore import EXAMPLE as EXPLORE_EXAMPLE
 from nearsight.cli.explore import explore
 from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
@@ -220,6 +222,7 @@ def diff(
 app.command("explore", epilog=EXPLORE_EXAMPLE)(explore)
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 app.command("models", epilog=MODELS_EXAMPLE)(show_models)
+app.command("doctor", epilog=DOCTOR_EXAMPLE)(show_doctor)
 
 
 @app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")
