@@ -83,7 +83,7 @@ def train(
     protocol: Annotated[str, typer.Argument(help="A preset, or a YAML file of settings.")],
     out: Annotated[Path, typer.Option(help="The run folder; started again, the run continues.")],
     data: Annotated[
-        str | None, typer.Option(help="cifar10, cifar100, tiny-imagenet, shapes or a folder.")
+        str | None, typer.Option(help="A data set of `nearsight data list`, or an image folder.")
     ] = None,
     model: Annotated[
         str | None,

@@ -28,7 +28,7 @@ def list_data(data_root: DataRoot = None) -> None:
 
 @data_app.command("fetch", epilog="Example: nearsight data fetch cifar100")
 def fetch_data(
-    name: Annotated[str, typer.Argument(help="cifar10, cifar100 or tiny-imagenet.")],
+    name: Annotated[str, typer.Argument(help="A data set that `nearsight data list` can fetch.")],
     data_root: DataRoot = None,
 ) -> None:
     """Download, check and unpack a data set; started again, the download continues."""

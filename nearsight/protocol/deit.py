@@ -64,7 +64,6 @@ FAMILIES = {  # with a number after the "=": figure 8
 }
 LAYERS = tuple(range(13))  # of figure 8, in a model of 12 layers
 
-SMALL_IMAGES = ("cifar10", "cifar100", "tiny-imagenet", "shapes")
 RATE_AT_512 = 5e-4
 _FOLDERS: dict[str, Any] = {"epochs": 300, "warmup_epochs": 5, "batch_size": 1024}
 _SMALL: dict[str, Any] = {"epochs": 300, "warmup_epochs": 5, "batch_size": 128}
@@ -94,9 +93,14 @@ def recipe(name: str, data: str) -> Protocol:
     return replace(protocol, name=name)
 
 
+def has_large_images(data: str) -> bool:
+    """Whether the recipe is for images of this data set as they are: ImageNet and image folders."""
+    return data == "imagenet" or data.startswith("folder:")
+
+
 def assumed_of_recipe(name: str, data: str) -> tuple[str, ...]:
     """Settings the papers do not give for a data set."""
-    if data not in SMALL_IMAGES:
+    if has_large_images(data):
         return ()
     ours = ["epochs", "crop_padding"]
     if name != "deit_plus":
@@ -105,7 +109,7 @@ def assumed_of_recipe(name: str, data: str) -> tuple[str, ...]:
 
 
 def _deit(data: str) -> Protocol:
-    small = data in SMALL_IMAGES
+    small = not has_large_images(data)
     schedule = _SHAPES if data == "shapes" else _SMALL if small else _FOLDERS
     return Protocol(
         name="deit",

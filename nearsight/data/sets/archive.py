@@ -17,9 +17,15 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from nearsight.core import UserError, sync
-from nearsight.data.sets.catalog import data_root, dataset_name, described
+from nearsight.data.sets.catalog import (
+    data_root,
+    dataset_name,
+    described,
+    source_of,
+    sources,
+)
 from nearsight.data.sets.download import Progress, download, file_md5
-from nearsight.data.sets.sources import SOURCES, write_origin
+from nearsight.data.sets.sources import write_origin
 
 
 def fetch_dataset(
@@ -28,9 +34,9 @@ def fetch_dataset(
     progress: Progress | None = None,
 ) -> Path:
     """Download, check and unpack a data set; the path of its folder."""
-    if dataset_name(name) not in SOURCES:
-        raise UserError(f"{name} needs no download; those that do are {', '.join(SOURCES)}")
-    source = SOURCES[name]
+    if dataset_name(name) not in sources():
+        raise UserError(f"{name} needs no download; those that do are {', '.join(sources())}")
+    source = source_of(name)
     root = data_root(root)
     folder = root / source.folder
     if folder.is_dir():
@@ -53,7 +59,7 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
         name, given = _folder_name(given)
     else:
         raise UserError(f"there is no file or folder {given}")
-    folder = root / SOURCES[name].folder
+    folder = root / source_of(name).folder
     if folder.exists():
         raise UserError(f"{name} is already in {folder}; remove that folder to import it anew")
     root.mkdir(parents=True, exist_ok=True)
@@ -67,10 +73,10 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
 
 def _archive_name(path: Path) -> str:
     found = file_md5(path)
-    for name, source in SOURCES.items():
+    for name, source in sources().items():
         if source.md5 == found:
             return name
-    archives = ", ".join(source.archive for source in SOURCES.values())
+    archives = ", ".join(source.archive for source in sources().values())
     raise UserError(
         f"{path} (md5 {found}) is none of the official archives {archives}: it is cut off or "
         "another file; unpack it yourself and import the folder"
@@ -79,12 +85,12 @@ def _archive_name(path: Path) -> str:
 
 def _folder_name(path: Path) -> tuple[str, Path]:
     """Which data set a folder is, or holds, by its structure; UserError if it is damaged."""
-    for name, source in SOURCES.items():
+    for name, source in sources().items():
         for folder in (path, path / source.folder):
             if (folder / source.marker).is_file():
                 described(name, folder)
                 return name, folder
-    folders = ", ".join(source.folder for source in SOURCES.values())
+    folders = ", ".join(source.folder for source in sources().values())
     raise UserError(
         f"{path} has the files of none of {folders}; an image folder needs no import, "
         f"use it with --data {path}"
@@ -102,7 +108,7 @@ def _unpack(archive: Path, name: str, folder: Path) -> None:
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
             raise UserError(f"{archive} cannot be unpacked: {problem}") from None
         described(name, partial)
-        write_origin(partial, name)
+        write_origin(partial, source_of(name))
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -39,7 +39,7 @@ class Decoding:
     key: str  # the state of the source; another key, another content
     classes: tuple[str, ...]
     splits: Mapping[str, Callable[[], Iterable[ImageSet]]]  # "train" and "test", in pieces
-    origin: Callable[[], str]
+    origin: Callable[[], str] = lambda: "generated"
     notes: Callable[[], tuple[str, ...]] = tuple  # asked after the last piece
 
     @property

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nearsight.core import UserError, closest
 from nearsight.data.sets.cache import Decoding, decoded
-from nearsight.data.sets.cifar import LAYOUTS, cifar
+from nearsight.data.sets.cifar import CIFAR10, CIFAR100
 from nearsight.data.sets.dataset import Dataset
-from nearsight.data.sets.sources import SOURCES, origin_of
-from nearsight.data.sets.tiny_imagenet import tiny_imagenet
+from nearsight.data.sets.shapes import SHAPES
+from nearsight.data.sets.sources import NamedSet, Source, origin_of
+from nearsight.data.sets.tiny_imagenet import TINY_IMAGENET
 
 if TYPE_CHECKING:
     from nearsight.protocol import DataSettings
 
-NAMES = (*SOURCES, "shapes")
+# Every data set by name. A new one is a module that makes a NamedSet, and a line here.
+SETS: dict[str, NamedSet] = {
+    "cifar10": CIFAR10,
+    "cifar100": CIFAR100,
+    "tiny-imagenet": TINY_IMAGENET,
+    "shapes": SHAPES,
+}
 FOLDER_PREFIX = "folder:"
 
 
@@ -31,11 +38,11 @@ def data_root(given: Path | None = None) -> Path:
 
 def dataset_name(text: str) -> str:
     """A data set's name from what a user typed: a known name, or the path of an image folder."""
-    if text in NAMES or text.startswith(FOLDER_PREFIX):
+    if text in SETS or text.startswith(FOLDER_PREFIX):
         return text
     if "/" in text or Path(text).is_dir():
         return f"{FOLDER_PREFIX}{Path(text).expanduser().resolve()}"
-    near = closest(text, NAMES, cutoff=0.4) or NAMES
+    near = closest(text, tuple(SETS), cutoff=0.4) or tuple(SETS)
     raise UserError(
         f"unknown data set {text!r}: did you mean {' or '.join(near)}? "
         "An image folder is given by its path"
@@ -54,33 +61,44 @@ def _decoding(settings: DataSettings, root: Path) -> Decoding:
 
         folder = Path(name.removeprefix(FOLDER_PREFIX)).expanduser()
         return image_folder(folder, settings.image_size, settings.skip_corrupt)
-    image_size = SOURCES[name].image_size if name in SOURCES else 32
+    image_size = SETS[name].image_size
     if settings.image_size not in (None, image_size):
         raise UserError(
             f"data.image_size={settings.image_size} is for image folders, {name} has "
             f"{image_size} x {image_size} pixels; set model.image_size to resize the model's input"
         )
-    if name == "shapes":
-        from nearsight.data.sets.shapes import shapes
-
-        return shapes()
+    if SETS[name].source is None:
+        return SETS[name].decode(root, settings.skip_corrupt)
     return described(name, found_folder(name, root), settings.skip_corrupt)
 
 
 def described(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
     """How to decode an unpacked official data set; UserError if it is not structured as one."""
-    if name in LAYOUTS:
-        return cifar(name, folder)
-    return tiny_imagenet(folder, skip_corrupt)
+    source = source_of(name)
+    decoding = SETS[name].decode(folder, skip_corrupt)
+    return replace(decoding, origin=lambda: origin_of(folder, source))
+
+
+def sources() -> dict[str, Source]:
+    """The data sets that have an official archive, by name."""
+    return {name: each.source for name, each in SETS.items() if each.source is not None}
+
+
+def source_of(name: str) -> Source:
+    """The official archive of a data set that has one."""
+    source = SETS[name].source
+    assert source is not None
+    return source
 
 
 def found_folder(name: str, root: Path) -> Path:
     """The unpacked folder of ``name``; UserError if there is none."""
-    folder = root / SOURCES[name].folder
+    source = source_of(name)
+    folder = root / source.folder
     if not folder.is_dir():
         raise UserError(
             f"there is no {name} in {root}: run `nearsight data fetch {name}`, "
-            f"or give the folder that holds {SOURCES[name].folder} with --data-root"
+            f"or give the folder that holds {source.folder} with --data-root"
         )
     return folder
 
@@ -97,12 +115,15 @@ class Row:
 def list_datasets(root: Path | None = None) -> list[Row]:
     """Every data set known by name, and whether it is there."""
     rows = []
-    for name, source in SOURCES.items():
-        folder = data_root(root) / source.folder
+    for name, each in SETS.items():
+        if each.source is None:
+            rows.append(Row(name, "built in", "generated on first use"))
+            continue
+        folder = data_root(root) / each.source.folder
         ready = folder.is_dir()
         place = str(folder) if ready else f"nearsight data fetch {name}"
         rows.append(Row(name, "ready" if ready else "missing", place))
-    return [*rows, Row("shapes", "built in", "generated on first use")]
+    return rows
 
 
 @dataclass(frozen=True)
@@ -124,8 +145,8 @@ def check_dataset(name: str, root: Path | None = None) -> Report:
 
     dataset = load_dataset(DataSettings(name=name), root)
     verdict = dataset.origin
-    if name in SOURCES:
-        verdict = origin_of(found_folder(name, data_root(root)), name)
+    if name in sources():
+        verdict = origin_of(found_folder(name, data_root(root)), source_of(name))
     return Report(
         name=dataset.name,
         verdict=verdict,

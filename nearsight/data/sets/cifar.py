@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.dataset import ImageSet
-from nearsight.data.sets.sources import files_key, origin_of
+from nearsight.data.sets.sources import NamedSet, Source, files_key
 
 NUM_PIXELS = 3 * 32 * 32
 RECORDS_PER_PIECE = 4096
@@ -51,7 +52,7 @@ LAYOUTS = {
 }
 
 
-def cifar(name: str, folder: Path) -> Decoding:
+def cifar(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
     """How to decode the CIFAR in ``folder``; UserError if a file is missing or cut off."""
     layout = LAYOUTS[name]
     if missing := [file for file in layout.files if not (folder / file).is_file()]:
@@ -81,7 +82,6 @@ def cifar(name: str, folder: Path) -> Decoding:
         key=files_key(folder, [folder / file for file in layout.files]),
         classes=classes,
         splits={"train": pieces(layout.train), "test": pieces(layout.test)},
-        origin=lambda: origin_of(folder, name),
     )
 
 
@@ -96,3 +96,25 @@ def _records(path: Path, num_label_bytes: int, num_classes: int) -> Iterator[Ima
                 f"expected 0 to {num_classes - 1}"
             )
         yield ImageSet(piece[:, num_label_bytes:].reshape(-1, 3, 32, 32), labels)
+
+
+CIFAR10 = NamedSet(
+    image_size=32,
+    decode=partial(cifar, "cifar10"),
+    source=Source(
+        url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+        md5="c32a1d4ab5d03f1284b67883e8d87530",
+        folder="cifar-10-batches-bin",
+        marker="data_batch_1.bin",
+    ),
+)
+CIFAR100 = NamedSet(
+    image_size=32,
+    decode=partial(cifar, "cifar100"),
+    source=Source(
+        url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+        md5="03b5dce01913d631647c71ecec9e9cb8",
+        folder="cifar-100-binary",
+        marker="train.bin",
+    ),
+)

@@ -1,13 +1,15 @@
-"""Where the official archives are, what their bytes must be, and the state of files on disk."""
+"""What a data set by name declares, what its official bytes are, and the state of files on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from nearsight.data.sets.cache import Decoding
 
 ORIGIN_FILE = "origin.json"
 OFFICIAL = "official"
@@ -22,36 +24,22 @@ class Source:
     md5: str
     folder: str  # what it unpacks to
     marker: str  # a file that only this data set has
-    image_size: int  # pixels
 
     @property
     def archive(self) -> str:
         return self.url.rpartition("/")[2]
 
 
-SOURCES = {
-    "cifar10": Source(
-        url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        md5="c32a1d4ab5d03f1284b67883e8d87530",
-        folder="cifar-10-batches-bin",
-        marker="data_batch_1.bin",
-        image_size=32,
-    ),
-    "cifar100": Source(
-        url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        md5="03b5dce01913d631647c71ecec9e9cb8",
-        folder="cifar-100-binary",
-        marker="train.bin",
-        image_size=32,
-    ),
-    "tiny-imagenet": Source(
-        url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
-        md5="90528d7ca1a48142e341f4ef8d21d0de",
-        folder="tiny-imagenet-200",
-        marker="val/val_annotations.txt",
-        image_size=64,
-    ),
-}
+@dataclass(frozen=True)
+class NamedSet:
+    """A data set that users call by name.
+
+    The module of the data set makes one; its line in the table of catalog.py is all it needs.
+    """
+
+    image_size: int  # pixels
+    decode: Callable[[Path, bool], Decoding]  # of its folder, and whether to skip corrupt images
+    source: Source | None = None  # None: it is generated
 
 
 def files_key(folder: Path, paths: Iterable[Path]) -> str:
@@ -77,17 +65,17 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def write_origin(folder: Path, name: str) -> None:
-    """Record that ``folder`` came out of the archive of ``name``, whose checksum was right."""
-    record = {"schema_version": 1, "md5": SOURCES[name].md5, "sha256": folder_digest(folder)}
+def write_origin(folder: Path, source: Source) -> None:
+    """Record that ``folder`` came out of the source's archive, whose checksum was right."""
+    record = {"schema_version": 1, "md5": source.md5, "sha256": folder_digest(folder)}
     (folder / ORIGIN_FILE).write_text(json.dumps(record, indent=1) + "\n")
 
 
-def origin_of(folder: Path, name: str) -> str:
+def origin_of(folder: Path, source: Source) -> str:
     """``official`` if the files are those of the checksummed archive, else not."""
     try:
         record = json.loads((folder / ORIGIN_FILE).read_text())
-        official = record["md5"] == SOURCES[name].md5 and record["sha256"] == folder_digest(folder)
+        official = record["md5"] == source.md5 and record["sha256"] == folder_digest(folder)
     except (OSError, ValueError, KeyError, TypeError):
         official = False
     return OFFICIAL if official else NOT_OFFICIAL

@@ -13,7 +13,7 @@ from pathlib import Path
 from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.pixels import Labelled, Reader
-from nearsight.data.sets.sources import files_key, origin_of
+from nearsight.data.sets.sources import NamedSet, Source, files_key
 
 ANNOTATIONS = "val/val_annotations.txt"
 
@@ -40,7 +40,6 @@ def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
         key=files_key(folder, [folder / ANNOTATIONS, *(path for path, _ in train + test)]),
         classes=classes,
         splits={"train": lambda: reader.pieces(train), "test": lambda: reader.pieces(test)},
-        origin=lambda: origin_of(folder, "tiny-imagenet"),
         notes=reader.notes,
     )
 
@@ -65,3 +64,15 @@ def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
     if not test:
         raise UserError(f"{folder / ANNOTATIONS} is empty")
     return test
+
+
+TINY_IMAGENET = NamedSet(
+    image_size=64,
+    decode=tiny_imagenet,
+    source=Source(
+        url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+        md5="90528d7ca1a48142e341f4ef8d21d0de",
+        folder="tiny-imagenet-200",
+        marker=ANNOTATIONS,
+    ),
+)

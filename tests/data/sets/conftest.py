@@ -15,7 +15,7 @@ from data.sets.archive_server import Server, tar_of
 from made_data import write_cifar
 
 from nearsight.data.sets import download
-from nearsight.data.sets.sources import SOURCES
+from nearsight.data.sets.catalog import SETS, source_of
 
 FOLDER = "cifar-100-binary"
 
@@ -77,11 +77,11 @@ def offer(
     def offered(content: bytes) -> None:
         server.content = content
         source = replace(
-            SOURCES["cifar100"],
+            source_of("cifar100"),
             url=f"http://127.0.0.1:{server.port}/cifar-100-binary.tar.gz",
             md5=hashlib.md5(content).hexdigest(),
         )
-        monkeypatch.setitem(SOURCES, "cifar100", source)
+        monkeypatch.setitem(SETS, "cifar100", replace(SETS["cifar100"], source=source))
 
     return offered
 

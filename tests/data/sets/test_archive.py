@@ -13,8 +13,7 @@ from made_data import write_cifar, write_tiny_imagenet
 
 from nearsight.data.sets import archive
 from nearsight.data.sets.archive import fetch_dataset, import_folder
-from nearsight.data.sets.catalog import check_dataset
-from nearsight.data.sets.sources import SOURCES
+from nearsight.data.sets.catalog import SETS, check_dataset, source_of
 
 FOLDER = "cifar-100-binary"
 
@@ -74,8 +73,8 @@ def test_a_zip_is_unpacked_like_a_tar(tmp_path: Path, monkeypatch: pytest.Monkey
     with zipfile.ZipFile(path, "w") as packed:
         for file in (tmp_path / "tiny-imagenet-200").rglob("*"):
             packed.write(file, file.relative_to(tmp_path))
-    source = replace(SOURCES["tiny-imagenet"], md5=hashlib.md5(path.read_bytes()).hexdigest())
-    monkeypatch.setitem(SOURCES, "tiny-imagenet", source)
+    source = replace(source_of("tiny-imagenet"), md5=hashlib.md5(path.read_bytes()).hexdigest())
+    monkeypatch.setitem(SETS, "tiny-imagenet", replace(SETS["tiny-imagenet"], source=source))
     import_folder(path, tmp_path / "root")
     assert check_dataset("tiny-imagenet", tmp_path / "root").verdict == "official"
 

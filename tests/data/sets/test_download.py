@@ -13,8 +13,7 @@ from data.sets.archive_server import Server, tar_of
 
 from nearsight.data.sets import download
 from nearsight.data.sets.archive import fetch_dataset
-from nearsight.data.sets.catalog import check_dataset
-from nearsight.data.sets.sources import SOURCES
+from nearsight.data.sets.catalog import SETS, check_dataset, source_of
 
 FOLDER = "cifar-100-binary"
 
@@ -97,8 +96,8 @@ def test_a_server_error_is_tried_again_then_told(root: Path, server: Server) -> 
 
 
 def test_no_network_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = replace(SOURCES["cifar100"], url="http://127.0.0.1:9/cifar-100-binary.tar.gz")
-    monkeypatch.setitem(SOURCES, "cifar100", nowhere)
+    nowhere = replace(source_of("cifar100"), url="http://127.0.0.1:9/cifar-100-binary.tar.gz")
+    monkeypatch.setitem(SETS, "cifar100", replace(SETS["cifar100"], source=nowhere))
     with pytest.raises(ValueError, match=r"cannot be reached .*check the network"):
         fetch_dataset("cifar100", root)
     assert list(root.iterdir()) == []
@@ -108,7 +107,7 @@ def test_two_downloads_to_one_file_are_refused(root: Path, tmp_path: Path, serve
     refused = []
 
     def again(*_: object) -> None:
-        with pytest.raises(ValueError, match="another process is downloading"):
+        with pytest.raises(ValueError, match="another download is at work"):
             fetch_dataset("cifar100", root)
         refused.append(True)
 

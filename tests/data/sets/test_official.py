@@ -15,6 +15,7 @@ from nearsight.data.sets.catalog import (
     dataset_name,
     list_datasets,
     load_dataset,
+    source_of,
 )
 from nearsight.data.sets.sources import write_origin
 from nearsight.protocol.schema import DataSettings
@@ -155,7 +156,7 @@ def test_a_folder_is_official_only_while_its_files_are_those_of_the_archive(tmp_
     folder = tmp_path / "cifar-100-binary"
     write_cifar(folder, "cifar100", num_classes=7, num_per_file=17)
     assert check_dataset("cifar100", tmp_path).verdict == "not the official bytes"
-    write_origin(folder, "cifar100")
+    write_origin(folder, source_of("cifar100"))
     assert check_dataset("cifar100", tmp_path).verdict == "official"
     assert load_dataset(DataSettings(name="cifar100"), tmp_path).origin == "official"
     content = bytearray((folder / "test.bin").read_bytes())
