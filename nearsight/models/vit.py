@@ -19,7 +19,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.core import UserError
-from nearsight.models.layers import DropPath, Grid, SelfAttention, rates_by_depth
+from nearsight.models.compat import declare_missing_ops
+from nearsight.models.layers import Grid, SelfAttention
+
+declare_missing_ops()
+
+from timm.layers import DropPath  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,17 @@ SIZES = {
 Pool = Literal["token", "avg"]
 Logits = Float[Tensor, "batch cls"]
 NORM_EPS = 1e-6  # timm's, so that logits agree; torch's default is 1e-5
+
+
+def rates_by_depth(rate: float, depth: int) -> list[float]:
+    """The rate of stochastic depth (Huang et al. 2016) of every block: linear in depth, from 0.
+
+    >>> rates_by_depth(0.5, 5)
+    [0.0, 0.125, 0.25, 0.375, 0.5]
+    """
+    if not 0 <= rate < 1:
+        raise UserError(f"expected a rate of drop path from 0 to below 1, got {rate}")
+    return [rate * block / max(1, depth - 1) for block in range(depth)]
 
 
 class PatchEmbed(nn.Module):

@@ -110,9 +110,10 @@ def block_of(call: AttentionCall) -> Place | Missing:
 
 
 def carried_tokens(model: nn.Module) -> int:
-    """Prefix tokens of a ConViT of ours, which its blocks for patches only pass on unchanged."""
+    """Prefix tokens that blocks for patches only (``carries_prefix``) pass on unchanged."""
     declared: Any = getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0))
-    return declared if hasattr(model, "gpsa") else 0
+    carried = any(getattr(module, "carries_prefix", False) for module in model.modules())
+    return declared if carried else 0
 
 
 def patch_features(output: Any, layout: Layout, carried: int = 0) -> Tensor | Missing:

@@ -11,12 +11,10 @@ from nearsight.models.layers.attention import (
 )
 from nearsight.models.layers.attention_functions import ATTENTION_FUNCTIONS, Mixture
 from nearsight.models.layers.bias import PatchBias, SeparableBias, attention_mask
-from nearsight.models.layers.drop_path import DropPath, rates_by_depth
 from nearsight.models.layers.grid import Grid, TokenGrid, Unit
 
 __all__ = [
     "ATTENTION_FUNCTIONS",
-    "DropPath",
     "Grid",
     "Mixture",
     "PatchBias",
@@ -28,6 +26,5 @@ __all__ = [
     "attention_mask",
     "attention_weights",
     "join_heads",
-    "rates_by_depth",
     "separate_heads",
 ]

@@ -70,6 +70,8 @@ class Changes:
 class _PatchesOnly:
     """A block that works on the patches and passes prefix tokens on."""
 
+    carries_prefix = True
+
     def forward(self, x: Tensor, **options: Any) -> Tensor:
         first = self.attn.tokens.num_prefix  # type: ignore[attr-defined]
         if not first:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nearsight.models.layers.drop_path import DropPath, kept_branches, rates_by_depth
-from nearsight.models.vit import SIZES, VisionTransformer
+from nearsight.models.vit import SIZES, DropPath, VisionTransformer, rates_by_depth
 
 BATCH, TOKENS, WIDTH = 1009, 3, 5
 
@@ -14,7 +13,7 @@ BATCH, TOKENS, WIDTH = 1009, 3, 5
 def test_a_sample_is_left_out_whole_or_scaled_by_what_is_kept() -> None:
     torch.manual_seed(0)
     branch = torch.randn(BATCH, TOKENS, WIDTH)
-    result = kept_branches(branch, 0.2)
+    result = DropPath(0.2).train()(branch)
     left_out = 0
     for before, after in zip(branch, result):
         if (after == 0).all():
@@ -27,7 +26,7 @@ def test_a_sample_is_left_out_whole_or_scaled_by_what_is_kept() -> None:
 def test_the_mean_over_draws_is_the_branch() -> None:
     torch.manual_seed(0)
     same = torch.tensor([[[1.0, -2.0]]]).expand(40_009, 1, 2)
-    mean = kept_branches(same, 0.3).mean(0)[0]
+    mean = DropPath(0.3).train()(same).mean(0)[0]
     assert mean.tolist() == pytest.approx([1.0, -2.0], abs=0.03)
 
 
@@ -41,7 +40,9 @@ def test_nothing_is_drawn_when_not_training_or_at_rate_zero() -> None:
 
 def test_the_blocks_have_rates_that_grow_linearly_to_the_given_one() -> None:
     model = VisionTransformer(SIZES["nano_vit"], 7, (16, 24), 4, drop_path=0.3)
-    assert [block.drop_path.rate for block in model.blocks] == pytest.approx([0.0, 0.1, 0.2, 0.3])
+    assert [block.drop_path.drop_prob for block in model.blocks] == pytest.approx(
+        [0.0, 0.1, 0.2, 0.3]
+    )
     assert rates_by_depth(0.3, 1) == [0.0]
 
 
