@@ -12,7 +12,7 @@ from nearsight.report.figures.heads import (
     mad_entropy_plane,
     mad_profiles,
 )
-from nearsight.report.figures.parts import gate_depth, gate_training, gaussian_depth
+from nearsight.report.figures.parts import part_drawings, part_training_drawings
 from nearsight.report.figures.study import causal_drawings
 from nearsight.report.figures.training import (
     emergence,
@@ -41,19 +41,15 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         mad_entropy_plane(family, f"mad-entropy-plane{number}", subtitle),
         head_heatmaps(family, f"head-heatmaps{number}", subtitle),
         feature_depth(family, f"features{number}", f"{name} · {scope} · outputs of blocks"),
-        gaussian_depth(
-            family, f"gaussians{number}", f"{name} · {scope} · all heads, patches and both axes"
-        ),
-        gate_depth(family, f"gates{number}", name if family.is_models else f"{name} · {seeds}"),
     ]
-    drawings = [drawing for drawing in found if drawing]
+    drawings = [*(drawing for drawing in found if drawing), *part_drawings(family, number)]
     if all(run.log for condition in family.conditions for run in condition.runs):
         drawings += _while_training(family, number)
     return [*drawings, *causal_drawings(family, f"causal{number}")]
 
 
 def _while_training(family: Family, number: str) -> list[Drawing]:
-    """What train.jsonl tells: curves of learning, of locality, and of gates."""
+    """What train.jsonl tells: curves of learning, of locality, and of parts."""
     validation = f"{family.first.record['data']['num_validation']:,} validation images"
     words = f"{family.name} · {validation} · {family.seeds_text}"
     looked = f"{family.name} · {family.seeds_text}"
@@ -64,5 +60,5 @@ def _while_training(family: Family, number: str) -> list[Drawing]:
         onset_curves(family, f"onset{number}", looked),
         nonlocality_training(family, f"nonlocality{number}", looked),
     ]
-    gates = gate_training(family, f"gates-training{number}", looked)
-    return [*(drawing for drawing in found if drawing), *gates]
+    parts = part_training_drawings(family, number)
+    return [*(drawing for drawing in found if drawing), *parts]

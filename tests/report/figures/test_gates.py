@@ -96,7 +96,7 @@ def test_gates_while_training_are_a_panel_per_layer_and_a_figure_per_condition(t
     assert list(curves) == [0, 1]
     assert list(curves[0]) == [0, 2]  # as far as both runs looked
     assert curves[1][2] == [pytest.approx([0.4, 0.5, 0.6]), pytest.approx([0.6, 0.7, 0.8])]
-    drawings = gate_training(family, "gates-training", "")
+    drawings = gate_training(family, "")
     assert [drawing.key for drawing in drawings] == ["gates-training-1", "gates-training-2"]
     assert [panel.title for panel in drawings[0].panels] == ["layer 1", "layer 2"]
     assert drawings[0].title == "Gates while training: baseline"

@@ -1,8 +1,48 @@
-"""Figures of what the parts of a model have learned."""
+"""Figures of what the parts of a model have learned, one file per part and a table of them."""
 
 from __future__ import annotations
 
-from nearsight.report.figures.parts.gates import gate_depth, gate_training
-from nearsight.report.figures.parts.widths import gaussian_depth
+from collections.abc import Callable
+from dataclasses import dataclass
 
-__all__ = ["gate_depth", "gate_training", "gaussian_depth"]
+from nearsight.report.figures.drawing import Drawing
+from nearsight.report.figures.parts.gates import gate_depth, gate_drawings, gate_training
+from nearsight.report.figures.parts.widths import gaussian_depth, gaussian_drawings
+from nearsight.report.read import Family
+
+Draw = Callable[[Family, str], list[Drawing]]  # of a family; the text tells families' keys apart
+
+
+@dataclass(frozen=True)
+class PartFigures:
+    """What a report draws of a part, where runs or models have it."""
+
+    measured: Draw
+    while_training: Draw | None = None
+
+
+PART_FIGURES = {
+    "locat": PartFigures(gaussian_drawings),
+    "gpsa": PartFigures(gate_drawings, gate_training),
+}
+
+
+def part_drawings(family: Family, number: str) -> list[Drawing]:
+    """The figures of all parts, from what was measured at the end."""
+    return [each for figures in PART_FIGURES.values() for each in figures.measured(family, number)]
+
+
+def part_training_drawings(family: Family, number: str) -> list[Drawing]:
+    """The figures of all parts, from looks at the attention while runs trained."""
+    draws = (figures.while_training for figures in PART_FIGURES.values())
+    return [each for draw in draws if draw for each in draw(family, number)]
+
+
+__all__ = [
+    "PART_FIGURES",
+    "PartFigures",
+    "gate_depth",
+    "gaussian_depth",
+    "part_drawings",
+    "part_training_drawings",
+]

@@ -73,8 +73,9 @@ def draw_layer(axes: Axes, condition: Condition, by_epoch: dict[int, list[list[f
     axes.set_ylabel("gate")
 
 
-def gate_training(family: Family, key: str, subtitle: str) -> list[Drawing]:
+def gate_training(family: Family, number: str) -> list[Drawing]:
     """A figure per condition whose runs looked at their gates while training."""
+    key, subtitle = f"gates-training{number}", f"{family.name} · {family.seeds_text}"
     found = [(c, curves) for c in family.conditions if (curves := gate_curves(c))]
     keys = [key] if len(found) == 1 else [f"{key}-{number}" for number in range(1, len(found) + 1)]
     return [_of_condition(*each, key, subtitle) for each, key in zip(found, keys)]
@@ -147,6 +148,13 @@ def draw_depth(axes: Axes, family: Family, conditions: list[Condition]) -> None:
     axes.set_ylabel("gate")
     if labels_fit(conditions):
         end_labels(axes, ends)
+
+
+def gate_drawings(family: Family, number: str) -> list[Drawing]:
+    """The figure of gates at the end, where there are any."""
+    seeds = "" if family.is_models else f" · {family.seeds_text}"
+    drawing = gate_depth(family, f"gates{number}", f"{family.name}{seeds}")
+    return [drawing] if drawing else []
 
 
 def gate_depth(family: Family, key: str, subtitle: str) -> Drawing | None:

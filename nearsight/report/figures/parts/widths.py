@@ -101,6 +101,13 @@ def _numbers(values: Sequence[float]) -> str:
     return " or ".join(f"{value:.3g}" for value in values)
 
 
+def gaussian_drawings(family: Family, number: str) -> list[Drawing]:
+    """The figure of widths and strengths, where there are any."""
+    subtitle = f"{family.name} · {family.scope_text} · all heads, patches and both axes"
+    drawing = gaussian_depth(family, f"gaussians{number}", subtitle)
+    return [drawing] if drawing else []
+
+
 def gaussian_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
     """None where no condition has GAug."""
     conditions = [c for c in family.conditions if distributions(c, "deviation")]
