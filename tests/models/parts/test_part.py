@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from measure.toy_models import images
@@ -111,7 +110,7 @@ class ScaleReadOut(ReadOut[LayerScale]):
             self.layers[layer] = LayerScale(scaled.scale.factor.item(), num)
 
     @classmethod
-    def merge(cls, shares: Any, interleave: Any) -> LayerScale:
+    def merge(cls, shares: Any) -> LayerScale:
         return LayerScale(shares[0].factor, sum(share.num_images for share in shares))
 
     @classmethod
@@ -172,7 +171,7 @@ def test_a_model_without_it_has_no_entry():
 
 def test_looks_while_training_and_several_processes_keep_it():
     ours, theirs = ({"scale": {0: LayerScale(0.5, num)}} for num in (3, 4))
-    joined = merge_collections([ours, theirs], np.concatenate)
+    joined = merge_collections([ours, theirs])
     assert joined == {"scale": {0: LayerScale(0.5, 7)}}
     expected = {"scale": [{"factor": 0.5, "num_images": 7}, None]}
     assert training_contents(joined, num_layers=2) == expected
