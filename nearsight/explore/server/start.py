@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,10 +47,13 @@ def serve_folders(
         create_app(library, host, token), host=host, port=port, log_level="warning",
         server_header=False, ws="none", timeout_keep_alive=5,
     )  # fmt: skip
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = config.bind_socket()
-    except SystemExit:
-        raise UserError(f"port {port} of {host} is taken; give another with --port") from None
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on port {port} of {host} ({error.strerror}); give another with --port"
+        ) from None
     with listening:
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{listening.getsockname()[1]}/", flush=True)

@@ -42,6 +42,8 @@ def decoded_image(content: bytes) -> Image.Image:
                 if opened.width * opened.height > MAX_PIXELS:
                     raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.")
                 return as_rgb(ImageOps.exif_transpose(opened))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.") from None
     except TooLarge:
         raise
     except Exception as problem:  # decoders raise all kinds
