@@ -10,22 +10,25 @@ from nearsight.core.memory import keep_freed_memory
 from nearsight.core.names import closest, suggestion
 from nearsight.core.processes import World, find_device, joined
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
-from nearsight.core.terminal import clock, counting
+from nearsight.core.terminal import Screen, clock, console, counting, printable
 
 __all__ = [
     "Interrupted",
+    "Screen",
     "StopRequest",
     "UserError",
     "World",
     "append_bytes",
     "clock",
     "closest",
+    "console",
     "counting",
     "find_device",
     "hold_lock",
     "is_locked",
     "joined",
     "keep_freed_memory",
+    "printable",
     "stop_signals",
     "suggestion",
     "sync",

@@ -1,7 +1,8 @@
-"""Terminal output: a progress bar for one long job, and durations as text."""
+"""Terminal output: a console of at most 80 columns, text that is safe to print, a progress bar."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,31 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 MEGABYTE = 1_000_000
+MAX_WIDTH = 80
+# Control characters except tab and newline, and the marks that reorder text.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""Replace control characters, with which a name could move the cursor or change colours.
+
+    >>> printable("mad\x1b[2J_vit")
+    'mad�[2J_vit'
+    """
+    return UNPRINTABLE.sub("\ufffd", text)
+
+
+class Screen(Console):
+    """A console for tables and plain sentences."""
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Print text as it is: no markup, no control characters."""
+        self.print(printable(text), style=style, markup=False)
+
+
+def console() -> Screen:
+    """Open standard output as a console of at most 80 columns."""
+    return Screen(highlight=False, width=min(Console().width, MAX_WIDTH))
 
 
 @contextmanager

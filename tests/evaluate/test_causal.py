@@ -226,9 +226,9 @@ def test_the_widest_numbers_fit():
         for heads in ("10.10", "layer 10", "all heads")
         for change in ("inside", "outside", "mean")
     ]
-    contents = {"lost": lost, "layers": [{"inside": [0.123] * 10}] * 10}
+    contents = {"lost": lost, "layers": [{"inside": [0.123] * 10}] * 10, "num_images": 7}
     screen = Console(width=80, file=StringIO())
-    screen.print(causal_table(contents))
+    screen.print(causal_table(contents).rich())
     text = screen.file.getvalue()
     assert "…" not in text
     assert "−9.5*" in text

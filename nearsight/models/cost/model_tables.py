@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
-from nearsight.core import UserError
+from nearsight.core import UserError, console
 from nearsight.models.cost.flops import Cost, model_cost
 from nearsight.models.load import built, check_name, own_preprocessing, split_name
 from nearsight.models.parts import PARTS, CostText, Part
@@ -19,7 +18,7 @@ from nearsight.models.vit import SIZES
 from nearsight.models.zoo import ARCHITECTURES, CONVIT_HEADS, model_names
 
 GIGA, MEGA = 10**9, 10**6
-MAX_WIDTH, VIT_DEPTH, USUAL_CLASSES = 80, 12, 1000
+VIT_DEPTH, USUAL_CLASSES = 12, 1000
 PAPER_UNIT = "Paper's unit (LocAt's table 1)"
 
 
@@ -176,15 +175,14 @@ def _number(value: int, per: int, sign: str = "") -> str:
 
 def print_cost(found: NamedCost) -> None:
     """Print what ``named_cost`` found."""
-    console = _console()
+    screen = console()
     height, width = found.cost.image_size
     classes = "" if found.num_classes is None else f", {found.num_classes:,} classes"
-    console.print(
-        f"{found.name}{classes}, one image of {height}x{width} pixels, {tokens_text(found.cost)}.",
-        markup=False,
+    screen.say(
+        f"{found.name}{classes}, one image of {height}x{width} pixels, {tokens_text(found.cost)}."
     )
-    console.print(cost_table(found))
-    console.print(units_text(found.part), markup=False, style="dim")
+    screen.print(cost_table(found))
+    screen.say(units_text(found.part), style="dim")
 
 
 def units_text(part: str | None) -> str:
@@ -220,9 +218,9 @@ def names_table() -> Table:
 
 def print_names() -> None:
     """Print our names, and how to name other models."""
-    console = _console()
-    console.print(names_table())
-    console.print(names_text(), markup=False)
+    screen = console()
+    screen.print(names_table())
+    screen.say(names_text())
 
 
 def names_text() -> str:
@@ -238,8 +236,3 @@ def names_text() -> str:
         "timm's), torchvision/NAME, hf/OWNER/NAME, hf/FOLDER. What one costs: nearsight models "
         "NAME."
     )
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return Console(highlight=False, width=min(console.width, MAX_WIDTH))

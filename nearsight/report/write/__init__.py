@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from nearsight.report.write.answer import difference_text
+from nearsight.report.write.cells import Cell, Kind, Marked
 from nearsight.report.write.changes import print_difference
 from nearsight.report.write.front import Chapter, Front
 from nearsight.report.write.page import write_report
-from nearsight.report.write.sheet import Cell, Heading, Sheet
+from nearsight.report.write.table import Column, Row, Table
 from nearsight.report.write.terminal_table import print_measurements
 
 __all__ = [
     "Cell",
     "Chapter",
+    "Column",
     "Front",
-    "Heading",
-    "Sheet",
+    "Kind",
+    "Marked",
+    "Row",
+    "Table",
     "difference_text",
     "print_difference",
     "print_measurements",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearsight.report.read import Condition, Family, flat_settings, paired_difference
-from nearsight.report.write.tables import interval_text
+from nearsight.report.write.cells import NumberStyle
 from nearsight.stats import Estimate
 
 NO_CLAIM = "one seed: no claim"
@@ -149,7 +149,7 @@ def _number(condition: Condition) -> str:
     x = condition.estimate("min_mad")
     if x.over == "images":
         seed = "" if condition.is_model else ", 1 seed"
-        return f"{x.value:.3f} ({interval_text(x)} over {x.n:,} images{seed})"
+        return f"{x.value:.3f} ({NumberStyle().interval(x)} over {x.n:,} images{seed})"
     return f"{x.value:.3f} ± {x.high - x.value:.3f} (n = {x.n} seeds)"
 
 

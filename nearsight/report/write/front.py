@@ -2,61 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, field
+from typing import Any
 
 from nearsight.report.figures.drawing import Drawing
-from nearsight.report.write.sheet import Sheet
+from nearsight.report.write.table import Table
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """Tables that belong together, and what must be said of all of them."""
+    """Tables that belong together; without tables the page leaves the chapter out.
+
+    A chapter may bring a ``template`` that shows its tables in another form, with ``values`` for
+    it. The tables are offered as files in any case.
+    """
 
     title: str
-    sheets: tuple[Sheet, ...]
+    tables: tuple[Table, ...]
     note: str = ""
-
-    def html(self) -> str:
-        if not self.sheets:
-            return ""
-        note = f"<p>{escape(self.note)}</p>" if self.note else ""
-        tables = "".join(sheet.html() for sheet in self.sheets)
-        return f'<section id="{self.anchor}"><h2>{escape(self.title)}</h2>{note}{tables}</section>'
+    anchor: str = ""
+    template: str = "chapter.html"
+    values: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def anchor(self) -> str:
-        return "chapter-" + self.title.lower().replace(" ", "-")
+    def place(self) -> str:
+        """The id that links lead to."""
+        return self.anchor or "chapter-" + self.title.lower().replace(" ", "-")
 
 
 @dataclass(frozen=True)
 class Front:
-    """Nothing of it has to be there."""
+    """What a study adds to the page; every field may be empty."""
 
     question: str = ""
     answers: tuple[str, ...] = ()
     drawings: tuple[Drawing, ...] = ()
     chapters: tuple[Chapter, ...] = ()
-    claims: str = ""  # a section as HTML
-    unseen: tuple[Sheet, ...] = ()  # shown in another form, but files like the others
 
     @property
-    def tables(self) -> dict[tuple[str, str], str]:
-        """(name, format) -> text of its sheets."""
-        each = [sheet for chapter in self.chapters for sheet in chapter.sheets]
-        every = [*each, *self.unseen]
-        return {key: text for sheet in every for key, text in sheet.files().items()}
+    def shown_chapters(self) -> list[Chapter]:
+        return [chapter for chapter in self.chapters if chapter.tables]
 
-    def contents(self) -> str:
-        """Links to the parts of a long page; none for a report of single runs."""
+    @property
+    def files(self) -> dict[tuple[str, str], str]:
+        """The text of every file of its tables, by name and format."""
+        tables = [table for chapter in self.chapters for table in chapter.tables]
+        return {key: text for table in tables for key, text in table.files().items()}
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """Places and titles of the parts of a long page; none for a report of single runs."""
         if not self.chapters:
-            return ""
-        parts = {"figures-1": "Figures"}
-        parts |= {chapter.anchor: chapter.title for chapter in self.chapters if chapter.sheets}
-        parts |= {"claims": "The papers' claims"} if self.claims else {}
-        parts |= {"provenance": "What was run", "reading": "How to read these numbers"}
-        links = (f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in parts.items())
-        return f'<nav class="note">On this page: {" · ".join(links)}</nav>'
-
-    def html(self) -> str:
-        return "\n".join([*(chapter.html() for chapter in self.chapters), self.claims])
+            return {}
+        chapters = {chapter.place: chapter.title for chapter in self.shown_chapters}
+        end = {"provenance": "What was run", "reading": "How to read these numbers"}
+        return {"figures-1": "Figures"} | chapters | end

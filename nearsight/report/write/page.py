@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
+from typing import Any
+
+from markupsafe import Markup
 
 import nearsight
 from nearsight.core import UserError, write_bytes
+from nearsight.measure.catalogue import Metric, shown_in
 from nearsight.report.figures.drawing import (
     MUTED,
     RULE,
@@ -20,24 +21,29 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
-from nearsight.report.read import Family, read_families
+from nearsight.report.read import Condition, Evidence, Family, read_families
 from nearsight.report.write.answer import answer, question
+from nearsight.report.write.cells import csv_text
+from nearsight.report.write.downloads import MEDIA, SUFFIX, Download
 from nearsight.report.write.efficiency_tables import efficiency_tables
-from nearsight.report.write.export import MEDIA, SUFFIX, csv_text, data_link, json_text, latex_table
 from nearsight.report.write.front import Front
 from nearsight.report.write.gallery import family_drawings
-from nearsight.report.write.markup import (
-    head_details,
+from nearsight.report.write.rendering import render
+from nearsight.report.write.run_details import run_details, settings_table
+from nearsight.report.write.table import Table
+from nearsight.report.write.tables import (
+    BOLD_NOTE,
+    all_gates,
+    all_heads,
+    conditions_table,
+    gate_table,
+    head_table,
     interval_note,
-    legend_list,
-    provenance_section,
-    reading_section,
-    summary_table,
+    layer_table,
+    report_json,
 )
-from nearsight.report.write.tables import BOLD_NOTE, gate_rows, head_rows, summary_rows
 
 FIGURE_FORMATS = ("svg", "png", "pdf")
-TEXT_FORMATS = ("csv", "json", "latex")
 
 
 def write_report(
@@ -57,18 +63,19 @@ def write_report(
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
     drawings = [*front.drawings, *(drawing for group in by_family for drawing in group)]
-    tables = report_tables(families)
+    conditions = conditions_table(families)
+    tables = report_files(families, conditions)
     extra = {
         (drawing.key, name): whole_figure(drawing, name)
         for drawing in drawings
         for name in FIGURE_FORMATS
         if name == "svg" or name in formats
     }
-    page = report_page(families, by_family, tables, extra, front)
+    page = report_page(families, by_family, conditions, tables, extra, front)
     try:
         if formats:
             folder = out.with_name(f"{out.stem}-files")
-            _write_files(folder, formats, drawings, tables | front.tables, extra)
+            _write_files(folder, formats, drawings, tables | front.files, extra)
         write_bytes(out, page.encode())
     except OSError as error:
         raise UserError(f"cannot write the report to {out}: {error.strerror}") from error
@@ -87,97 +94,122 @@ def _make_room(out: Path) -> None:
         raise UserError(f"cannot write the report to {out}: its folder is not writable")
 
 
-def report_tables(families: list[Family]) -> dict[tuple[str, str], str]:
-    """(name, format) -> text of every table that can be downloaded."""
-    header, gates = gate_rows(families)
+def report_files(families: list[Family], conditions: Table) -> dict[tuple[str, str], str]:
+    """Return the text of every file of a report's own tables, by name and format."""
+    gates = all_gates(families)
     return {
-        ("conditions", "csv"): csv_text(*summary_rows(families)),
-        ("heads", "csv"): csv_text(*head_rows(families)),
-        **({("gates", "csv"): csv_text(header, gates)} if gates else {}),
-        ("report", "json"): json_text(families),
-        ("conditions", "latex"): latex_table(families),
+        ("conditions", "csv"): conditions.csv(),
+        ("heads", "csv"): all_heads(families).csv(),
+        **({("gates", "csv"): gates.csv()} if gates else {}),
+        ("report", "json"): report_json(families),
+        ("conditions", "latex"): conditions.latex(),
     }
 
 
 def report_page(
     families: list[Family],
     by_family: list[list[Drawing]],
+    conditions: Table,
     tables: dict[tuple[str, str], str],
     extra: dict[tuple[str, str], bytes],
     front: Front,
 ) -> str:
-    """The HTML of the report."""
-    folder = files("nearsight.report") / "templates"
-    colours = {condition.colour for family in families for condition in family.conditions}
+    """Write the HTML of the report."""
     drawn = [*front.drawings, *(drawing for group in by_family for drawing in group)]
+    by_family = [[*front.drawings, *by_family[0]], *by_family[1:]]
+    only_models = all(family.is_models for family in families)
+    return render(
+        "page.html",
+        version=nearsight.__version__,
+        dark_inks=dark_inks(families, drawn),
+        scope=_scope_text(families),
+        question=front.question or question(families),
+        front=front,
+        families=families,
+        answers=[answer(family) for family in families],
+        tables=[conditions, *(table for family in families for table in efficiency_tables(family))],
+        note=f"{interval_note(families)} {'' if only_models else BOLD_NOTE}".strip(),
+        downloads=[Download(name, kind, text) for (name, kind), text in tables.items()],
+        figures=[[_figure(drawing, extra) for drawing in drawings] for drawings in by_family],
+        details=[
+            _condition_details(family, condition)
+            for family in families
+            for condition in family.conditions
+        ],
+        provenance=[_provenance(family) for family in families],
+        explained=_explained_metrics(families),
+        nulls=_null_values(families),
+        convention=families[0].first.measure["convention"]["text"],
+    )
+
+
+def dark_inks(families: list[Family], drawn: Sequence[Drawing]) -> dict[str, str]:
+    """Return the dark theme's colour of every ink of the figures, by the ink without its #."""
+    colours = {condition.colour for family in families for condition in family.conditions}
     layers = {ink for drawing in drawn for ink in drawing.inks}
-    inks = sorted({TEXT, MUTED, RULE} | colours | layers)
-    dark = "; ".join(f"--ink-{ink[1:]}: {lightened(ink)}" for ink in inks)
-    style = Template((folder / "style.css").read_text()).substitute(dark_inks=f"{dark};")
+    return {ink[1:]: lightened(ink) for ink in sorted({TEXT, MUTED, RULE} | colours | layers)}
+
+
+def _scope_text(families: list[Family]) -> str:
     runs = [run for f in families for c in f.conditions for run in c.runs]
     seeds = sorted({run.seed for run in runs if run.seed is not None})
     scope = "; ".join(family.name for family in families)
-    if seeds:
-        scope += f" · seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-    links = [
-        data_link(text, kind, name).replace("</a>", f" ({name})</a>")
-        for (name, kind), text in tables.items()
-    ]
-    answers = [f'<p class="answer">{escape(text)}</p>' for text in front.answers]
-    answers += [
-        f'<p class="answer">{_family_name(family, families)}{escape(answer(family))}</p>'
-        for family in families
-    ]
-    by_family = [[*front.drawings, *by_family[0]], *by_family[1:]]
-    sections = [
-        f'<section id="figures-{number}"><h2>Figures{_family_title(family, families)}</h2>'
-        + "".join(figure_html(drawing, extra) for drawing in drawings)
-        + "</section>"
-        for number, (family, drawings) in enumerate(zip(families, by_family), 1)
-    ]
-    return Template((folder / "page.html").read_text()).substitute(
-        title=escape(front.question or question(families)),
-        style=style,
-        version=nearsight.__version__,
-        scope=escape(scope),
-        question=escape(front.question or question(families)),
-        answers="\n".join(answers),
-        contents=front.contents(),
-        summary="".join([summary_table(families), *map(efficiency_tables, families)]),
-        interval_note=escape(interval_note(families)),
-        bold_note=escape("" if all(family.is_models for family in families) else BOLD_NOTE),
-        downloads=" · ".join(links),
-        figures="\n".join([*sections, front.html()]),
-        details=head_details(families),
-        provenance=provenance_section(families),
-        reading=reading_section(families),
+    return (
+        f"{scope} · seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" if seeds else scope
     )
 
 
-def _family_name(family: Family, families: list[Family]) -> str:
-    return "" if len(families) == 1 else f"<b>{escape(family.name)}.</b> "
-
-
-def _family_title(family: Family, families: list[Family]) -> str:
-    return "" if len(families) == 1 else f": {escape(family.name)}"
-
-
-def figure_html(drawing: Drawing, extra: dict[tuple[str, str], bytes]) -> str:
-    """A figure with its words and downloads."""
-    links = [
-        data_link(extra[drawing.key, kind], kind, drawing.key)
+def _figure(drawing: Drawing, extra: dict[tuple[str, str], bytes]) -> dict[str, Any]:
+    """Collect a figure, its panels as SVG, and its files."""
+    files = [
+        Download(drawing.key, kind, extra[drawing.key, kind])
         for kind in FIGURE_FORMATS
         if (drawing.key, kind) in extra
     ]
-    links.append(data_link(csv_text(drawing.columns, drawing.rows), "csv", drawing.key))
-    return (
-        f'<figure id="{drawing.key}"><h3>{escape(drawing.title)}</h3>'
-        f'<p class="subtitle">{escape(drawing.subtitle)}</p>{legend_list(drawing.legend)}'
-        f'<div class="panels" role="img" aria-label="{escape(drawing.alt)}">'
-        f"{''.join(panel_svgs(drawing))}</div>"
-        f'<figcaption><p class="reading">{escape(drawing.reading)}</p>'
-        f'<p class="downloads">Download: {" · ".join(links)}</p></figcaption></figure>'
-    )
+    numbers = Download(drawing.key, "csv", csv_text(drawing.columns, drawing.rows))
+    return {
+        "drawing": drawing,
+        "panels": [Markup(svg) for svg in panel_svgs(drawing)],
+        "downloads": [*files, numbers],
+    }
+
+
+def _condition_details(family: Family, condition: Condition) -> dict[str, Any]:
+    """Collect the layers of a condition and the heads of its runs."""
+    label, model = condition.label, condition.runs[0].model_name
+    named = label if condition.is_model or model in label else f"{model} by {label}"
+    return {
+        "title": f"{named} on {family.where}",
+        "layers": layer_table(condition),
+        "runs": [_run_tables(run) for run in condition.runs],
+    }
+
+
+def _run_tables(run: Evidence) -> dict[str, Any]:
+    start = "" if run.is_model else f"seed {run.seed}: "
+    gates = gate_table(run)
+    tables = {f"{start}every head": head_table(run)}
+    return tables | ({f"{start}gate, centre and span of every head": gates} if gates else {})
+
+
+def _provenance(family: Family) -> dict[str, Any]:
+    runs = [run_details(c, run) for c in family.conditions for run in c.runs]
+    return {"settings": None if family.is_models else settings_table(family), "runs": runs}
+
+
+def _explained_metrics(families: list[Family]) -> list[Metric]:
+    """Return the measured metrics that the page does not always explain."""
+    measured = {name for family in families for c in family.conditions for name in c.runs[0].heads}
+    return [x for x in shown_in("report") if x.meaning and x.name in measured]
+
+
+def _null_values(families: list[Family]) -> dict[tuple[int, int], dict[str, float]]:
+    """Return the values of uniform attention and of a 3x3 box on every grid in the report."""
+    return {
+        grid: family.first.null(layer)
+        for family in families
+        for layer, grid in enumerate(family.first.grids)
+    }
 
 
 def _write_files(

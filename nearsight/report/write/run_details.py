@@ -1,13 +1,14 @@
-"""What was run: settings against Baseline, and where every run came from, as HTML."""
+"""What was run: settings against Baseline, and where every run came from."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from html import escape
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from nearsight.protocol import preset
 from nearsight.report.read import Condition, Evidence, Family, flat_settings
+from nearsight.report.write.cells import Cell, Marked
+from nearsight.report.write.table import Column, Table
 
 WHERE = ("data.name", "model.name", "name")  # told elsewhere
 
@@ -41,28 +42,34 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def settings_table(family: Family) -> str:
-    """Protocol diff: only what differs from Baseline or was assumed."""
-    head = "".join(f"<th>{escape(c.label)}</th>" for c in family.conditions)
-    body = []
-    for path, base, values, assumed in settings_rows(family):
-        mark = ' <span class="assumed">assumed</span>' if assumed else ""
-        cells = "".join(
-            f"<td>{f'<b>{escape(value)}</b>' if value != base else escape(value)}</td>"
-            for value in values
+def settings_table(family: Family) -> Table:
+    """Tabulate the settings that differ from Baseline (bold) or were assumed."""
+    labels = [condition.label for condition in family.conditions]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            Marked(path, code=True, tag="assumed" if assumed else ""),
+            base,
+            *(Marked(value, bold=value != base) for value in values),
         )
-        body.append(
-            f'<tr><th scope="row"><code>{escape(path)}</code>{mark}</th>'
-            f"<td>{escape(base)}</td>{cells}</tr>"
-        )
-    return (
-        '<div class="scroll"><table class="plain"><thead><tr><th>setting</th>'
-        f"<th>Baseline preset</th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-    )
+        for path, base, values, assumed in settings_rows(family)
+    ]
+    columns = [Column("setting", "setting"), Column("Baseline preset", "baseline_preset")]
+    columns += [Column(label, label) for label in labels]
+    return Table("settings", tuple(columns), rows, layout="plain")
 
 
-def run_entry(condition: Condition, run: Evidence) -> str:
+@dataclass(frozen=True)
+class RunDetails:
     """One run: seed, data, code, hardware, time, and the command that repeats it."""
+
+    title: str
+    place: str
+    facts: dict[str, str]
+    command: str
+
+
+def run_details(condition: Condition, run: Evidence) -> RunDetails:
+    """Collect what the page says of a run or model."""
     source = run.record.get("provenance", {})
     hardware = source.get("hardware", {})
     versions = ", ".join(f"{name} {number}" for name, number in source.get("versions", {}).items())
@@ -72,16 +79,12 @@ def run_entry(condition: Condition, run: Evidence) -> str:
         "code": f"commit {source.get('commit') or 'unknown'}; {versions}",
         "hardware": ", ".join(f"{name} {value}" for name, value in hardware.items()),
     }
-    items = "".join(
-        f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text
-    )
-    command = escape(source.get("command", "unknown"))
     cell = run.path.parent.name == "cells"  # of a study, wherever that lies
-    place = f"cells/{run.path.name}" if cell else str(run.path)
-    seed = "" if run.is_model else f", seed {run.seed}"
-    return (
-        f"<h4>{escape(condition.label)}{seed} <small>{escape(place)}</small></h4>"
-        f"<dl>{items}<dt>again</dt><dd><code>{command}</code></dd></dl>"
+    return RunDetails(
+        title=condition.label if run.is_model else f"{condition.label}, seed {run.seed}",
+        place=f"cells/{run.path.name}" if cell else str(run.path),
+        facts={name: text for name, text in facts.items() if text},
+        command=source.get("command", "unknown"),
     )
 
 

@@ -1,163 +1,214 @@
-"""The tables of a report as plain rows; export.py and page.py write them down."""
+"""The tables of a report: conditions, layers, heads and gates."""
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Iterator
 from itertools import repeat
 
-from nearsight.measure.catalogue import RUN_NUMBERS, Number, shown_in
+import nearsight
+from nearsight.measure.catalogue import RUN_NUMBERS, Metric, Number, metric, shown_in
 from nearsight.report.read import Condition, Evidence, Family, paired_difference
+from nearsight.report.write.cells import Cell, Kind, Marked
+from nearsight.report.write.table import Column, Format, Row, Table
 from nearsight.stats import Estimate
 
-Row = tuple[str | int | float, ...]
-
-HEAD_OF_GPSA = ("layer", "head", "gate", "centre_down", "centre_right", "span")
-
-
-def shown_columns(families: list[Family]) -> list[Number]:
-    """Return the numbers of a run that some condition has."""
-    conditions = [condition for family in families for condition in family.conditions]
-    return [column for column in RUN_NUMBERS if any(c.has(column.name) for c in conditions)]
-
-
+NULL_NAMES = {"uniform": "uniform attention", "box": "3x3 box"}
 BOLD_NOTE = (
     "Bold: the highest accuracy and the most local value (lowest MAD and entropy, highest "
     "self-mass), only where the 95 % interval of its difference from every other condition, "
     "paired by seed, excludes 0; no correction for several comparisons."
 )
+GATES_NOTE = (
+    "Gate: share of the attention that goes by position alone. Centre: where that part looks, in "
+    "patches from the patch itself. Span: square patches; at its root from the centre the weight "
+    "has fallen to 1/e. A dash: a head whose positional attention grows with the distance has no "
+    "centre; PSA has no gates."
+)
+RUN_COLUMNS = (
+    Column("condition", "condition"),
+    Column("model", "model"),
+    Column("data", "data"),
+    Column("seed", "seed"),
+)
 
 
-def stands_out(family: Family, condition: Condition, column: Number) -> bool:
-    """Whether the condition beats every other one by a paired interval that excludes 0."""
+def shown_numbers(families: list[Family]) -> list[Number]:
+    """Return the numbers of a run that some condition has."""
+    conditions = [condition for family in families for condition in family.conditions]
+    return [number for number in RUN_NUMBERS if any(c.has(number.name) for c in conditions)]
+
+
+def stands_out(family: Family, condition: Condition, number: Number) -> bool:
+    """Tell whether a condition beats every other one by a paired interval that excludes 0."""
     others = [other for other in family.conditions if other is not condition]
-    differences = [paired_difference(condition, other, column.name) for other in others]
+    differences = [paired_difference(condition, other, number.name) for other in others]
     return bool(others) and all(
-        d is not None and (d.low > 0 if column.better > 0 else d.high < 0) for d in differences
+        d is not None and (d.low > 0 if number.better > 0 else d.high < 0) for d in differences
     )
 
 
-def number_text(value: float, percent: bool = False, digits: int = 3) -> str:
-    """Three decimals unless told, or per cent with one.
+def conditions_table(families: list[Family]) -> Table:
+    """Tabulate accuracy, MAD, entropy and self-mass of every condition.
 
-    >>> number_text(0.41785), number_text(0.6338, percent=True)
-    ('0.418', '63.4 %')
+    The page also has the null lines of every family; files name model, data and seeds.
     """
-    return f"{100 * value:.1f} %" if percent else f"{value:.{digits}f}"
-
-
-def signed(text: str) -> str:
-    """With a true minus sign, and none before a zero.
-
-    >>> signed("-0.000"), signed("-0.010 to -0.0")
-    ('0.000', '−0.010 to 0.0')
-    """
-    return re.sub(r"-(0\.0+)(?!\d)", r"\1", text).replace("-", "−")
-
-
-def interval_text(estimate: Estimate, percent: bool = False, digits: int = 3) -> str:
-    """The interval, with one more digit where its ends would look alike.
-
-    >>> interval_text(Estimate(0.02, 0.0198, 0.0202, 5000, "images"))
-    '0.0198 to 0.0202'
-    """
-    scale, digits = (100, 1) if percent else (1, digits)
-    low, high = scale * estimate.low, scale * estimate.high
-    if f"{low:.{digits}f}" == f"{high:.{digits}f}":
-        digits += 1
-    return f"{low:.{digits}f} to {high:.{digits}f}{' %' * percent}"
-
-
-def summary_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
-    """The table of conditions for CSV: one row per condition."""
-    header = ["condition", "model", "data", "grid", "seeds"]
-    columns = shown_columns(families)
-    for column in columns:
-        header += [f"{column.name}{end}" for end in ("", "_low", "_high", "_n", "_over")]
+    numbers = shown_numbers(families)
     rows: list[Row] = []
     for family in families:
-        for condition in family.conditions:
-            record = condition.runs[0].record
-            row: list[str | int | float] = [
-                condition.label,
-                record["model"]["name"],
-                record["data"]["name"],
-                family.grids_text,
-                " ".join(str(run.seed) for run in condition.runs if run.seed is not None),
-            ]
-            for column in columns:
-                if condition.has(column.name):
-                    x = condition.estimate(column.name)
-                    row += [x.value, x.low, x.high, x.n, x.over]
-                else:
-                    row += [""] * 5
-            rows.append(tuple(row))
-    return tuple(header), rows
+        everywhere = len(families) > 1
+        rows.append(
+            Row((family.name,), "group", only=("html", "latex") if everywhere else ("latex",))
+        )
+        rows += [Row(_condition_cells(family, c, numbers)) for c in family.conditions]
+        for key, name in NULL_NAMES.items():
+            nulls = (family.null.get(f"{key}_{number.metric}", "") for number in numbers)
+            rows.append(Row((name, *repeat("", 5), *nulls), "reference"))
+    in_files: tuple[Format, ...] = ("csv", "json")
+    return Table(
+        "conditions",
+        (
+            Column("condition", "condition"),
+            *(Column(x, x, only=in_files) for x in ("model", "data", "grid", "seeds")),
+            Column("n", "num_seeds", kind="count", only=("latex",)),
+            *(_number_column(number) for number in numbers),
+        ),
+        rows,
+        note="brackets: 95 % interval over n seeds, or over images for n = 1",
+        layout="summary",
+    )
 
 
-def layer_rows(condition: Condition) -> tuple[tuple[str, ...], list[Row]]:
-    """Per layer: the smallest head's MAD and the layer's means, with intervals."""
-    header = ["layer", "min_mad", "min_mad_low", "min_mad_high"]
-    for metric in condition.metrics:
-        header += [f"{metric.name}{end}" for end in ("", "_low", "_high")]
-    rows: list[Row] = []
-    for layer in range(len(condition.runs[0].layers["mad"])):
-        smallest = condition.sorted_heads("mad", layer)[0]
-        row: list[str | int | float] = [layer + 1, smallest.value, smallest.low, smallest.high]
-        for metric in condition.metrics:
-            x = condition.layer_estimate(metric.name, layer)
-            row += [x.value, x.low, x.high]
-        rows.append(tuple(row))
-    return tuple(header), rows
+def _number_column(number: Number) -> Column:
+    kind: Kind = "share" if number.percent else "number"
+    return Column(number.heading, number.name, kind, bounds=("low", "high", "n", "over"))
 
 
-def head_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
-    """Every head of every run, as in measure.json."""
-    header = ["condition", "model", "data", "seed", "layer", "head"]
-    runs = [run for family in families for condition in family.conditions for run in condition.runs]
-    names = [x.name for x in shown_in("report") if any(x.name in run.heads for run in runs)]
-    for name in names:
-        header += [f"{name}{end}" for end in ("", "_low", "_high")]
-    rows: list[Row] = []
-    for family in families:
-        for condition in family.conditions:
-            for run in condition.runs:
-                first = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
-                seed = "" if run.seed is None else run.seed
-                for layer, heads in enumerate(run.heads["mad"].mean):
-                    for head in range(len(heads)):
-                        numbers = [
-                            x for name in names for x in _head_numbers(run, name, layer, head)
-                        ]
-                        rows.append((*first, seed, layer + 1, head + 1, *numbers))
-    return tuple(header), rows
+def _condition_cells(
+    family: Family, condition: Condition, numbers: list[Number]
+) -> tuple[Cell, ...]:
+    record = condition.runs[0].record
+    seeds = " ".join(str(run.seed) for run in condition.runs if run.seed is not None)
+    return (
+        Marked(condition.label, swatch=condition),
+        record["model"]["name"],
+        record["data"]["name"],
+        family.grids_text,
+        seeds,
+        condition.num_seeds,
+        *(
+            Marked(condition.estimate(number.name), bold=stands_out(family, condition, number))
+            if condition.has(number.name)
+            else None
+            for number in numbers
+        ),
+    )
 
 
-def _head_numbers(run: Evidence, name: str, layer: int, head: int) -> Row:
-    """Mean, low and high of a metric of a head; empty where a run did not measure it."""
+def interval_note(families: list[Family]) -> str:
+    """Say what the intervals of the table of conditions are."""
+    conditions = [condition for family in families for condition in family.conditions]
+    counts = {condition.num_seeds for condition in conditions if not condition.is_model}
+    text = []
+    if any(condition.is_model for condition in conditions):
+        text.append(
+            "Models: 95 % interval over images (min MAD: bootstrap with the minimum recomputed)."
+        )
+    if counts and max(counts) > 1:
+        text.append("With several seeds: mean and 95 % t-interval over seeds.")
+    if 1 in counts:
+        text.append(
+            "With one seed: 95 % interval over test images, which says nothing about other seeds "
+            "(min MAD: bootstrap with the minimum recomputed; accuracy: Wilson)."
+        )
+    return " ".join(text)
+
+
+def layer_table(condition: Condition) -> Table:
+    """Tabulate the smallest head's MAD and the means of every layer of a condition."""
+    over = condition.layer_estimate("mad", 0)
+    means = (Column(f"mean {x.label}", x.name, "number") for x in condition.metrics)
+    return Table(
+        "layers",
+        (Column("layer", "layer"), Column("min MAD", "min_mad", "number"), *means),
+        [
+            (
+                layer + 1,
+                condition.sorted_heads("mad", layer)[0],
+                *(condition.layer_estimate(x.name, layer) for x in condition.metrics),
+            )
+            for layer in range(len(condition.runs[0].layers["mad"]))
+        ],
+        note=f"Small: 95 % over {over.n:,} {over.over}.",
+        layout="compact",
+    )
+
+
+def head_table(run: Evidence) -> Table:
+    """Tabulate every head of a run."""
+    metrics = [metric(name) for name in run.heads]
+    columns = (Column(x.label, x.name, "number") for x in metrics)
+    return Table(
+        "heads",
+        (Column("layer.head", "layer.head"), *columns),
+        [(f"{layer}.{head}", *numbers) for layer, head, *numbers in _heads(run, metrics)],
+        note=f"Small: 95 % over {run.measure['num_images']:,} images.",
+        layout="compact",
+    )
+
+
+def all_heads(families: list[Family]) -> Table:
+    """Tabulate every head of every run, as in measure.json."""
+    runs = list(_named_runs(families))
+    metrics = [x for x in shown_in("report") if any(x.name in run.heads for _, run in runs)]
+    columns = (Column(x.label, x.name, "number", bounds=("low", "high")) for x in metrics)
+    return Table(
+        "heads",
+        (*RUN_COLUMNS, Column("layer", "layer"), Column("head", "head"), *columns),
+        [(*named, *head) for named, run in runs for head in _heads(run, metrics)],
+    )
+
+
+def _heads(run: Evidence, metrics: list[Metric]) -> Iterator[tuple[int | Estimate | None, ...]]:
+    """Go through layer, head and the metrics of every head; None for what was not measured."""
+    for layer, of_layer in enumerate(run.heads["mad"].mean):
+        for head in range(len(of_layer)):
+            numbers = (_head_estimate(run, x.name, layer, head) for x in metrics)
+            yield layer + 1, head + 1, *numbers
+
+
+def _head_estimate(run: Evidence, name: str, layer: int, head: int) -> Estimate | None:
     if name not in run.heads:
-        return ("",) * 3
-    found = run.heads[name]
-    return tuple(part[layer][head] for part in (found.mean, found.low, found.high))
+        return None
+    x, n = run.heads[name], int(run.measure["num_images"])
+    return Estimate(x.mean[layer][head], x.low[layer][head], x.high[layer][head], n, "images")
 
 
-def gate_rows(families: list[Family]) -> tuple[tuple[str, ...], list[Row]]:
-    """Gate, centre and span of every head with GPSA; empty where a head has none."""
-    header = ("condition", "model", "data", "seed", *HEAD_OF_GPSA)
-    rows: list[Row] = []
-    for family in families:
-        for condition in family.conditions:
-            for run in condition.runs:
-                names = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
-                seed = "" if run.seed is None else run.seed
-                rows += [
-                    (*names, seed, *("" if x is None else x for x in head))
-                    for head in gpsa_heads(run)
-                ]
-    return header, rows
+def gate_table(run: Evidence) -> Table | None:
+    """Tabulate gate, centre and span of every head of a run; None where it has no GPSA."""
+    rows = [(f"{layer}.{head}", *numbers) for layer, head, *numbers in gpsa_heads(run)]
+    if not rows:
+        return None
+    columns = (
+        Column("layer.head", "layer.head"),
+        Column("gate", "gate", "number", 2),
+        Column("centre, down", "centre_down", "number", 2),
+        Column("centre, right", "centre_right", "number", 2),
+        Column("span", "span", "number", 2),
+    )
+    return Table("gates", columns, rows, note=GATES_NOTE, layout="compact")
+
+
+def all_gates(families: list[Family]) -> Table | None:
+    """Tabulate gate, centre and span of every head of every run; None where there is no GPSA."""
+    rows = [(*named, *head) for named, run in _named_runs(families) for head in gpsa_heads(run)]
+    names = ("layer", "head", "gate", "centre_down", "centre_right", "span")
+    columns = (*RUN_COLUMNS, *(Column(name, name, "number") for name in names))
+    return Table("gates", columns, rows) if rows else None
 
 
 def gpsa_heads(run: Evidence) -> list[tuple[int | float | None, ...]]:
-    """A row per head of the layers with GPSA; None for what a head does not have."""
+    """Return a row per head of the layers with GPSA; None for what a head does not have."""
     return [
         (layer, head, gate, *(centre or (None, None)), span)
         for layer, found in enumerate(run.gates, 1)
@@ -166,3 +217,32 @@ def gpsa_heads(run: Evidence) -> list[tuple[int | float | None, ...]]:
             zip(found.gate or repeat(None), found.centre, found.span), 1
         )
     ]
+
+
+def _named_runs(families: list[Family]) -> Iterator[tuple[tuple[str | int | None, ...], Evidence]]:
+    """Go through all runs, each with its condition, model, data and seed."""
+    for family in families:
+        for condition in family.conditions:
+            for run in condition.runs:
+                names = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
+                yield (*names, run.seed), run
+
+
+def report_json(families: list[Family]) -> str:
+    """Write every run's run.json and measure.json, by condition."""
+    conditions = [
+        {
+            "condition": condition.label,
+            "family": family.name,
+            "estimates": {
+                number.name: vars(condition.estimate(number.name))
+                for number in RUN_NUMBERS
+                if condition.has(number.name)
+            },
+            "runs": [{"run": run.record, "measure": run.measure} for run in condition.runs],
+        }
+        for family in families
+        for condition in family.conditions
+    ]
+    content = {"schema_version": 1, "nearsight": nearsight.__version__, "conditions": conditions}
+    return json.dumps(content, indent=1) + "\n"

@@ -10,11 +10,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+from nearsight.core import console
 from nearsight.measure.catalogue import Metric, Statistic, metric, shown_in
+from nearsight.report.write.cells import Cell, Marked
+from nearsight.report.write.table import Column, Row, Table
 from nearsight.runs import read_measure, read_record, run_name
 
 BAR_WIDTH = 10
@@ -45,36 +44,29 @@ def terminal_table(
     measured has no column or a dash.
     """
     trained = any("protocol" in record for record in records)
-    columns = shown_columns(measures)
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    more = [column.heading for column in columns if not column.metric.default]
+    shown = shown_columns(measures)
+    more = [column.heading for column in shown if not column.metric.default]
     width = (24 if trained else 32) - sum(1 + max(map(len, x.split("\n"))) for x in more)
-    table.add_column("", max_width=width)
-    for heading in ("accuracy",) * trained + tuple(column.heading for column in columns):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("MAD", no_wrap=True, width=BAR_WIDTH)
-
+    columns = (
+        Column("", "name", width=width),
+        *(Column("accuracy", "accuracy", "share"),) * trained,
+        *(Column(x.heading, x.heading, "number") for x in shown),
+        Column("MAD", "bar", width=BAR_WIDTH),
+    )
+    rows: list[tuple[Cell, ...] | Row] = []
     for measure, record in zip(measures, records, strict=True):
         summary, unit = measure["summary"], diagonal(measure)
         accuracy = (record.get("result") or {}).get("test_accuracy")
-        rows = [
-            (
-                f"[bold]{escape(wrapped_name(record, width))}[/]",
-                [x.of_model(summary) for x in columns],
-            )
-        ]
+        numbers = [x.of_model(summary) for x in shown]
+        bar = _bar(numbers[1], unit, ascii_only)
+        label = Marked(wrapped_name(record, width), bold=True)
+        rows.append((label, *[accuracy] * trained, *numbers, bar))
         grids = layer_grids(measure)
-        rows += [
-            (
-                f"  layer {layer + 1}{f', {grid}' * (len(set(grids)) > 1)}",
-                [x.of_layer(measure, layer) for x in columns],
-            )
-            for layer, grid in enumerate(grids)
-        ]
-        for index, (name, numbers) in enumerate(rows):
-            share = "" if index else "–" if accuracy is None else f"{accuracy:.1%}"
-            cells = [share] * trained + [number_or_dash(number) for number in numbers]
-            table.add_row(name, *cells, _bar(numbers[1], unit, ascii_only))
+        for layer, grid in enumerate(grids):
+            numbers = [x.of_layer(measure, layer) for x in shown]
+            of_grid = f", {grid}" if len(set(grids)) > 1 else ""
+            bar = _bar(numbers[1], unit, ascii_only)
+            rows.append((f"  layer {layer + 1}{of_grid}", *[""] * trained, *numbers, bar))
     nulls = {
         (grid, diagonal(measure)): layer.get("null") or measure["null"]
         for measure in measures
@@ -83,11 +75,11 @@ def terminal_table(
     for (grid, unit), null in nulls.items():
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
             of_grid = f", {grid}" if len(nulls) > 1 else ""
-            lines = [null.get(f"{key}_{column.metric.name}") for column in columns]
-            cells = [""] * trained + [number_or_dash(x) for x in lines]
+            lines = [null.get(f"{key}_{x.metric.name}") for x in shown]
             bar = _bar(lines[0], unit, ascii_only)
-            table.add_row(f"{name}{of_grid}", *cells, bar, style="dim")
-    return table
+            cells = (f"{name}{of_grid}", *[""] * trained, *lines, bar)
+            rows.append(Row(cells, "reference"))
+    return Table("measured", columns, rows)
 
 
 @dataclass(frozen=True)
@@ -138,47 +130,46 @@ def wrapped_name(record: dict[str, Any], width: int) -> str:
     return lines.replace("\u00a0", " ")
 
 
-def gaussian_table(measure: dict[str, Any]) -> Table | None:
-    """Widths and strengths of the layers with GAug; None where there are none."""
+def gaussian_table(measure: dict[str, Any], title: str) -> Table | None:
+    """Tabulate widths and strengths of the layers with GAug; None where there are none."""
     layers = [(x["layer"], x["gaussian"]) for x in measure["layers"] if x.get("gaussian")]
-    if not layers:
-        return None
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    table.add_column("Gaussians")
-    for heading in ("width", "5 %", "median", "95 %", "near 0", "near max"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("strength", "5 %", "95 %"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    columns = (
+        Column("Gaussians", "layer"),
+        Column("width", "width", "number"),
+        Column("5 %", "width_5", "number"),
+        Column("median", "width_50", "number"),
+        Column("95 %", "width_95", "number"),
+        Column("near 0", "near_lowest", "share"),
+        Column("near max", "near_highest", "share"),
+        Column("strength", "strength", "number"),
+        Column("5 %", "strength_5", "number"),
+        Column("95 %", "strength_95", "number"),
+    )
+    rows = []
     for number, layer in layers:
         width, strength = layer["deviation"], layer["strength"]
         low, _, median, _, high = width["percentiles"]
         near = layer["near_bounds"] or (None, None)
-        numbers = [width["mean"], low, median, high]
-        shares = ["–" if share is None else f"{share:.1%}" for share in near]
-        others = [strength["mean"], strength["percentiles"][0], strength["percentiles"][-1]]
-        cells = [*map(number_or_dash, numbers), *shares, *map(number_or_dash, others)]
-        table.add_row(f"  layer {number}", *cells)
-    return table
+        ends = strength["percentiles"][0], strength["percentiles"][-1]
+        numbers = (width["mean"], low, median, high, *near, strength["mean"], *ends)
+        rows.append((f"  layer {number}", *numbers))
+    return Table("gaussians", columns, rows, title) if rows else None
 
 
-def gpsa_table(measure: dict[str, Any]) -> Table | None:
-    """Gates, centres and spans of the layers with GPSA; None where there are none."""
+def gpsa_table(measure: dict[str, Any], title: str) -> Table | None:
+    """Tabulate gates, centres and spans of the layers with GPSA; None where there are none."""
     layers = [(x["layer"], x["gpsa"]) for x in measure["layers"] if x.get("gpsa")]
-    if not layers:
-        return None
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    table.add_column("GPSA")
-    for heading in ("gate", "lowest", "highest", "centre", "span", "no centre"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("gate", "lowest", "highest", "centre", "span", "no centre")
+    rows: list[tuple[Cell, ...]] = []
     for number, layer in layers:
         gates = layer["gate"]
         shown = [fmean(gates), min(gates), max(gates)] if gates else [None] * 3
         away = [math.hypot(*x) for x in layer["centre"] if x is not None]
         spans = [x for x in layer["span"] if x is not None]
         shown += [fmean(away), median(spans)] if spans else [None] * 2
-        cells = [*map(number_or_dash, shown), str(len(layer["span"]) - len(spans))]
-        table.add_row(f"  layer {number}", *cells)
-    return table
+        rows.append((f"  layer {number}", *shown, len(layer["span"]) - len(spans)))
+    columns = (Column("GPSA", "layer"), *(Column(x, x, "number") for x in headings))
+    return Table("gpsa", columns, rows, title) if rows else None
 
 
 def layer_grids(measure: dict[str, Any]) -> list[str]:
@@ -189,17 +180,6 @@ def layer_grids(measure: dict[str, Any]) -> list[str]:
 
 def _bar(mad: float | None, unit: float, ascii_only: bool) -> str:
     return "" if mad is None else mad_bar(mad / unit, ascii_only)
-
-
-def number_or_dash(number: float | None) -> str:
-    """Three decimals; fewer for large distances in pixels.
-
-    >>> number_or_dash(0.08125), number_or_dash(113.0417), number_or_dash(None)
-    ('0.081', '113.0', '–')
-    """
-    if number is None:
-        return "–"
-    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"
 
 
 def diagonal(measure: dict[str, Any]) -> float:
@@ -223,27 +203,26 @@ def print_measurements(paths: Sequence[Path]) -> None:
     """Print the table of measured folders, and below it what the numbers are of."""
     records = [read_record(Path(path)) for path in paths]
     measures = [read_measure(Path(path)) for path in paths]
-    console = Console(highlight=False)
-    console = Console(highlight=False, width=min(console.width, 80))
-    console.print(terminal_table(measures, records, console.options.ascii_only))
+    screen = console()
+    screen.print(terminal_table(measures, records, screen.options.ascii_only).rich())
     images = sorted({measure["num_images"] for measure in measures})
     units = dict.fromkeys(unit_text(measure) for measure in measures)
     kind = "test images" if all("protocol" in record for record in records) else "images"
     numbers = "–".join(f"{n:,}" for n in images)
-    print(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
+    screen.say(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
     for record, measure in zip(records, measures):
-        if table := gaussian_table(measure):
-            table.title, table.title_justify = escape(run_name(record)), "left"
-            console.print(table)
-            print("Width: standard deviation in patches; near: within 5 % of its range.")
-        if table := gpsa_table(measure):
-            table.title, table.title_justify = escape(run_name(record)), "left"
-            console.print(table)
-            print("Gate: share of positional attention, mean of heads. Centre: mean distance from")
-            print("the patch; span: median, in square patches; some heads may have no centre.")
+        if table := gaussian_table(measure, run_name(record)):
+            screen.print(table.rich())
+            screen.say("Width: standard deviation in patches; near: within 5 % of its range.")
+        if table := gpsa_table(measure, run_name(record)):
+            screen.print(table.rich())
+            screen.say(
+                "Gate: share of positional attention, mean of heads. Centre: mean distance from "
+                "the patch; span: median, in square patches; some heads may have no centre."
+            )
     for record, measure in zip(records, measures):
         for line in remarks(record, measure):
-            console.print(line, markup=False)
+            screen.say(line)
 
 
 def remarks(record: dict[str, Any], measure: dict[str, Any]) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
+from typing import Any
 
 from nearsight.measure.catalogue import numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
 from nearsight.report.read import Family, read_families
-from nearsight.report.write import Chapter, Front, Heading, Sheet, difference_text, write_report
+from nearsight.report.write import Chapter, Column, Front, Table, difference_text, write_report
 from nearsight.study.analyse import (
     Course,
     Effect,
@@ -25,8 +25,8 @@ from nearsight.study.analyse import (
 )
 from nearsight.study.claims import Finding, Verdict, write_claims
 from nearsight.study.folder import cell_folder, is_finished, read_cells, read_study
-from nearsight.study.show.paper_sheets import PAPER_NOTE, paper_sheets
-from nearsight.study.show.sheets import cost_sheet, effect_sheets, effects_note, multiplicity
+from nearsight.study.show.beside_paper import PAPER_NOTE, paper_tables
+from nearsight.study.show.effect_tables import cost_table, effect_tables, effects_note, multiplicity
 
 RULE = (
     "A verdict comes from 95 % intervals over seeds alone. It is 'supported' or 'contradicted' "
@@ -34,7 +34,7 @@ RULE = (
     "was seen. A claim of no effect is seen as claimed only if the interval lies inside the margin "
     "stated beforehand."
 )
-COLUMNS = ("id", "decision", "sentence", "source", "reason", "scale")
+CLAIM_COLUMNS = ("id", "decision", "sentence", "source", "reason", "scale")
 
 
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
@@ -62,12 +62,11 @@ def study_front(out: Path, families: list[Family], effects: Sequence[Effects]) -
             *effect_curves(curves, "effect-curves", f"{scale} · {seeds}"),
         ),
         chapters=(
-            Chapter("Beside the paper", paper_sheets(families), PAPER_NOTE),
-            Chapter("Effects", effect_sheets(effects), effects_note(effects) if effects else ""),
-            Chapter("Length and cost", (cost_sheet(families),)),
+            Chapter("Beside the paper", paper_tables(families), PAPER_NOTE),
+            Chapter("Effects", effect_tables(effects), effects_note(effects) if effects else ""),
+            Chapter("Length and cost", (cost_table(families),)),
+            claims_chapter(verdicts),
         ),
-        claims=claims_section(verdicts),
-        unseen=(claims_sheet([x for x in verdicts if x.findings]),),
     )
 
 
@@ -133,22 +132,22 @@ def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:
     return list(curves.values())
 
 
-def claims_section(verdicts: Sequence[Verdict]) -> str:
-    """The claims that the study has numbers for; empty if there is none."""
-    shown = [x for x in verdicts if x.findings]
+def claims_chapter(verdicts: Sequence[Verdict]) -> Chapter:
+    """Show the claims that the study has numbers for; the chapter is empty if there are none."""
+    title, shown = "The papers' claims", [x for x in verdicts if x.findings]
     if not shown:
-        return ""
+        return Chapter(title, ())
     without = len({x.claim.id for x in verdicts} - {x.claim.id for x in shown})
     usual, _ = Counter(map(_scale, shown)).most_common(1)[0]
-    head = "".join(f"<th>{x}</th>" for x in ("claim", "number", "here", "claimed", "seen"))
-    body = "".join(_rows(verdict, usual) for verdict in shown)
     rest = f"{without} further claims need data that this study does not have." if without else ""
-    return (
-        f'<section id="claims"><h2>The papers\' claims</h2><p>{RULE}</p>'
-        f"<p>{escape(usual)}</p>"
-        f'<div class="scroll"><table class="claims"><thead><tr>{head}</tr></thead>'
-        f'<tbody>{body}</tbody></table></div><p class="note">{rest}</p>'
-        f"{claims_sheet(shown).downloads()}</section>"
+    claims = [_claim_values(verdict, usual) for verdict in shown]
+    return Chapter(
+        title,
+        (claims_table(shown),),
+        note=RULE,
+        anchor="claims",
+        template="claims.html",
+        values={"usual_scale": usual, "claims": claims, "rest": rest},
     )
 
 
@@ -158,31 +157,29 @@ def _scale(verdict: Verdict) -> str:
     return f"Scale: {verdict.where}. Not as claimed: {', '.join(verdict.elsewhere)}."
 
 
-def _rows(verdict: Verdict, usual: str) -> str:
-    """A row per number; the claim itself stands beside all of them, with an unusual scale."""
+def _claim_values(verdict: Verdict, usual: str) -> dict[str, Any]:
+    """Collect a claim and its numbers for the page; its scale only where it is not the usual."""
     scale = "" if _scale(verdict) == usual else f" {_scale(verdict)}"
-    claim = (
-        f'<th scope="rowgroup" rowspan="{len(verdict.findings)}">{escape(verdict.claim.sentence)}'
-        f"<b>{escape(verdict.decision)}</b>"
-        f"<small>{escape(verdict.claim.source)}.{escape(scale)}</small></th>"
-    )
-    rows = [f"{''.join(f'<td>{cell}</td>' for cell in _cells(x))}" for x in verdict.findings]
-    return f'<tr class="first">{claim}{rows[0]}</tr>' + "".join(
-        f"<tr>{row}</tr>" for row in rows[1:]
-    )
+    return {
+        "sentence": verdict.claim.sentence,
+        "decision": verdict.decision,
+        "source": f"{verdict.claim.source}.{scale}",
+        "findings": [_finding_values(x) for x in verdict.findings],
+    }
 
 
-def _cells(x: Finding) -> tuple[str, ...]:
+def _finding_values(x: Finding) -> dict[str, str]:
     if x.estimate is None:
-        here = f"{x.n} seed{'s' * (x.n != 1)}, no interval"
+        here, interval = f"{x.n} seed{'s' * (x.n != 1)}, no interval", ""
     else:
         bounds = f"{x.estimate.low:.3g} to {x.estimate.high:.3g}, n = {x.n}"
-        here = f'{x.estimate.value:.3g} <span class="interval">{bounds}</span>'.replace("-", "−")
-    return escape(x.label), here, escape(x.region), (x.seen or "–").replace(" ", "&nbsp;")
+        here, interval = f"{x.estimate.value:.3g}".replace("-", "−"), bounds.replace("-", "−")
+    seen = x.seen or "–"
+    return {"label": x.label, "here": here, "interval": interval, "region": x.region, "seen": seen}
 
 
-def claims_sheet(verdicts: Sequence[Verdict]) -> Sheet:
-    """For CSV and LaTeX: a row per claim."""
+def claims_table(verdicts: Sequence[Verdict]) -> Table:
+    """Tabulate the claims for files: a row per claim."""
     contents = [verdict.contents() for verdict in verdicts]
-    rows = tuple(tuple(str(row[name]) for name in COLUMNS) for row in contents)
-    return Sheet("claims", "The papers' claims", tuple(Heading(x, x) for x in COLUMNS), rows)
+    rows = [tuple(str(row[name]) for name in CLAIM_COLUMNS) for row in contents]
+    return Table("claims", tuple(Column(x, x) for x in CLAIM_COLUMNS), rows, "The papers' claims")

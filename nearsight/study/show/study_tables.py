@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from nearsight.core import clock
+from nearsight.core import clock, console
+from nearsight.report.write import Column, Table
 from nearsight.study.claims import Verdict
 from nearsight.study.design import Cell, Condition, Recipe
 from nearsight.study.folder import (
@@ -22,28 +20,22 @@ from nearsight.study.folder import (
 )
 from nearsight.study.run import Plan
 
-MAX_WIDTH = 80
 SIGNS = {"finished": "done", "running": "runs", "failed": "FAILED", "stopped": "stopped"}
-
-
-def console() -> Console:
-    whole = Console(highlight=False)
-    return Console(highlight=False, width=min(whole.width, MAX_WIDTH))
 
 
 def print_recipes(found: Sequence[Recipe]) -> None:
     """Every recipe with what its file tells."""
     screen = console()
     for recipe in found:
-        screen.print(recipe.name, style="bold", markup=False)
-        screen.print(f"  {recipe.question}", markup=False)
+        screen.say(recipe.name, style="bold")
+        screen.say(f"  {recipe.question}")
         if recipe.needs is None:
             study = recipe.study()
             num = len(study.conditions)
             cells = f"{num} conditions x {study.num_seeds} seeds = {num * study.num_seeds} cells"
-            screen.print(f"  {cells}", markup=False)
+            screen.say(f"  {cells}")
         for key, text in recipe.told.items():
-            screen.print(f"  {key}: {text}", markup=False, style="dim")
+            screen.say(f"  {key}: {text}", style="dim")
 
 
 def print_plan(plan: Plan, seconds: float, workers: int) -> None:
@@ -51,14 +43,13 @@ def print_plan(plan: Plan, seconds: float, workers: int) -> None:
     from nearsight.study.run import assumptions, num_cores
 
     screen = console()
-    screen.print(_grid(plan.cells, dict(zip((x.key for x in plan.cells), plan.states))))
+    screen.print(_grid(plan.cells, dict(zip((x.key for x in plan.cells), plan.states))).rich())
     num = len(plan.todo)
     at_once = max(1, min(workers, num))
     said = assumptions(at_once, plan.cells[0].processes, num_cores())
-    screen.print(
+    screen.say(
         f"{plan.name}: {num} of {len(plan.cells)} cells to run, at most {clock(seconds)} of "
-        f"training here with {at_once} at a time ({said}).",
-        markup=False,
+        f"training here with {at_once} at a time ({said})."
     )
 
 
@@ -71,14 +62,14 @@ def print_status(out: Path) -> None:
         if states[cell.key] in ("running", "stopped"):
             done = epochs_done(cell_folder(out, cell))
             texts[cell.key] += f" {done}/{cell.protocol.epochs}"
-    screen.print(_grid(cells, texts))
+    screen.print(_grid(cells, texts).rich())
     counts = Counter(states.values())
     told = ", ".join(f"{number} {state}" for state, number in counts.items())
-    screen.print(f"{read_study(out)['study']}: {len(cells)} cells, {told}.", markup=False)
+    screen.say(f"{read_study(out)['study']}: {len(cells)} cells, {told}.")
     for cell in cells:
         if states[cell.key] == "failed":
             reason = failure(cell_folder(out, cell))
-            screen.print(f"{cell.label} ({cell.key}): {reason}", markup=False)
+            screen.say(f"{cell.label} ({cell.key}): {reason}")
 
 
 def print_verdicts(found: Sequence[Verdict], everything: bool = False) -> None:
@@ -86,25 +77,22 @@ def print_verdicts(found: Sequence[Verdict], everything: bool = False) -> None:
     screen = console()
     shown = [x for x in found if everything or x.findings]
     for verdict in shown:
-        screen.print(f"{verdict.decision}: {verdict.claim.sentence}", style="bold", markup=False)
-        screen.print(f"  {verdict.claim.source}. {verdict.reason}", markup=False)
-    screen.print(f"{len(shown)} of {len(found)} verdicts shown.", markup=False)
+        screen.say(f"{verdict.decision}: {verdict.claim.sentence}", style="bold")
+        screen.say(f"  {verdict.claim.source}. {verdict.reason}")
+    screen.say(f"{len(shown)} of {len(found)} verdicts shown.")
 
 
-def _grid(cells: Sequence[Cell], texts: dict) -> Table:
+def _grid(cells: Sequence[Cell], texts: dict[str, str]) -> Table:
     """A row per condition, a column per seed."""
     seeds = sorted({cell.seed for cell in cells})
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("condition")
-    for seed in seeds:
-        table.add_column(f"seed {seed}", no_wrap=True)
-    rows: dict[str, dict[int, str]] = {}
+    found: dict[str, dict[int, str]] = {}
     for cell in cells:
         label = Condition(cell.factors, cell.protocol).label
-        rows.setdefault(label, {})[cell.seed] = texts[cell.key]
-    for label, found in rows.items():
-        table.add_row(label, *(_sign(found.get(seed, "–")) for seed in seeds))
-    return table
+        found.setdefault(label, {})[cell.seed] = _sign(texts[cell.key])
+    columns = [Column("condition", "condition")]
+    columns += [Column(f"seed {seed}", f"seed_{seed}", wrap=False) for seed in seeds]
+    rows = [(label, *(x.get(seed) for seed in seeds)) for label, x in found.items()]
+    return Table("cells", tuple(columns), rows)
 
 
 def _sign(text: str) -> str:

@@ -16,7 +16,7 @@ from nearsight.report.figures.training.nonlocality import (
 )
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.page import write_report
-from nearsight.report.write.tables import gate_rows
+from nearsight.report.write.tables import all_gates
 from nearsight.report.write.terminal_table import print_measurements
 from nearsight.stats.estimate import over_seeds
 
@@ -153,11 +153,12 @@ def test_layers_without_gpsa_are_told_apart_where_others_have_it(tmp_path):
 
 def test_the_table_of_heads_holds_gate_centre_and_span(tmp_path):
     families = read_families([with_gates(write_run(tmp_path / "a", seed=3), 0.25)])
-    header, rows = gate_rows(families)
+    found = all_gates(families).records()
+    header, rows = tuple(found[0]), [tuple(record.values()) for record in found]
     assert header[3:] == ("seed", "layer", "head", "gate", "centre_down", "centre_right", "span")
     assert len(rows) == GATED * HEADS
     assert rows[0][3:] == (3, 1, 1, 0.25, -1.5, 0.25, 0.5)
-    assert rows[4][3:] == (3, 2, 2, pytest.approx(0.55), "", "", "")
+    assert rows[4][3:] == (3, 2, 2, pytest.approx(0.55), None, None, None)
 
 
 def test_page_and_terminal_show_gates_only_where_there_are_some(tmp_path, capsys):
@@ -170,7 +171,7 @@ def test_page_and_terminal_show_gates_only_where_there_are_some(tmp_path, capsys
     )  # fmt: skip
     pages = [write_report([x], tmp_path / f"{x.name}.html").read_text() for x in (plain, gated)]
     assert [[title in page for title in titles] for page in pages] == [[False] * 5, [True] * 5]
-    assert pages[1].count("<td>-1.50</td>") == GATED
+    assert pages[1].count("<td>−1.50</td>") == GATED
     print_measurements([plain])
     assert "GPSA" not in capsys.readouterr().out
     print_measurements([gated])
@@ -190,7 +191,8 @@ def test_psa_has_centres_and_no_gates(tmp_path, capsys):
     path.write_text(json.dumps(measure))
     (family,) = read_families([folder])
     assert gate_depth(family, "gates", "") is None
-    assert gate_rows([family])[1][0][3:] == (0, 1, 1, "", -1.5, 0.25, 0.5)
+    first = tuple(all_gates([family]).records()[0].values())
+    assert first[3:] == (0, 1, 1, None, -1.5, 0.25, 0.5)
     print_measurements([folder])
     row = next(x for x in capsys.readouterr().out.split("GPSA")[1].splitlines() if "layer 1" in x)
     assert row.split()[2:5] == ["–"] * 3

@@ -11,7 +11,7 @@ from nearsight.models.layers.grid import Grid
 from nearsight.report.read.conditions import paired_difference
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.answer import answer, question
-from nearsight.report.write.tables import head_rows, stands_out, summary_rows
+from nearsight.report.write.tables import all_heads, conditions_table, stands_out
 from nearsight.stats.estimate import over_seeds, wilson_interval
 
 ACCURACY, MIN_MAD = RUN_NUMBERS[0], RUN_NUMBERS[1]
@@ -49,7 +49,7 @@ def test_conditions_pair_only_the_seeds_both_have(tmp_path):
 def test_bold_needs_several_seeds_and_an_interval_without_zero(tmp_path):
     (single,) = read_families(write_pair(tmp_path / "one"))
     assert not any(
-        stands_out(single, c, column) for c in single.conditions for column in RUN_NUMBERS
+        stands_out(single, c, number) for c in single.conditions for number in RUN_NUMBERS
     )
     (several,) = read_families(write_pair(tmp_path / "three", seeds=(0, 1, 2)))
     baseline, cutmix = several.conditions
@@ -145,9 +145,9 @@ def test_sorted_heads_are_sorted_within_each_seed_before_averaging(tmp_path):
 
 def test_table_rows_are_the_numbers_of_measure_json(tmp_path):
     families = read_families(write_pair(tmp_path))
-    header, rows = summary_rows(families)
+    rows = conditions_table(families).records()
     summary = families[0].conditions[1].runs[0].measure["summary"]
-    row = dict(zip(header, rows[1], strict=True))
+    row = rows[1]
     assert (row["condition"], row["grid"], row["accuracy_n"]) == ("baseline+cutmix", "3x5", 1009)
     for column, entry in {
         "min_mad": summary["min_mad"],
@@ -157,9 +157,9 @@ def test_table_rows_are_the_numbers_of_measure_json(tmp_path):
     }.items():
         found = [row[column], row[f"{column}_low"], row[f"{column}_high"]]
         assert found == [entry["value"], entry["low"], entry["high"]]
-    header, rows = head_rows(families)
+    rows = all_heads(families).records()
     assert len(rows) == 2 * 5 * 3
-    row = dict(zip(header, rows[5 * 3 + 3 + 2], strict=True))
+    row = rows[5 * 3 + 3 + 2]
     layer = families[0].conditions[1].runs[0].measure["layers"][1]
     assert (row["layer"], row["head"]) == (2, 3)
     assert row["self_mass_high"] == layer["self_mass"]["high"][2]

@@ -19,9 +19,9 @@ from nearsight.study.claims.paper_tables import PAPER_TABLE_2
 from nearsight.study.design.designs import cutmix_off_and_on
 from nearsight.study.design.recipe_file import Condition
 from nearsight.study.folder import cell_folder, read_cells
-from nearsight.study.show.paper_sheets import paper_sheets
+from nearsight.study.show.beside_paper import paper_tables
+from nearsight.study.show.effect_tables import cost_table, effect_tables
 from nearsight.study.show.publish import export_study
-from nearsight.study.show.sheets import cost_sheet, effect_sheets
 from nearsight.study.show.study_page import study_front, study_report
 
 
@@ -69,15 +69,15 @@ def test_factors_with_more_levels_split_the_study_into_factorials(tmp_path: Path
     names = [x.at_end.name(x.at_end.effects[0]) for x in found]
     assert names == ["CutMix, 0.1", "CutMix, 0.01", "CutMix, 0.001"]
     assert all(x.at_end.effects[0].estimate.value == pytest.approx(0.1) for x in found)
-    (sheet, *_) = effect_sheets(study_effects(out))
-    assert [row[0] for row in sheet.rows] == names
+    (table, *_) = effect_tables(study_effects(out))
+    assert [row[0] for row in table.rows] == names
     page = study_report(out, tmp_path / "page.html").read_text()
     assert "CutMix, 0.01 −" in page  # its effect on min MAD, in the answer
     assert page.count("3 factorials, one at each level of rate: nothing is adjusted") == 2
 
 
 def test_the_papers_numbers_stand_beside_ours(whole: Path):
-    first, second, third = paper_sheets(families(whole))
+    first, second, third = paper_tables(families(whole))
     (row,) = first.rows
     assert row[0] == "mu_vit on cifar100, 3x5 patches, 5 epochs"
     assert (row[2], row[4]) == (0.4853, 0.6338)
@@ -88,25 +88,26 @@ def test_the_papers_numbers_stand_beside_ours(whole: Path):
     assert rows["modern"][1].value == pytest.approx(0.71)
     assert rows["modern"][4] == 0.008
     assert rows["modern"][3].value < 0.1 < 0.25 < rows["baseline"][3].value  # as made up
-    assert [heading.name for heading in third.headings][1:3] == ["min_entropy", "min_entropy_paper"]
+    assert [column.name for column in third.columns][1:3] == ["min_entropy", "min_entropy_paper"]
 
 
 def test_tables_of_the_paper_need_its_data_and_conditions(tmp_path: Path):
-    assert paper_sheets(families(a_study(tmp_path))) == ()
+    assert paper_tables(families(a_study(tmp_path))) == ()
 
 
 def test_length_and_cost_are_per_condition(whole: Path):
-    sheet = cost_sheet(families(whole))
-    assert len(sheet.rows) == 8
-    label, seeds, epochs, best, loss, images, minutes = sheet.rows[0]
+    table = cost_table(families(whole))
+    assert len(table.rows) == 8
+    label, seeds, epochs, best, loss, images, minutes = table.rows[0]
     assert (label, seeds, epochs, best, images) == ("baseline", 3, 5.0, 4.0, 0.004)
     assert loss == pytest.approx(0.4)
     assert minutes == pytest.approx(61.5 / 60)
-    assert "24 runs, 0.4 hours" in sheet.note
+    assert "24 runs, 0.4 hours" in table.note
 
 
-def test_claims_are_shown_with_numbers_and_the_scale_once(whole: Path):
-    claims = study_front(whole, families(whole), study_effects(whole)).claims
+def test_claims_are_shown_with_numbers_and_the_scale_once(whole: Path, tmp_path: Path):
+    page = study_report(whole, tmp_path / "page.html").read_text()
+    claims = re.search(r'<section id="claims">.*?</section>', page, re.DOTALL).group()
     assert "not decided at this scale" in claims
     assert "CutMix makes the most local head more local." in claims
     assert claims.count("mu_vit instead of compact_vit") < claims.count("not decided")
@@ -168,4 +169,6 @@ def test_a_study_that_is_no_factorial_has_no_effects(tmp_path: Path):
     front = study_front(out, done, study_effects(out))
     assert front.answers == ()
     assert front.drawings == ()
-    assert [chapter.html() for chapter in front.chapters[:2]] == ["", ""]
+    assert [chapter.tables for chapter in front.chapters[:2]] == [(), ()]
+    shown = {chapter.title for chapter in front.shown_chapters}
+    assert shown.isdisjoint({"Beside the paper", "Effects"})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nearsight.measure.catalogue import heading_of, number_named
 from nearsight.report.read import Condition, Evidence, Family
-from nearsight.report.write import Cell, Heading, Sheet
+from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.stats import over_seeds
 from nearsight.study.analyse import Effect, Effects
 
@@ -20,8 +20,8 @@ MATCHED = (
 )
 
 
-def effect_sheets(found: Sequence[Effects]) -> tuple[Sheet, ...]:
-    """A table per number: every effect at the end, at matched steps and at matched loss."""
+def effect_tables(found: Sequence[Effects]) -> tuple[Table, ...]:
+    """Make a table per number: every effect at the end, at matched steps and at matched loss."""
     by_value: dict[str, list[Effects]] = {}
     for effects in found:
         if effects.at_end.seeds:
@@ -45,27 +45,29 @@ def multiplicity(found: Sequence[Effects]) -> list[str]:
     return [f"{said}adjusted for their number.", *each.notes[1:]]
 
 
-def _effects(value: str, found: Sequence[Effects]) -> Sheet:
+def _effects(value: str, found: Sequence[Effects]) -> Table:
     number = number_named(value)
-    percent, digits = number.percent, number.digits
-    headings = [Heading("effect", "effect"), Heading("at the end", "end", percent, digits)]
+    kind: Kind = "share" if number.percent else "number"
+    digits = number.digits
+    columns = [Column("effect", "effect"), Column("at the end", "end", kind, digits)]
     if any(x.extremes for x in found):
-        headings.append(Heading("at the end, seeds and images", "end_seeds_and_images"))
+        text = "at the end, seeds and images"
+        columns.append(Column(text, "end_seeds_and_images", "number"))
     if any(x.at_steps for x in found):
         told = _told("epoch", [x.at_steps and str(x.at_steps[0]) for x in found])
-        headings.append(Heading(told, "matched_steps", percent, digits))
+        columns.append(Column(told, "matched_steps", kind, digits))
     if any(x.at_loss for x in found):
         told = _told("training loss", [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found])
-        headings.append(Heading(told, "matched_loss", percent, digits))
+        columns.append(Column(told, "matched_loss", kind, digits))
     if any(effect.holm_p is not None for x in found for effect in x.at_end.effects):
-        headings.append(Heading("Holm's p", "holm_p"))
-    names = [heading.name for heading in headings]
+        columns.append(Column("Holm's p", "holm_p", "number"))
+    names = [column.name for column in columns]
     rows = [_row(x, effect, names) for x in found for effect in x.at_end.effects]
-    return Sheet(
+    return Table(
         key=f"effects-{value}".replace("_", "-"),
         title=f"Effects on {heading_of(value)}",
-        headings=tuple(headings),
-        rows=tuple(rows),
+        columns=tuple(columns),
+        rows=rows,
         note=NOTES.get(value, ""),
     )
 
@@ -88,8 +90,8 @@ def _row(of: Effects, effect: Effect, names: Sequence[str]) -> tuple[Cell, ...]:
     return tuple(cells[name] for name in names)
 
 
-def cost_sheet(families: Sequence[Family]) -> Sheet:
-    """How long every condition trained, and what it cost."""
+def cost_table(families: Sequence[Family]) -> Table:
+    """Tabulate how long every condition trained, and what it cost."""
     results: list[tuple[str, str, Callable[[Evidence], float], int]] = [
         ("epochs trained", "epochs", lambda run: run.record["result"]["num_epochs"], 1),
         ("best epoch", "best_epoch", lambda run: run.record["result"]["best_epoch"], 1),
@@ -105,15 +107,15 @@ def cost_sheet(families: Sequence[Family]) -> Sheet:
             rows.append((name, condition.num_seeds, *cells))
     runs = [run for family in families for c in family.conditions for run in c.runs]
     hours = sum(run.record["result"]["seconds"] for run in runs) / 3600
-    return Sheet(
+    return Table(
         key="cost",
         title="How long each condition trained, and what it cost",
-        headings=(
-            Heading("condition", "condition"),
-            Heading("seeds", "seeds"),
-            *(Heading(text, name, digits=digits) for text, name, _, digits in results),
+        columns=(
+            Column("condition", "condition"),
+            Column("seeds", "seeds", "count"),
+            *(Column(text, name, "number", digits) for text, name, _, digits in results),
         ),
-        rows=tuple(rows),
+        rows=rows,
         note=f"Mean and 95 % t-interval over seeds. {len(runs)} runs, {hours:.1f} hours of "
         "training together; minutes are of the machine that ran them, with whatever else it did.",
     )
@@ -124,6 +126,6 @@ def _millions(run: Evidence) -> float:
 
 
 def over_runs(condition: Condition, number: Callable[[Evidence], float]) -> Cell:
-    """Of a condition: over seeds; where all seeds agree, or there is one, the number alone."""
+    """Average a number over seeds; where all seeds agree, or there is one, return it alone."""
     values = [float(number(run)) for run in condition.runs]
     return values[0] if len(set(values)) == 1 else over_seeds(values)

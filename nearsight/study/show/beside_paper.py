@@ -7,9 +7,9 @@ from functools import partial
 from itertools import chain
 
 from nearsight.report.read import Condition, Evidence, Family, paired_difference
-from nearsight.report.write import Cell, Heading, Sheet
+from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.study.claims import PAPER_TABLE_1, PAPER_TABLE_2
-from nearsight.study.show.sheets import over_runs
+from nearsight.study.show.effect_tables import over_runs
 
 Found = Mapping[tuple[str, str], tuple[Family, Condition]]
 PAPER_NOTE = (
@@ -18,8 +18,8 @@ PAPER_NOTE = (
 )
 
 
-def paper_sheets(families: Sequence[Family]) -> tuple[Sheet, ...]:
-    """Tables 1 and 2 of the protocol paper with our numbers beside them, where we have some."""
+def paper_tables(families: Sequence[Family]) -> tuple[Table, ...]:
+    """Make tables 1 and 2 of the protocol paper with our numbers beside them, if there are any."""
     found = {
         (family.first.record["data"]["name"], condition.label): (family, condition)
         for family in families
@@ -29,7 +29,7 @@ def paper_sheets(families: Sequence[Family]) -> tuple[Sheet, ...]:
     return (*_table_1(found), *_table_2(found))
 
 
-def _table_1(found: Found) -> list[Sheet]:
+def _table_1(found: Found) -> list[Table]:
     rows: list[tuple[Cell, ...]] = []
     for data, of_paper in PAPER_TABLE_1.items():
         ours = [found.get((data, name)) for name in ("baseline", "modern")]
@@ -42,15 +42,15 @@ def _table_1(found: Found) -> list[Sheet]:
         rows.append((f"{family.name}, {family.length_text}", *cells, high - low))
     if not rows:
         return []
-    headings = [Heading("data", "data")]
+    columns = [Column("data", "data")]
     for text in ("Baseline", "Modern", "gain"):
-        headings.append(Heading(f"{text}, ours", text.lower(), percent=True))
-        headings.append(Heading(f"{text}, paper", f"{text.lower()}_paper", percent=True))
+        columns.append(Column(f"{text}, ours", text.lower(), "share"))
+        columns.append(Column(f"{text}, paper", f"{text.lower()}_paper", "share"))
     title = "Table 1 of the protocol paper: test accuracy"
-    return [Sheet("table-1", title, tuple(headings), tuple(rows))]
+    return [Table("table-1", tuple(columns), rows, title)]
 
 
-def _table_2(found: Found) -> list[Sheet]:
+def _table_2(found: Found) -> list[Table]:
     """Accuracy with MAD, and entropy: together they would be too wide."""
     ours = {name: found[key] for name in PAPER_TABLE_2 if (key := ("cifar100", name)) in found}
     if len(ours) < 3:
@@ -61,10 +61,10 @@ def _table_2(found: Found) -> list[Sheet]:
     title = "Table 2 of the protocol paper: all combinations on CIFAR-100"
     parts = {"": ("accuracy", "min_mad", "max_mad"), "-entropy": ("min_entropy", "max_entropy")}
     return [
-        Sheet(
+        Table(
             key=f"table-2{end}",
             title=f"{title}{end.replace('-', ', ')}",
-            headings=(Heading("condition", "condition"), *chain(*map(_headings, values))),
+            columns=(Column("condition", "condition"), *chain(*map(_columns, values))),
             rows=tuple(
                 (name, *chain(*(_beside(value, condition, name) for value in values)))
                 for name, (_, condition) in ours.items()
@@ -75,11 +75,12 @@ def _table_2(found: Found) -> list[Sheet]:
     ]
 
 
-def _headings(value: str) -> tuple[Heading, Heading]:
-    text, percent = value.replace("_", " ").replace("mad", "MAD"), value == "accuracy"
+def _columns(value: str) -> tuple[Column, Column]:
+    text = value.replace("_", " ").replace("mad", "MAD")
+    kind: Kind = "share" if value == "accuracy" else "number"
     return (
-        Heading(f"{text}, ours", value, percent),
-        Heading(f"{text}, paper", f"{value}_paper", percent),
+        Column(f"{text}, ours", value, kind),
+        Column(f"{text}, paper", f"{value}_paper", kind),
     )
 
 

@@ -1,0 +1,163 @@
+"""The cells of a table as text, safe for the program that will open it.
+
+Numbers get a real minus sign and as many digits as their column asks for; the two ends of an
+interval get one digit more where they would look alike. Text from outside (names of models, data
+sets and conditions) cannot become a formula in a spreadsheet, a command of LaTeX or a control
+sequence of a terminal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nearsight.core import printable
+from nearsight.report.read import Condition
+from nearsight.stats import Estimate
+
+Value = str | int | float | Estimate | None
+Kind = Literal["text", "count", "number", "share", "points"]
+NOTHING = "–"
+FORMULA = tuple("=+-@\t\r")  # how a cell begins that a spreadsheet would calculate
+LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "−": "$-$",
+    "–": "--",
+    "\n": " ",
+}
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A value and how it is set off: bold, as code, with a tag behind it, or with a swatch."""
+
+    value: Value
+    bold: bool = False
+    code: bool = False
+    tag: str = ""
+    swatch: Condition | None = None  # its colour, line and shape, as in the figures
+
+
+Cell = Value | Marked
+
+
+@dataclass(frozen=True)
+class NumberStyle:
+    """How the numbers of a column are written.
+
+    A ``share`` is written in percent, ``points`` are shares as points of a hundred (without a
+    unit), every other kind as it is. ``plus`` writes the sign of positive numbers too.
+    """
+
+    kind: Kind = "number"
+    digits: int = 3
+    unit: str = ""
+    plus: bool = False
+
+    def number(self, value: float, digits: int | None = None) -> str:
+        """Write a number without its unit.
+
+        >>> NumberStyle().number(0.41785), NumberStyle("share").number(-0.6338)
+        ('0.418', '−63.4')
+        """
+        scale = 100 if self.kind in ("share", "points") else 1
+        sign = "+" if self.plus else ""
+        return signed(f"{scale * value:{sign}.{self.decimals if digits is None else digits}f}")
+
+    def value(self, value: float) -> str:
+        """Write a number with its unit."""
+        return f"{self.number(value)}{self.ending}"
+
+    def bounds(self, estimate: Estimate) -> tuple[str, str]:
+        """Write both ends of an interval, with one more digit where they would look alike.
+
+        >>> NumberStyle().bounds(Estimate(0.02, 0.0198, 0.0202, 5000, "images"))
+        ('0.0198', '0.0202')
+        """
+        low, high = self.number(estimate.low), self.number(estimate.high)
+        if low == high:
+            more = self.decimals + 1
+            return self.number(estimate.low, more), self.number(estimate.high, more)
+        return low, high
+
+    def interval(self, estimate: Estimate) -> str:
+        """Write an interval with its unit.
+
+        >>> NumberStyle("share").interval(Estimate(0.5, 0.4, 0.6, 3, "seeds"))
+        '40.0 to 60.0 %'
+        """
+        return f"{' to '.join(self.bounds(estimate))}{self.ending}"
+
+    def compact(self, value: float) -> str:
+        """Write a number for the terminal: fewer digits from 10 on, no space before the unit.
+
+        >>> style = NumberStyle()
+        >>> style.compact(0.08125), style.compact(113.0417), NumberStyle("points").compact(-0.0999)
+        ('0.081', '113.0', '−10')
+        """
+        text = self.number(value)
+        if self.kind != "share" and len(text.lstrip("+−").partition(".")[0]) > 1:
+            text = self.number(value, max(0, self.decimals - 2))
+        return f"{text}{self.ending.strip()}"
+
+    @property
+    def decimals(self) -> int:
+        return 1 if self.kind in ("share", "points") else self.digits
+
+    @property
+    def ending(self) -> str:
+        return " %" if self.kind == "share" else self.unit
+
+
+def signed(text: str) -> str:
+    """Give a number a real minus sign, and a zero none at all.
+
+    >>> signed("-0.000"), signed("-0.010"), signed("+0.0")
+    ('0.000', '−0.010', '0.0')
+    """
+    return re.sub(r"^[+-](0(?:\.0+)?)$", r"\1", text).replace("-", "−")
+
+
+def latex_text(text: str) -> str:
+    r"""Escape text so that LaTeX prints it as it is.
+
+    >>> latex_text("nano_vit & 50 %")
+    'nano\\_vit \\& 50 \\%'
+    """
+    return "".join(LATEX_SPECIAL.get(sign, sign) for sign in printable(text))
+
+
+def spreadsheet_text(text: str) -> str:
+    """Put an apostrophe before text that a spreadsheet would take for a formula.
+
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("a=b"), spreadsheet_text("-0.5")
+    ("'=1+1", 'a=b', '-0.5')
+    """
+    if not text.startswith(FORMULA) or _is_number(text):
+        return printable(text)
+    return f"'{printable(text)}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+    """Write rows as CSV: numbers in full precision, text that cannot act as a formula."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([spreadsheet_text(name) for name in header])
+    for row in rows:
+        writer.writerow([spreadsheet_text(x) if isinstance(x, str) else x for x in row])
+    return buffer.getvalue()
