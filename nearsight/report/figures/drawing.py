@@ -71,6 +71,7 @@ def settings(key: str) -> Any:
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": key,
+        "text.parse_math": False,  # a dollar sign in a name is a dollar sign
         "pdf.fonttype": 42,
         "font.family": ["DejaVu Sans"],
         "font.size": 8,

@@ -27,10 +27,12 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.ids, self.links, self.sources, self.open_svg, self.svg_text = [], {}, [], 0, []
+        self.tags = set()
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
+        self.tags.add(tag)
         if "id" in given:
             self.ids.append(given["id"])
         if "download" in given:
@@ -176,6 +178,20 @@ def test_runs_of_different_depth_grid_and_data_stand_in_one_page(tmp_path):
     assert text.count('<p class="answer">') == 3
     assert "vit_x&lt;y&gt; on shapes, 5x7 patches" in text
     assert "<y>" not in text
+
+
+def test_names_cannot_command_the_page_or_its_figures(tmp_path):
+    """Dollar signs would be mathematics in a figure, braces a template, tags HTML."""
+    name = "a$\\frac$b{{ 7 * 7 }}<i>"
+    run = write_run(tmp_path / "a", model=name)
+    page = Page(write_report([run], tmp_path / "report.html", ("csv",)).read_text())
+    assert "i" not in page.tags
+    rows = list(csv.DictReader(io.StringIO(page.file("conditions.csv").decode())))
+    assert [row["model"] for row in rows] == [name]
+    assert (
+        name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        in page.file("depth.svg").decode()
+    )
 
 
 def test_a_run_without_a_log_has_no_learning_curves(tmp_path):
