@@ -63,7 +63,7 @@ class Stage:
         taken = inspect.signature(self.function).parameters.values()
         return {each.name: each.default for each in taken if each.name != self.folder}
 
-    def settled(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return all settings that decide the numbers of this stage, as JSON has them.
 
         Left out are those of the run itself (RUN) and those that decide nothing (CIRCUMSTANCES).
@@ -87,7 +87,7 @@ class Stage:
                 )
         return {name: _plain(value) for name, value in (known | dict(settings)).items()}
 
-    def given(self, offered: Mapping[str, Any]) -> dict[str, Any]:
+    def pick(self, offered: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the offered values that the stage takes."""
         return {name: value for name, value in offered.items() if name in self.defaults}
 

@@ -7,7 +7,7 @@ whether the compiled kernel is used, the stages with their settings, and NUMBERS
 our own numbers do.
 
 What goes into a key is its format, and that has changed: format 1 had no kernel, no timm and no
-stages. A cell keeps the key that it is stored under. ``continued`` finds the stored cells of a
+stages. A cell keeps the key that it is stored under. ``keep_stored`` finds the stored cells of a
 study among those that a plan asks for, by their contents, so that a study of an older format, or
 one that was planned before a setting existed, goes on where it stopped.
 """
@@ -27,7 +27,7 @@ from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.protocol import Protocol, protocol_from
 from nearsight.runs import TEACHER_WORDS, WEIGHTS, Stage, file_hash, settle
 from nearsight.study.design.recipe_file import Condition, Level, Study
-from nearsight.study.design.stages import DEFAULT_STAGES, settled_stages, stages_named
+from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages, stages_named
 
 KEY_FORMAT = 2
 NUMBERS = 2  # of this package's way to numbers; see the changelog
@@ -159,7 +159,10 @@ class Cell:
             metrics = [*DEFAULT_METRICS, *contents["metrics"]]
             measured = {"num_images": contents["measured_images"]}
             measured["metrics"] = list(dict.fromkeys(metrics))
-            given["stages"] = settled_stages(DEFAULT_STAGES, {"measure": measured})
+            given["stages"] = complete_stages(DEFAULT_STAGES, {"measure": measured})
+        else:  # settings that came later are at their defaults
+            later = complete_stages(list(given["stages"]), {})
+            given["stages"] = {name: later[name] | x for name, x in given["stages"].items()}
         given["protocol"] = protocol_from(given["protocol"])
         given["software"] = Software(**given["software"])
         return cls(**given | {"stored_key": key})
@@ -185,7 +188,7 @@ def cells_of(
     if not seeds:
         raise UserError("expected at least one seed, got none")
     software = Software.here(device)
-    stages = settled_stages(study.stages, study.settings)
+    stages = complete_stages(study.stages, study.settings)
     settled = [settle(condition.protocol)[0] for condition in study.conditions]
     hashes = [hashes_of(protocol) for protocol in settled]
     found = [
@@ -214,7 +217,7 @@ def cells_of(
     return found
 
 
-def continued(cells: Sequence[Cell], stored: Sequence[Cell]) -> list[Cell]:
+def keep_stored(cells: Sequence[Cell], stored: Sequence[Cell]) -> list[Cell]:
     """Return the cells, with what is stored in place of a planned cell that is like it.
 
     A stored cell keeps its key and what it says of its software; its factors are those of the

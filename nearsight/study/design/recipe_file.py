@@ -16,7 +16,7 @@ from typing import Any
 
 from nearsight.core import UserError, suggestion
 from nearsight.protocol import Protocol
-from nearsight.study.design.stages import DEFAULT_STAGES, settled_stages
+from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "studies"
@@ -60,7 +60,7 @@ class Study:
     processes: int = 1
 
     def __post_init__(self) -> None:
-        settled_stages(self.stages, self.settings)
+        complete_stages(self.stages, self.settings)
         if self.processes < 1:
             raise UserError(f"expected at least one process per cell, got {self.processes}")
         if not self.conditions:

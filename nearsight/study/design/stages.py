@@ -40,7 +40,7 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
     return [stage for stage in STAGES.values() if stage.name in names]
 
 
-def settled_stages(
+def complete_stages(
     names: Sequence[str], settings: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return every setting of every stage that decides numbers, by the name of the stage.
@@ -59,5 +59,5 @@ def settled_stages(
                 f"its stages are {', '.join(names)}"
             )
     return {
-        stage.name: stage.settled(settings.get(stage.name, {})) for stage in stages_named(names)
+        stage.name: stage.complete(settings.get(stage.name, {})) for stage in stages_named(names)
     }

@@ -71,7 +71,7 @@ def run_stage(stage: Stage, cell: Cell, folder: Path, data_root: Path | None) ->
     offered = {
         "protocol": cell.protocol, "seed": cell.seed, "device": cell.device, "data_root": data_root
     }  # fmt: skip
-    stage.run(folder, stage.given(offered) | dict(cell.stages[stage.name]))
+    stage.run(folder, stage.pick(offered) | dict(cell.stages[stage.name]))
 
 
 def run_rank(stage: Stage, folder: Path, data_root: Path | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nearsight.study.design import Cell, Recipe, cells_of, continued
+from nearsight.study.design import Cell, Recipe, cells_of, keep_stored
 from nearsight.study.engines import EngineOptions, open_engine
 from nearsight.study.folder import (
     STUDY,
@@ -47,7 +47,7 @@ def planned(
     settings = {x.protocol.data.name: x.protocol.data for x in study.conditions}
     hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
     stored = read_cells(out) if out is not None and (Path(out) / STUDY).is_file() else []
-    cells = tuple(continued(cells_of(study, chosen, hashes, device), stored))
+    cells = tuple(keep_stored(cells_of(study, chosen, hashes, device), stored))
     states = tuple("waiting" if out is None else state_of(cell_folder(out, x)) for x in cells)
     return Plan(recipe.name, cells, states)
 

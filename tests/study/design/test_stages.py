@@ -12,9 +12,9 @@ from nearsight.protocol.presets import preset
 from nearsight.runs.files import CAUSAL, LOG, MEASURE, RECORD
 from nearsight.runs.stage import Stage
 from nearsight.study.design import stages
-from nearsight.study.design.plan import cells_of
+from nearsight.study.design.plan import Cell, cells_of, keep_stored
 from nearsight.study.design.recipe_file import Condition, Study
-from nearsight.study.design.stages import STAGES, settled_stages, stages_named
+from nearsight.study.design.stages import STAGES, complete_stages, stages_named
 from nearsight.study.folder import cell_folder, state_of, write_study
 from nearsight.study.run.cell import run_cell
 
@@ -47,7 +47,7 @@ def test_a_wrong_stage_or_setting_is_refused_when_the_recipe_is_read(names, sett
 
 
 def test_every_setting_that_decides_a_number_is_settled_with_its_default():
-    found = settled_stages(("train", "causal"), {"causal": {"heads": ((0, 1),)}})
+    found = complete_stages(("train", "causal"), {"causal": {"heads": ((0, 1),)}})
     assert found == {
         "train": {"compiled": False, "parallel": "ddp"},
         "causal": {"heads": [[0, 1]], "window": 3, "num_images": None, "batch_size": 64},
@@ -102,3 +102,13 @@ def test_a_new_stage_is_one_line_in_the_table(tmp_path: Path, monkeypatch):
     assert state_of(folder) == "finished"
     run_cell(folder, tmp_path)
     assert len(calls) == 1
+
+
+def test_a_stored_cell_from_before_a_setting_existed_is_continued_under_its_key():
+    cell = the_cell(ONE)
+    contents = cell.contents()
+    del contents["stages"]["measure"]["batch_size"]
+    stored = Cell.of(contents, "0123456789abcdef")
+    assert keep_stored([cell], [stored])[0].key == "0123456789abcdef"
+    contents["stages"]["measure"]["batch_size"] = 7
+    assert keep_stored([cell], [Cell.of(contents, "0123456789abcdef")])[0].key == cell.key
