@@ -1,5 +1,6 @@
 # make demo: four small runs at once, measured and reported, nothing downloaded but packages
 # make test: every test
+# make quick: the tests that train nothing and start no other program, in under a minute
 # make check: lint, format and types, as the pre-commit hooks do
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -7,9 +8,10 @@ BIN := $(VENV)/bin
 NEARSIGHT := $(BIN)/nearsight
 DEMO ?= demo
 DEMO_TRAIN := --data shapes --data-root $(DEMO)/data --set epochs=4 --set measure_every=1 --threads 1
+QUICK := not (training or browser or cluster or processes or slow)
 DEMO_RUNS := baseline cutmix locat convit
 
-.PHONY: demo test check setup clean $(DEMO_RUNS:%=demo-%)
+.PHONY: demo test quick check setup clean $(DEMO_RUNS:%=demo-%)
 
 setup: $(VENV)/.ready
 
@@ -33,6 +35,9 @@ $(DEMO_RUNS:%=demo-%): demo-%: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+quick: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m '$(QUICK)'
 
 check: setup
 	$(BIN)/ruff check .

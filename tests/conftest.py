@@ -18,6 +18,20 @@ from nearsight.models.compat import declare_missing_ops  # noqa: E402
 
 declare_missing_ops()
 
+# What a fixture brings along; a test that asks for it, also through others, gets the marker.
+MARKERS = {
+    "browser": "browser",
+    "small": "training",  # the protocol of a small run
+    "compiler": "processes",
+    "node_modules": "processes",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in set(getattr(item, "fixturenames", ())) & MARKERS.keys():
+            item.add_marker(MARKERS[name])
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:

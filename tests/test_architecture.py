@@ -83,6 +83,7 @@ def test_a_room_says_what_it_is_for_and_has_at_most_14_modules(room: str) -> Non
     ],
     ids=["import", "help"],
 )
+@pytest.mark.processes
 def test_torch_stays_out_until_it_is_needed(statement: str) -> None:
     code = (
         "import atexit, sys\n"

@@ -27,6 +27,7 @@ def train(tmp_path: Path) -> list[str]:
     return ["train", "baseline", "--data", "./images", "--model", "mu", "--out", "run", *sets]
 
 
+@pytest.mark.training
 def test_the_whole_road_ends_with_a_report(nearsight: Callable[..., Answer], train: list[str]):
     assert nearsight(*train)[:2] == (0, "run\n")
     assert nearsight(*train)[2].strip() == "run is finished; nothing to do"
@@ -46,6 +47,7 @@ def test_the_whole_road_ends_with_a_report(nearsight: Callable[..., Answer], tra
     assert f"{measured['summary']['min_mad']['value']:.3f}" in page
 
 
+@pytest.mark.training
 def test_a_fraction_of_the_data_is_trained_longer_and_told_in_the_report(
     nearsight: Callable[..., Answer], train: list[str]
 ):
@@ -163,6 +165,7 @@ def pictures(nearsight: Callable[..., Answer]) -> None:
 
 
 @pytest.mark.usefixtures("pictures")
+@pytest.mark.slow
 def test_two_models_are_measured_compared_and_reported(nearsight: Callable[..., Answer]):
     words = ["measure", "mu", "--images", "pictures", "--random-init"]
     code, out, _ = nearsight(*words, "--num-images", "5", "--batch-size", "2")
@@ -193,6 +196,7 @@ def test_two_models_are_measured_compared_and_reported(nearsight: Callable[..., 
 
 
 @pytest.mark.usefixtures("pictures")
+@pytest.mark.slow
 def test_other_images_cannot_be_compared(nearsight: Callable[..., Answer]):
     for number in ("3", "5"):
         nearsight(

@@ -90,6 +90,7 @@ def test_an_extra_that_is_not_installed_names_what_is_missing(
     }
 
 
+@pytest.mark.processes
 def test_it_works_where_torch_does_not(tmp_path: Path):
     (tmp_path / "torch.py").write_text("raise ImportError('libtorch_cpu.so: no such file')\n")
     root = Path(__file__).parents[2]

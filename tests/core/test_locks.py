@@ -33,6 +33,7 @@ def test_a_second_holder_is_refused_and_told_who_is_at_work(tmp_path: Path) -> N
         assert is_locked(tmp_path / "lock")
 
 
+@pytest.mark.processes
 def test_a_lock_dies_with_the_process_that_holds_it(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     command = [sys.executable, "-c", HOLDER, str(lock)]
@@ -48,6 +49,7 @@ def test_a_lock_dies_with_the_process_that_holds_it(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_those_who_ask_at_once_do_not_take_each_other_for_a_holder(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     lock.touch()

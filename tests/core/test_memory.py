@@ -23,6 +23,7 @@ print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+@pytest.mark.processes
 def test_memory_freed_by_one_step_is_not_faulted_in_again_by_the_next():
     faults = {}
     for choice in ("keep", "release"):

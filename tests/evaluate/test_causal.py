@@ -137,6 +137,7 @@ def run(tmp_path, monkeypatch):
     return write_mu_run(tmp_path / "run", monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_run_is_tried_head_by_head_and_says_what_it_is_of(run):
     told = []
     path = causal_run(run, num_images=13, batch_size=7, progress=lambda *done: told.append(done))
@@ -201,6 +202,7 @@ def test_a_window_that_leaves_nothing_outside_is_said(run):
     assert found["remarks"][0].startswith("Outside is left out: a window of 7x7")
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_of_80_columns_and_the_path(run, nearsight):
     code, out, err = nearsight("study", "causal", str(run), "--num-images", "11")
     assert (code, err) == (0, "")

@@ -24,6 +24,7 @@ def test_a_rebuild_gives_the_committed_bytes(node_modules):
     assert node("node", "build.mjs", "--check") == (0, "")
 
 
+@pytest.mark.processes
 def test_a_change_of_the_sources_is_noticed(node_modules, tmp_path):
     import shutil
 

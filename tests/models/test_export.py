@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from nearsight.models.parts.gpsa import gpsa
 from nearsight.models.parts.locat.gaussian import Gaussian
 
+pytestmark = pytest.mark.slow
+
 NEAR = 1e-4  # of logits of the order of 1
 TESTS = Path(__file__).resolve().parents[1]
 

@@ -173,6 +173,7 @@ torch.testing.assert_close(traced(images), model(images), atol=1e-5, rtol=1e-5)
 """
 
 
+@pytest.mark.processes
 def test_compiled_in_one_graph_and_traced_the_model_gives_the_same_numbers():
     """In a process without the shape checks, which neither tracer can look through."""
     done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True)

@@ -73,6 +73,7 @@ def test_the_library_says_who_built_it_and_for_what(opened, compiler, built):
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="no nm to list symbols")
+@pytest.mark.processes
 def test_the_library_needs_no_openmp(built):
     listed = subprocess.run(["nm", "-D", built], capture_output=True, text=True, check=True).stdout
     assert "attention_sums" in listed

@@ -66,6 +66,7 @@ def test_code_of_another_interface_is_not_used(fresh, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.processes
 def test_a_library_of_somebody_else_is_not_used(fresh, monkeypatch, tmp_path):
     (tmp_path / "other.c").write_text("int something(void) { return 1; }\n")
     file = tmp_path / "other.so"
@@ -99,6 +100,7 @@ def test_a_structure_laid_out_differently_is_noticed(fresh, monkeypatch, changed
     assert f"its {named} is laid out differently" in fresh.status().reason
 
 
+@pytest.mark.processes
 def test_the_package_works_without_it():
     code = (
         "import torch, nearsight as ns\n"

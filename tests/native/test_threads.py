@@ -65,6 +65,7 @@ def test_an_error_in_the_calling_thread_is_not_swallowed():
         Helpers().call(call, 2)
 
 
+@pytest.mark.processes
 def test_a_forked_process_starts_its_own_threads():
     code = (
         "import os, threading\n"

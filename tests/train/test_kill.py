@@ -12,7 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from nearsight.runs.files import LOG, WEIGHTS, read_record
+
+pytestmark = [pytest.mark.training, pytest.mark.processes]
 
 COMMAND = [sys.executable, "-m", "nearsight", "train", "baseline+cutmix", "--device", "cpu"]
 SETTINGS = ["data.validation_fraction=0.9", "epochs=4", "warmup_epochs=1", "batch_size=131"]

@@ -29,6 +29,8 @@ from nearsight.protocol.schema import (
 from nearsight.runs.files import LOG, WEIGHTS, read_lines
 from nearsight.train.loop import train_run
 
+pytestmark = [pytest.mark.training, pytest.mark.processes]
+
 TEACHER = Distillation(teacher="test_resnet", weights="random", image_size=32)
 FROZEN = ModelSettings(name="mu_convit", gpsa=GpsaSettings(train_gates=False))
 # 99 samples in batches of 7: the last batch holds 1 sample, so that one of the processes has none

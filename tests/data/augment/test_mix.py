@@ -126,6 +126,7 @@ def test_mixing_leaves_the_given_images_alone():
         assert torch.equal(images, before)
 
 
+@pytest.mark.slow
 def test_partners_are_a_permutation_and_every_pair_is_as_likely():
     pairs = Counter()
     for step in range(NUM_STEPS):
@@ -152,6 +153,7 @@ def test_larger_global_batch_keeps_ratio_and_box():
     assert (small.box, small.weight) == (large.box, large.weight)
 
 
+@pytest.mark.slow
 def test_coin_falls_as_often_as_the_protocol_says():
     kinds = Counter(
         mix and mix.kind
@@ -188,6 +190,7 @@ def test_ratio_of_alpha_one_is_the_uniform_number_itself():
     assert [beta_ratio(1.0, number) for number in (0.0, 0.1, 0.7)] == [0.0, 0.1, 0.7]
 
 
+@pytest.mark.slow
 def test_box_centres_are_uniform_over_the_pixels():
     """A large alpha fixes the ratio at 0.5: half the box is 10 x 13 pixels, wherever it is cut."""
     rows, cols = Counter(), Counter()

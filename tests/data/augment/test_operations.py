@@ -33,6 +33,7 @@ def assert_equal_pillow(name, images, pillow_images, arguments):
 
 
 @pytest.mark.parametrize("name", PILLOW_NAMES)
+@pytest.mark.slow
 def test_operation_equals_pillow_at_every_magnitude_of_autoaugment(name, images, pillow_images):
     arguments = torch.tensor(
         [
@@ -52,6 +53,7 @@ def test_operation_equals_pillow_at_any_level_of_randaugment(name, images, pillo
     assert_equal_pillow(name, images, pillow_images, arguments)
 
 
+@pytest.mark.slow
 def test_hue_is_within_one_of_torchvision(images):
     declare_missing_ops()
     from torchvision.transforms import functional

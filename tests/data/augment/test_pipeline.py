@@ -62,6 +62,7 @@ def test_order_and_neighbours_change_no_bit(batch, together):
     assert torch.equal(augmented(*(part[chosen] for part in batch)), together[chosen])
 
 
+@pytest.mark.slow
 def test_number_of_threads_changes_no_bit(batch, together):
     num_threads = torch.get_num_threads()
     try:

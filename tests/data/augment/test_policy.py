@@ -38,6 +38,7 @@ def test_policy_is_torchvisions():
     ]
 
 
+@pytest.mark.slow
 def test_whole_modern_augmentation_equals_torchvision_given_the_same_draws(monkeypatch):
     """Crop, flip and AutoAugment on 1,000 images: the same bytes as torchvision's on Pillow."""
     declare_missing_ops()
@@ -68,6 +69,7 @@ def test_whole_modern_augmentation_equals_torchvision_given_the_same_draws(monke
         assert torch.equal(ours_of_it, slow.from_pillow(transform(window)))
 
 
+@pytest.mark.slow
 def test_autoaugment_draws_sub_policies_operations_and_signs_as_often_as_it_should():
     codes, arguments = policy.draw_autoaugment(KEY, slow.HEIGHT, slow.WIDTH)
     arguments = torch.where(codes == NOTHING, 0.0, arguments)

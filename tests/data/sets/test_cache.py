@@ -148,6 +148,7 @@ def test_a_root_that_cannot_be_written_is_cached_at_home(
     assert same(load_dataset(SETTINGS, root), first)
 
 
+@pytest.mark.processes
 def test_two_processes_that_decode_at_once_both_succeed(root: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

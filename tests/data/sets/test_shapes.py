@@ -128,6 +128,7 @@ def accuracy_of_least_squares(whole: Dataset, train: np.ndarray, test: np.ndarra
     return float(((test @ weights).argmax(axis=1) == whole.test.labels).mean())
 
 
+@pytest.mark.slow
 def test_a_linear_classifier_on_pixels_stays_under_40_percent(whole: Dataset) -> None:
     train, test = (
         part.images.reshape(len(part), -1).astype(np.float32) for part in (whole.train, whole.test)

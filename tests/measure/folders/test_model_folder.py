@@ -61,6 +61,7 @@ def by_hand(folder: Path, names: list[str], size: tuple[int, int]) -> torch.Tens
     return torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2).float()
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_model_on_the_pictures(
     pictures: Path, weights: Path, tmp_path: Path
 ):
@@ -109,6 +110,7 @@ def test_the_record_says_where_everything_came_from(pictures: Path, weights: Pat
         load_run(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_two_models_see_the_same_pictures_and_others_have_another_hash(
     pictures: Path, tmp_path: Path
 ):
@@ -136,6 +138,7 @@ def test_prepared_pictures_are_taken_as_they_are(tmp_path: Path):
         measure_named("mu", folder, tmp_path / "other", random_init=True, resize=False)
 
 
+@pytest.mark.slow
 def test_images_that_the_grid_does_not_divide_have_no_line_of_shuffled_patches(
     pictures: Path, tmp_path: Path
 ):

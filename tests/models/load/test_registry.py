@@ -82,6 +82,7 @@ def test_unknown_options_and_sizes_are_refused():
         create_model("mu", 3, patch_size=5)
 
 
+@pytest.mark.processes
 def test_timm_and_torchvision_import_in_a_fresh_process():
     script = (
         "from nearsight.models.compat import declare_missing_ops as declare\n"

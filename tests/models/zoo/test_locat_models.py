@@ -204,6 +204,7 @@ def test_weights_of_another_variant_are_refused_in_a_sentence(saved, wanted, sen
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.processes
 def test_a_plain_import_registers_nothing_and_leaves_the_import_system_alone():
     script = (
         "import sys; before = list(sys.meta_path); import nearsight, nearsight.models;"
@@ -215,6 +216,7 @@ def test_a_plain_import_registers_nothing_and_leaves_the_import_system_alone():
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.processes
 def test_names_are_timms_too_whichever_is_imported_first():
     script = (
         "import nearsight.timm;"

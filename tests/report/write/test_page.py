@@ -248,6 +248,7 @@ def test_no_runs_unknown_formats_and_unwritable_places_are_refused(tmp_path):
         write_report([run], tmp_path)
 
 
+@pytest.mark.processes
 def test_the_report_needs_no_torch(tmp_path):
     run = write_run(tmp_path / "a")
     code = (

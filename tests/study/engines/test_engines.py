@@ -22,6 +22,8 @@ from nearsight.study.run.scheduler import run_cells
 from nearsight.study.run.watcher import Watcher
 from nearsight.train.loop import train_run
 
+pytestmark = [pytest.mark.cluster, pytest.mark.training]
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

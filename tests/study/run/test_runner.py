@@ -20,6 +20,8 @@ from nearsight.study.folder import WORKER_LOG, cell_folder, failure, read_cells,
 from nearsight.study.run.runner import planned, run_study
 from nearsight.train.loop import train_run
 
+pytestmark = [pytest.mark.training, pytest.mark.processes]
+
 RECIPE = '''"""Do three rates differ on coloured squares?
 
 Command: none
