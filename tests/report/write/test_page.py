@@ -18,6 +18,8 @@ from nearsight.report.figures.drawing import spread
 from nearsight.report.write.page import write_report
 from nearsight.report.write.terminal_table import print_measurements
 
+pytestmark = pytest.mark.slow  # draws whole pages or trains
+
 ALL_FORMATS = ("svg", "png", "pdf", "csv", "json", "latex")
 
 

@@ -20,6 +20,8 @@ from nearsight.study.run.runner import planned, run_study
 from nearsight.study.show.publish import export_study
 from nearsight.study.show.study_page import study_report
 
+pytestmark = pytest.mark.slow  # draws whole pages or trains
+
 MADE = Path(__file__).parents[1] / "format_1"
 DONE, OPEN = "83d3cbe9bf2c93e2", "22face3584429206"
 

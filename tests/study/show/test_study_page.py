@@ -24,6 +24,8 @@ from nearsight.study.show.effect_tables import cost_table, effect_tables
 from nearsight.study.show.publish import export_study
 from nearsight.study.show.study_page import study_front, study_report
 
+pytestmark = pytest.mark.slow  # draws whole pages or trains
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
