@@ -1,22 +1,24 @@
 """Data sets into the data root: fetched, or imported from a folder or an official archive.
 
 A data set appears in the root by one rename of a finished folder, so a killed process leaves none
-in part. Archives are unpacked only after their checksum was right, and only plain files below the
-expected folder are taken from them.
+in part. A lock per data set lets one process at a time fetch or import it, each in a partial folder
+of its own, and the files are counted before the rename. Archives are unpacked only after their
+checksum was right, and only plain files below the expected folder are taken from them.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from nearsight.core import UserError, sync
+from nearsight.core import UserError, hold_lock, sync
 from nearsight.data.sets.catalog import (
     data_root,
     dataset_name,
@@ -43,10 +45,12 @@ def fetch_dataset(
         return folder
     root.mkdir(parents=True, exist_ok=True)
     archive = root / source.archive
-    if not archive.is_file() or file_md5(archive) != source.md5:
-        download(source.url, source.md5, archive, progress)
-    _unpack(archive, name, folder)
-    archive.unlink()
+    with _hold_dataset(folder, "download"):
+        if not folder.is_dir():  # another process may have fetched it meanwhile
+            if not archive.is_file() or file_md5(archive) != source.md5:
+                download(source.url, source.md5, archive, progress)
+            _unpack(archive, name, folder)
+            archive.unlink()
     return folder
 
 
@@ -60,15 +64,22 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
     else:
         raise UserError(f"there is no file or folder {given}")
     folder = root / source_of(name).folder
-    if folder.exists():
-        raise UserError(f"{name} is already in {folder}; remove that folder to import it anew")
     root.mkdir(parents=True, exist_ok=True)
-    if given.is_file():
-        _unpack(given, name, folder)
-    else:
-        with _appearing(folder) as partial:
-            shutil.copytree(given, partial, dirs_exist_ok=True)
+    with _hold_dataset(folder, "import"):
+        if folder.exists():
+            raise UserError(f"{name} is already in {folder}; remove that folder to import it anew")
+        if given.is_file():
+            _unpack(given, name, folder)
+        else:
+            with _appearing(folder) as partial:
+                shutil.copytree(given, partial, dirs_exist_ok=True)
+                _check_count(partial, _num_files(given), given)
     return folder
+
+
+def _hold_dataset(folder: Path, who: str) -> AbstractContextManager[None]:
+    """Hold the lock of one data set of the root; UserError if another process has it."""
+    return hold_lock(folder.with_name(f".{folder.name}.lock"), who, keep=False)
 
 
 def _archive_name(path: Path) -> str:
@@ -99,16 +110,32 @@ def _folder_name(path: Path) -> tuple[str, Path]:
 
 def _unpack(archive: Path, name: str, folder: Path) -> None:
     with _appearing(folder) as partial:
+        written = set()
         try:
             for member, content in _members(archive):
                 target = partial / _inner_path(member, folder.name)
+                written.add(target)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with target.open("wb") as handle:
                     shutil.copyfileobj(content, handle, 1 << 20)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
             raise UserError(f"{archive} cannot be unpacked: {problem}") from None
+        _check_count(partial, len(written), archive)
         described(name, partial)
         write_origin(partial, source_of(name))
+
+
+def _num_files(folder: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(folder, followlinks=True))
+
+
+def _check_count(partial: Path, expected: int, source: Path) -> None:
+    """Refuse a copy in which files are missing, for example because a process removed them."""
+    if (found := _num_files(partial)) != expected:
+        raise UserError(
+            f"{source} has {expected} files, but only {found} of them arrived in {partial}; "
+            "run the same command again"
+        )
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -137,9 +164,13 @@ def _inner_path(member: str, folder: str) -> PurePosixPath:
 
 @contextmanager
 def _appearing(folder: Path) -> Iterator[Path]:
-    """A folder to fill that takes its place when the block ends well, and is removed otherwise."""
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    """A folder to fill that takes its place when the block ends well, and is removed otherwise.
+
+    The caller holds the lock of the data set, so what other processes left is from killed ones.
+    """
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*partial"):
+        shutil.rmtree(left)
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     partial.mkdir()
     try:
         yield partial

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsight.core import UserError, hold_lock, sync
+from nearsight.core import UserError, sync
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 
@@ -31,11 +31,11 @@ def download(url: str, md5: str, target: Path, progress: Progress | None = None)
     """``target`` with the content of ``url``; UserError says what to do when that fails.
 
     What has arrived is in ``<target>.part`` and the next call continues it. Bytes with a wrong
-    checksum are removed: they cannot be continued.
+    checksum are removed: they cannot be continued. The caller makes sure that no other process
+    downloads the same file.
     """
     part = target.with_name(f"{target.name}.part")
-    lock = hold_lock(target.with_name(f"{target.name}.lock"), "download", keep=False)
-    with lock, part.open("ab") as handle:
+    with part.open("ab") as handle:
         try:
             _complete(url, handle, progress)
         except CutOffError as problem:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from data.sets.archive_server import Server
 from made_data import write_cifar, write_tiny_imagenet
 
+from nearsight.core.errors import UserError
 from nearsight.data.sets import archive
 from nearsight.data.sets.archive import fetch_dataset, import_folder
 from nearsight.data.sets.catalog import SETS, check_dataset, source_of
@@ -98,3 +101,79 @@ def test_an_import_that_breaks_off_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         import_folder(tmp_path / "official.tar.gz", root)
     assert list(root.iterdir()) == []
+
+
+def given_tiny_imagenet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool) -> Path:
+    """A small Tiny-ImageNet: an unpacked folder, or an archive that counts as the official one."""
+    folder = tmp_path / "given" / "tiny-imagenet-200"
+    write_tiny_imagenet(folder)
+    if not packed:
+        return folder
+    path = tmp_path / "tiny.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for each in sorted(folder.rglob("*")):
+            file.write(each, each.relative_to(folder.parent))
+    source = replace(source_of("tiny-imagenet"), md5=hashlib.md5(path.read_bytes()).hexdigest())
+    monkeypatch.setitem(SETS, "tiny-imagenet", replace(SETS["tiny-imagenet"], source=source))
+    return path
+
+
+def during_the_import(monkeypatch: pytest.MonkeyPatch, packed: bool, act: Callable) -> None:
+    """Call ``act(path)`` once, when five files have been copied."""
+    name = "copyfileobj" if packed else "copy2"
+    copied, original = [], getattr(shutil, name)
+
+    def copy(source, target, *others, **named):
+        result = original(source, target, *others, **named)
+        copied.append(Path(getattr(target, "name", target)))
+        if len(copied) == 5:
+            act(copied[0])
+        return result
+
+    if packed:
+        monkeypatch.setattr(archive.shutil, "copyfileobj", copy)
+    else:
+        monkeypatch.setattr(
+            archive.shutil.copytree, "__defaults__", (False, None, copy, False, False)
+        )
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_second_import_at_once_is_refused_and_the_first_one_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    given, root = given_tiny_imagenet(tmp_path, monkeypatch, packed), tmp_path / "root"
+    refused = []
+
+    def again(_: Path) -> None:
+        with pytest.raises(UserError, match="another import is at work"):
+            import_folder(given, root)
+        refused.append(True)
+
+    during_the_import(monkeypatch, packed, again)
+    folder = import_folder(given, root)
+    assert refused
+    whole = tmp_path / "given" / "tiny-imagenet-200"
+    names = {str(x.relative_to(whole)) for x in whole.rglob("*")}
+    assert {str(x.relative_to(folder)) for x in folder.rglob("*")} - {"origin.json"} == names
+    assert [path.name for path in root.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_import_from_which_files_vanish_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    given, root = given_tiny_imagenet(tmp_path, monkeypatch, packed), tmp_path / "root"
+    during_the_import(monkeypatch, packed, Path.unlink)
+    with pytest.raises(UserError, match="has 15 files, but only 14 of them arrived"):
+        import_folder(given, root)
+    assert list(root.iterdir()) == []
+
+
+def test_what_a_killed_import_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    write_tiny_imagenet(tmp_path / "tiny")
+    root = tmp_path / "root"
+    for left in (".tiny-imagenet-200.partial", ".tiny-imagenet-200.77.partial"):
+        (root / left / "train").mkdir(parents=True)
+    import_folder(tmp_path / "tiny", root)
+    assert [path.name for path in root.iterdir()] == ["tiny-imagenet-200"]
