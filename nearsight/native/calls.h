@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+enum { LANES = 8 }; /* floats at a time */
+
 /* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
 typedef struct {
     const float *start;

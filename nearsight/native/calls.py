@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from nearsight.native.threads import HELPERS
 
-LANES = 8  # floats that the C code takes at a time (floats.h)
-SOME = 64  # patches that a thread takes at a time (factors.c, product.c)
+LANES = 8  # floats that the C code takes at a time (calls.h)
+WORTH = 2**20  # operations that are worth one more thread: about 100 microseconds
 
 
 class Part(ctypes.Structure):
@@ -162,7 +162,9 @@ class Library:
             *(sums.data_ptr(), scale),
         )
         used = queries, keys, bias, distances, near, taken, sums
-        self._call("attention_sums", given, num_chunks * math.prod(outer), used)
+        num_jobs = num_chunks * math.prod(outer)
+        work = math.prod(outer) * num_queries * num_keys * (width + LANES)
+        self._call("attention_sums", given, num_jobs, work, used)
         return sums
 
     def gaussian_factors(
@@ -212,8 +214,9 @@ class Library:
             *(rows.data_ptr(), cols.data_ptr()),
         )
         used = queries, weight, bias, by_row, by_col, rows, cols
-        num_jobs = math.ceil(images * heads * patches / SOME)
-        self._call("gaussian_factors", given, num_jobs, used)
+        num_jobs = images * heads * patches
+        work = num_jobs * (len(weight) * width + LANES * (num_rows + num_cols))
+        self._call("gaussian_factors", given, num_jobs, work, used)
         return rows, cols
 
     def write_product(self, out: Tensor, rows: Tensor, cols: Tensor) -> None:
@@ -237,18 +240,27 @@ class Library:
             *(rows.data_ptr(), cols.data_ptr(), out.data_ptr() + first * out.itemsize),
             *(math.prod(outer), patches, num_rows, num_cols, num_tokens**2, num_tokens),
         )
-        num_jobs = math.ceil(math.prod(outer) * patches / SOME)
-        self._call("write_product", given, num_jobs, (rows, cols, out))
+        num_jobs = math.prod(outer) * patches
+        self._call("write_product", given, num_jobs, num_jobs * patches, (rows, cols, out))
 
     def _call(
-        self, name: str, given: ctypes.Structure, num_jobs: int, used: tuple[Tensor | None, ...]
+        self,
+        name: str,
+        given: ctypes.Structure,
+        num_jobs: int,
+        work: int,
+        used: tuple[Tensor | None, ...],
     ) -> None:
-        """Call a function on torch's number of threads; ``used`` must live until all are done."""
+        """Call a function on torch's number of threads, or fewer for few operations (``work``).
+
+        The tensors ``used`` live until all threads are done.
+        """
         if not num_jobs:
             return
         pointers = ctypes.byref(given), ctypes.byref(c_int64(0))
         function = partial(_run, self._functions[name], pointers, used)
-        if HELPERS.call(function, min(torch.get_num_threads(), num_jobs)):
+        num_threads = min(torch.get_num_threads(), num_jobs, 1 + work // WORTH)
+        if HELPERS.call(function, num_threads):
             raise MemoryError("no memory for one tile of attention per thread")
 
 

@@ -30,8 +30,6 @@
 #endif
 #endif
 
-enum { LANES = 8 };
-
 #define LOG2_E 1.4426950408889634f
 #define SMALLEST (-125.0f) /* powers of two below are not normal numbers */
 

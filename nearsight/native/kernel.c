@@ -19,7 +19,15 @@ enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
 #define MANY 100000 /* floats, for a second cache of 512 KiB */
 #define LN_2 0.6931471805599453
-#define BOUND 64.0f /* logits up to here become weights without a look at the largest first */
+
+/* Logits up to here become weights without a look at the largest first. The rounding of their mean
+   grows with them, and more so where a product is rounded before it is added. */
+#if defined(AVX2) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define BOUND 64.0f
+#else
+#define BOUND 16.0f
+#endif
+
 #define LARGE 256.0f /* largest logit of a row from which its rounding matters */
 
 /* How many queries go over the keys together. Six fit into registers; where the keys do not fit

@@ -12,7 +12,7 @@ const char compiler[] = __VERSION__;
 const char compiler[] = "GCC " __VERSION__;
 #endif
 
-/* A structure, or a field of one. */
+/* A structure, a field of one, or a number (its value as the size). */
 typedef struct {
     const char *name;
     int64_t offset, size;
@@ -22,6 +22,8 @@ typedef struct {
 #define FIELD(type, field) {#type "." #field, offsetof(type, field), sizeof(((type *)0)->field)}
 
 const Field fields[] = {
+    {"LANES", 0, LANES},
+
     WHOLE(Part), FIELD(Part, start), FIELD(Part, image), FIELD(Part, window), FIELD(Part, head),
     FIELD(Part, token),
 

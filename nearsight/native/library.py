@@ -14,14 +14,14 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from nearsight.native.calls import STRUCTURES, Library
+from nearsight.native.calls import LANES, STRUCTURES, Library
 
 INTERFACE = 6  # that of library.c when calls.py was written
 SWITCH = "NEARSIGHT_NATIVE"
 
 
 class Field(ctypes.Structure):
-    """A structure of the C code, or a field of one (library.c)."""
+    """A structure of the C code, a field of one, or a number (library.c)."""
 
     _fields_ = (("name", c_char_p), ("offset", c_int64), ("size", c_int64))
 
@@ -98,7 +98,7 @@ def open_library(file: Path) -> tuple[Library, Status]:
     ours, theirs = _python_fields(), _compiled_fields(found)
     if different := sorted(ours.items() ^ theirs.items()):
         where = different[0][0]
-        raise UnfitLibrary(f"its {where} is laid out differently: install nearsight again")
+        raise UnfitLibrary(f"its {where} differs from ours: install nearsight again")
     compiler = ctypes.string_at(ctypes.addressof(c_char.in_dll(found, "compiler"))).decode()
     instructions = "avx2" if found.uses_avx2() else "any processor"
     return Library(found), Status(True, None, interface, compiler, instructions)
@@ -106,7 +106,7 @@ def open_library(file: Path) -> tuple[Library, Status]:
 
 def _python_fields() -> dict[str, tuple[int, int]]:
     """Offset and size of every structure and field as calls.py has them."""
-    found: dict[str, tuple[int, int]] = {}
+    found = {"LANES": (0, LANES)}
     for structure in STRUCTURES:
         found[structure.__name__] = 0, ctypes.sizeof(structure)
         for name, *_ in structure._fields_:

@@ -1,5 +1,6 @@
 """Calls of attention for the compiled sums, and the same sums by torch in float64."""
 
+import math
 from dataclasses import replace
 
 import torch
@@ -49,6 +50,15 @@ def made_call(layout, width=7, sharpness=2.0, bias=False, dtype=torch.float32):
     keys, values = keys[:, :, :num_keys], values[:, :, :num_keys]
     mask = torch.randn(2, num_queries, num_keys, dtype=dtype) if bias else None
     return AttentionCall((), (), values, queries, queries, keys, 0.4, mask)
+
+
+def spread_call(layout, largest, sign):
+    """A call whose logits go from -largest to largest, in units of log 2, in every row."""
+    call = made_call(layout)
+    ends = torch.linspace(-1, 1, call.keys.shape[2])[:, None].expand_as(call.keys)
+    length = (largest * math.log(2) / call.scale / ends.shape[-1]) ** 0.5
+    keys, queries = length * ends.float(), torch.full_like(call.queries, sign * length)
+    return replace(call, keys=keys, queries=queries)
 
 
 def unfolded(call, layout):

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 from native.building import build
-from native.example_calls import LAYOUTS, assert_same, made_call
+from native.example_calls import LAYOUTS, assert_same, made_call, spread_call
 
 from nearsight.measure.rows import kernel
 from nearsight.native.library import open_library
@@ -39,6 +39,13 @@ def opened(built, monkeypatch):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sums_are_those_of_torch_in_float64(opened, layout, bias):
     assert_same(made_call(LAYOUTS[layout], bias=bias), LAYOUTS[layout])
+
+
+@pytest.mark.parametrize("largest", [15.9, 16.1, 63.9, 64.1])  # kernel.c's BOUND is 16 or 64
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_are_right_on_both_sides_of_the_bound(opened, largest, sign):
+    layout = LAYOUTS["two prefix tokens"]
+    assert_same(spread_call(layout, largest, sign), layout)
 
 
 def test_a_product_has_the_bits_of_torch_and_factors_are_those_of_float64(opened):

@@ -1,6 +1,5 @@
 """The compiled sums over rows against the same sums by torch in float64."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -12,6 +11,7 @@ from native.example_calls import (
     assert_same,
     by_kernel,
     made_call,
+    spread_call,
     unfolded,
     widened,
 )
@@ -82,11 +82,7 @@ def test_flat_and_extreme_logits_neither_overflow_nor_vanish(sharpness):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_rows_are_right_on_both_sides_of_the_bound(largest, sign):
     layout = LAYOUTS["two prefix tokens"]
-    call = made_call(layout)
-    ends = torch.linspace(-1, 1, call.keys.shape[2])[:, None].expand_as(call.keys)
-    length = (largest * math.log(2) / call.scale / ends.shape[-1]) ** 0.5
-    keys, queries = length * ends.float(), torch.full_like(call.queries, sign * length)
-    assert_same(replace(call, keys=keys, queries=queries), layout)
+    assert_same(spread_call(layout, largest, sign), layout)
 
 
 def test_keys_hidden_by_a_bias_get_nothing():

@@ -97,7 +97,14 @@ def test_a_structure_laid_out_differently_is_noticed(fresh, monkeypatch, changed
     kept = [each for each in calls.STRUCTURES if each.__name__ != changed.__name__]
     monkeypatch.setattr(library, "STRUCTURES", (*kept, changed))
     assert fresh.load_library() is None
-    assert f"its {named} is laid out differently" in fresh.status().reason
+    assert f"its {named} differs from ours" in fresh.status().reason
+
+
+@needs_library
+def test_a_vector_of_another_width_is_noticed(fresh, monkeypatch):
+    monkeypatch.setattr(library, "LANES", 16)
+    assert fresh.load_library() is None
+    assert "its LANES differs from ours" in fresh.status().reason
 
 
 @pytest.mark.processes
