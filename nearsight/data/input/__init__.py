@@ -12,12 +12,13 @@ from nearsight.data.input.pictures import (
     read_picture,
 )
 from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
-from nearsight.data.input.transform import InputTransform
+from nearsight.data.input.transform import Colour, InputTransform
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "SEED",
+    "Colour",
     "InputTransform",
     "PictureBatches",
     "Preprocessing",

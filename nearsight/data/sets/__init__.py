@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearsight.data.sets.archive import fetch_dataset, import_folder
+from nearsight.data.sets.cache import writable_cache
 from nearsight.data.sets.catalog import (
     check_dataset,
     data_root,
@@ -27,4 +28,5 @@ __all__ = [
     "list_datasets",
     "load_dataset",
     "train_and_validation",
+    "writable_cache",
 ]

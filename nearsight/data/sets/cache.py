@@ -56,13 +56,19 @@ def cache_folders(root: Path) -> list[Path]:
     return [root / ".nearsight-cache", Path.home() / ".cache" / "nearsight" / "decoded"]
 
 
+def writable_cache(root: Path) -> Path:
+    """Return the folder that takes new caches: beside the data sets, or at home."""
+    beside, home = cache_folders(root)
+    return beside if os.access(beside if beside.exists() else root, os.W_OK) else home
+
+
 def decoded(decoding: Decoding, root: Path) -> Dataset:
     """The data set from the cache, decoded first if it is not there, stale or damaged."""
     beside, home = cache_folders(root)
     for cache in (beside, home):
         if (found := _opened(cache / decoding.folder, decoding.name)) is not None:
             return found
-    cache = beside if os.access(beside if beside.exists() else root, os.W_OK) else home
+    cache = writable_cache(root)
     cache.mkdir(parents=True, exist_ok=True)
     with hold_lock(cache / f"{decoding.slot}.lock"):
         found = _opened(cache / decoding.folder, decoding.name)

@@ -1,0 +1,12 @@
+"""Images with a label for every pixel: the segmentation sets by name, and any folder of masks.
+
+``open_segmentation`` finds a split of a set in its official layout. A new set is a module that
+defines how it is found (``voc2012.py`` is the shortest example), and a line in ``table.py``.
+"""
+
+from __future__ import annotations
+
+from nearsight.data.segmentation.segments import VOID, Segments
+from nearsight.data.segmentation.table import SETS, open_segmentation
+
+__all__ = ["SETS", "VOID", "Segments", "open_segmentation"]

@@ -1,0 +1,45 @@
+"""`shapes` as a segmentation set: the background, and the class of the object on its pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from nearsight.data.segmentation.segments import Mask, Segments, choose_split
+from nearsight.data.sets import Dataset, load_dataset
+
+SPLITS = {"train": "train", "val": "test", "test": "test"}
+
+
+class ShapeSegments(Segments):
+    """A split of `shapes`, from its decoded arrays."""
+
+    def __init__(self, dataset: Dataset, split: str) -> None:
+        self.name, self.split = "shapes", split
+        self.classes = ("background", *dataset.classes)
+        self._images = dataset.train if SPLITS[split] == "train" else dataset.test
+        self._hash = dataset.hash
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, Mask]:
+        assert self._images.masks is not None
+        pixels = np.ascontiguousarray(self._images.images[index].transpose(1, 2, 0))
+        on_object = self._images.masks[index].astype(bool)
+        mask = np.where(on_object, self._images.labels[index] + 1, 0).astype(np.uint8)
+        return Image.fromarray(pixels), mask
+
+    @property
+    def identity(self) -> str:
+        return f"{self._hash}-{SPLITS[self.split]}"
+
+
+def shape_masks(root: Path, split: str) -> ShapeSegments:
+    """Open a split of `shapes`; ``val`` is its test set."""
+    from nearsight.protocol import DataSettings
+
+    choose_split(split, tuple(SPLITS), "shapes")
+    return ShapeSegments(load_dataset(DataSettings(name="shapes"), root), split)
