@@ -1,8 +1,29 @@
-"""What a trained model is good for: its accuracy, also when heads are made to look elsewhere."""
+"""What a trained model is good for: its accuracy, also when heads are made to look elsewhere, and
+what its frozen features do in segmentation and classification."""
 
 from __future__ import annotations
 
 from nearsight.evaluate.accuracy import BATCH, Scores, model_scores
 from nearsight.evaluate.causal import CAUSAL_STAGE, causal_run
+from nearsight.evaluate.evaluation import (
+    EVALUATE_STAGE,
+    evaluate_model,
+    evaluate_run,
+    evaluate_targets,
+)
+from nearsight.evaluate.result import Evaluation, Outcome, read_evaluation
 
-__all__ = ["BATCH", "CAUSAL_STAGE", "Scores", "causal_run", "model_scores"]
+__all__ = [
+    "BATCH",
+    "CAUSAL_STAGE",
+    "EVALUATE_STAGE",
+    "Evaluation",
+    "Outcome",
+    "Scores",
+    "causal_run",
+    "evaluate_model",
+    "evaluate_run",
+    "evaluate_targets",
+    "model_scores",
+    "read_evaluation",
+]

@@ -35,7 +35,8 @@ from nearsight.measure.capture import (
     refuse_unseen,
 )
 from nearsight.measure.folders import IMAGE_SEED, chosen_images, finished_run
-from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, Stage, file_hash, provenance, write_json
+from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, Stage, file_hash, provenance
+from nearsight.runs.records import CAUSAL_FILE
 from nearsight.stats import accuracy_loss, holm
 
 NUM_IMAGES = 1000  # or all there are
@@ -121,8 +122,7 @@ def causal_run(
         "seconds": time.perf_counter() - began,
         "provenance": provenance(device),
     }
-    write_json(path / CAUSAL, contents)
-    return path / CAUSAL
+    return CAUSAL_FILE.write(path, contents)
 
 
 def logits_seen(

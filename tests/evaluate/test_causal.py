@@ -11,6 +11,7 @@ import torch
 from measure.folders.test_run_folder import dataset, write_mu_run
 from measure.profile.test_profile import sharp_model
 from rich.console import Console
+from runs.made_records import causal_contents
 from scipy.stats import binom
 from torch import nn
 
@@ -21,6 +22,7 @@ from nearsight.measure.folders.run_folder import chosen_images
 from nearsight.models.layers.attention import attend
 from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.study import write_causal_figure
+from nearsight.runs.records import CAUSAL_FILE
 from nearsight.stats.accuracy import accuracy_loss
 from nearsight.study.show.causal_table import causal_table
 
@@ -222,15 +224,17 @@ def test_a_head_that_is_no_layer_and_head_is_refused(run, nearsight, text):
 
 
 def test_the_widest_numbers_fit():
-    entry = {"value": -0.0949, "low": -0.0944, "high": 1.0, "p_holm": 0.0}
+    widest = {"value": -0.0949, "low": -0.0944, "high": 1.0, "p_holm": 0.0}
+    known = causal_contents()
     lost = [
-        {"heads": heads, "change": change, **entry}
+        known["lost"][0] | widest | {"heads": heads, "change": change}
         for heads in ("10.10", "layer 10", "all heads")
         for change in ("inside", "outside", "mean")
     ]
-    contents = {"lost": lost, "layers": [{"inside": [0.123] * 10}] * 10, "num_images": 7}
+    layers = [known["layers"][0] | {"inside": [0.123] * 10}] * 10
+    contents = causal_contents(lost=lost, layers=layers, num_images=7)
     screen = Console(width=80, file=StringIO())
-    screen.print(causal_table(contents).rich())
+    screen.print(causal_table(CAUSAL_FILE.record(contents)).rich())
     text = screen.file.getvalue()
     assert "…" not in text
     assert "−9.5*" in text

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from nearsight.models.parts.part import CostCounts, CostHook, CostText, GentleStart, HeadShare, Part
+from nearsight.models.parts.part import (
+    CostCounts,
+    CostHook,
+    CostText,
+    FeaturePlace,
+    GentleStart,
+    HeadShare,
+    Part,
+)
 from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
 from nearsight.models.parts.table import PARTS, changes_in, choose_parts, install_parts
 
@@ -11,6 +19,7 @@ __all__ = [
     "CostCounts",
     "CostHook",
     "CostText",
+    "FeaturePlace",
     "GentleStart",
     "HeadShare",
     "Part",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from nearsight.models.parts.read_out import ReadOut, SeenCall
 
@@ -65,6 +65,15 @@ class GentleStart:
     weights: str  # a piece of the names of the part's weights
     words: str  # after "its n weights"
     start: Callable[[nn.Module], None]
+
+
+@dataclass(frozen=True)
+class FeaturePlace:
+    """Another place to take features from: what a part makes of the tokens after the final norm."""
+
+    name: str  # on the command line
+    title: str
+    reader: Callable[[nn.Module], Callable[[Tensor], Tensor] | None]  # None: the model has none
 
 
 class WeightOwner(NamedTuple):
@@ -124,3 +133,6 @@ class Part:
     skipped: Mapping[type[nn.Module], str] = field(default_factory=dict)  # not measured, and why
     read_out: type[ReadOut] | None = None
     head_share: HeadShare | None = None
+
+    # Evaluating.
+    feature_place: FeaturePlace | None = None

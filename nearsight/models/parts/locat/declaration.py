@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from nearsight.models.layers import SeparableBias
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.locat import add_locat, has_locat
-from nearsight.models.parts.locat.refinement import Refine
+from nearsight.models.parts.locat.refinement import Refine, refine
 from nearsight.models.parts.locat.widths import WidthReadOut
 from nearsight.models.parts.part import (
     CostCounts,
     CostHook,
     CostText,
+    FeaturePlace,
     GentleStart,
     Part,
     WeightOwner,
@@ -83,6 +85,19 @@ def class_options(choice: LocatChoice) -> dict[str, Any]:
     return {"gaussian": gaussian, "refine": settings.refine}
 
 
+def refined_reader(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Return the patch refinement of a model as a function of its normed tokens."""
+    heads = [module.num_heads for module in model.modules() if isinstance(module, Refine)]
+    if not heads:
+        return None
+
+    def read(tokens: Tensor) -> Tensor:
+        rows = tokens.flatten(1, 2) if tokens.ndim == 4 else tokens  # [image, token, width]
+        return refine(rows, heads[0]).reshape(tokens.shape)
+
+    return read
+
+
 def start_gently(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, Gaussian):
@@ -117,4 +132,5 @@ LOCAT_PART = Part(
         flops=", and the Gaussian kernel's element-wise work; of PRR what the head reads",
     ),
     read_out=WidthReadOut,
+    feature_place=FeaturePlace("prr", "PRR", refined_reader),
 )

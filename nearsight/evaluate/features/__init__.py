@@ -1,0 +1,80 @@
+"""Frozen features of any model that ``measure`` can place, extracted once into a cache.
+
+A subject is what is evaluated: a model or a control. Its features are read at a layer, before or
+after the final norm or PRR, and kept in half precision in memory-mapped files.
+"""
+
+from __future__ import annotations
+
+from nearsight.evaluate.features.cache import (
+    FeatureCache,
+    Features,
+    cache_root,
+    delete_cache,
+    stored_caches,
+)
+from nearsight.evaluate.features.controls import (
+    CONTROLS,
+    PIXEL_STATISTICS,
+    POSITION_ONLY,
+    RANDOM_INITIALISATION,
+    control_subject,
+)
+from nearsight.evaluate.features.extraction import (
+    Estimated,
+    Need,
+    estimate_extraction,
+    extract_features,
+    image_batches,
+)
+from nearsight.evaluate.features.pictures import (
+    VOID,
+    Preparation,
+    Split,
+    open_labels,
+    open_masks,
+    resize_labels,
+    spread,
+)
+from nearsight.evaluate.features.subject import (
+    Change,
+    Subject,
+    open_subject,
+    subject_of,
+    with_statistics,
+)
+from nearsight.evaluate.features.taps import PLACES, Extractor, FeatureBatch, Tapped
+
+__all__ = [
+    "CONTROLS",
+    "PIXEL_STATISTICS",
+    "PLACES",
+    "POSITION_ONLY",
+    "RANDOM_INITIALISATION",
+    "VOID",
+    "Change",
+    "Estimated",
+    "Extractor",
+    "FeatureBatch",
+    "FeatureCache",
+    "Features",
+    "Need",
+    "Preparation",
+    "Split",
+    "Subject",
+    "Tapped",
+    "cache_root",
+    "control_subject",
+    "delete_cache",
+    "estimate_extraction",
+    "extract_features",
+    "image_batches",
+    "open_labels",
+    "open_masks",
+    "open_subject",
+    "resize_labels",
+    "spread",
+    "stored_caches",
+    "subject_of",
+    "with_statistics",
+]

@@ -1,0 +1,204 @@
+"""Features on disk: half precision, memory-mapped, known by what they depend on.
+
+A cache is a folder ``features/<key>`` with ``patches`` [image, patch, width], ``cls``
+[image, width] where the model has a class token, and ``manifest.json``, which says what the
+features depend on (the key is a hash of it) and how many images are done. It grows in place, so an
+extraction that was killed goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsight.core import UserError, hold_lock, write_bytes
+from nearsight.data.sets import data_root, writable_cache
+from nearsight.models.layers import Grid
+
+DTYPE = np.dtype("<f2")
+MANIFEST = "manifest.json"
+VERSION = 1  # another one: features of older caches are not comparable
+FOLDER = "features"
+
+
+def cache_root(root: Path | None = None) -> Path:
+    """Return the folder of all feature caches, beside the decoded data sets."""
+    return writable_cache(data_root(root)) / FOLDER
+
+
+@dataclass(frozen=True)
+class Features:
+    """Frozen features of some images at one layer."""
+
+    patches: np.ndarray  # [image, patch, width] in half precision, a memory map
+    cls: np.ndarray | None  # [image, width]
+    grid: Grid
+    key: str  # of the cache
+
+    @property
+    def num_images(self) -> int:
+        return len(self.patches)
+
+    @property
+    def width(self) -> int:
+        return int(self.patches.shape[-1])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a cache."""
+
+    num_images: int
+    rows: int
+    cols: int
+    width: int
+    cls_width: int  # 0: no class token
+
+    @property
+    def num_bytes(self) -> int:
+        per_image = self.rows * self.cols * self.width + self.cls_width
+        return self.num_images * per_image * DTYPE.itemsize
+
+
+class FeatureCache:
+    """The feature caches in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+
+    def key(self, facts: Mapping[str, Any]) -> str:
+        """Hash what features depend on, the first 20 digits."""
+        text = json.dumps({"version": VERSION, **facts}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def open(self, facts: Mapping[str, Any]) -> Features | None:
+        """Return features that were extracted to the end, or None.
+
+        Raises:
+            UserError: The folder holds the features of something else, or is damaged.
+        """
+        manifest = self._manifest(facts)
+        if manifest is None or manifest["done"] < manifest["shape"]["num_images"]:
+            return None
+        return self._mapped(facts, Shape(**manifest["shape"]), "r")
+
+    def num_done(self, facts: Mapping[str, Any]) -> int:
+        """Return how many images a cache already has."""
+        manifest = self._manifest(facts)
+        return manifest["done"] if manifest else 0
+
+    def create(self, facts: Mapping[str, Any], shape: Shape) -> Features:
+        """Return writable features; those of an extraction that was killed keep what they have."""
+        manifest = self._manifest(facts)
+        if manifest is None:
+            place = self.folder / self.key(facts)
+            place.mkdir(parents=True, exist_ok=True)
+            for name, size in _sizes(shape).items():
+                with (place / name).open("wb") as file:
+                    file.truncate(int(np.prod(size)) * DTYPE.itemsize)
+            self.note(facts, shape, 0)
+        elif manifest["shape"] != vars(shape):
+            raise self._damaged(facts, "its features have another shape")
+        return self._mapped(facts, shape, "r+")
+
+    def note(self, facts: Mapping[str, Any], shape: Shape, done: int) -> None:
+        """Write down how many images are done; their features must be on the disk before."""
+        contents = {"version": VERSION, "facts": facts, "shape": vars(shape), "done": done}
+        path = self.folder / self.key(facts) / MANIFEST
+        write_bytes(path, (json.dumps(contents, indent=1) + "\n").encode())
+
+    def lock(self, facts: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Let one process extract while others wait for it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return hold_lock(self.folder / f"{self.key(facts)}.lock", keep=False)
+
+    def _manifest(self, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+        path = self.folder / self.key(facts) / MANIFEST
+        if not path.is_file():
+            return None
+        try:
+            found = json.loads(path.read_text())
+            theirs = {"version": found["version"], **found["facts"]}
+            done, num = int(found["done"]), int(found["shape"]["num_images"])
+        except (ValueError, KeyError, TypeError):
+            raise self._damaged(facts, f"its {MANIFEST} cannot be read") from None
+        if theirs != json.loads(json.dumps({"version": VERSION, **facts})) or done > num:
+            raise self._damaged(facts, "it holds the features of another model or other images")
+        return found
+
+    def _mapped(self, facts: Mapping[str, Any], shape: Shape, mode: Any) -> Features:
+        place = self.folder / self.key(facts)
+        found: dict[str, np.ndarray] = {}
+        for name, size in _sizes(shape).items():
+            num_bytes = int(np.prod(size)) * DTYPE.itemsize
+            path = place / name
+            if not path.is_file() or path.stat().st_size != num_bytes:
+                raise self._damaged(facts, f"its file {name} is missing or has another size")
+            found[name] = np.memmap(path, DTYPE, mode, shape=size)
+        patches = found["patches"].reshape(shape.num_images, -1, shape.width)
+        return Features(patches, found.get("cls"), Grid(shape.rows, shape.cols), place.name)
+
+    def _damaged(self, facts: Mapping[str, Any], problem: str) -> UserError:
+        key = self.key(facts)
+        return UserError(
+            f"the feature cache {self.folder / key} cannot be used: {problem}; "
+            f"delete it with nearsight data cache --delete {key}"
+        )
+
+
+def _sizes(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """The shape of every file of a cache."""
+    sizes: dict[str, tuple[int, ...]] = {
+        "patches": (shape.num_images, shape.rows, shape.cols, shape.width)
+    }
+    if shape.cls_width:
+        sizes["cls"] = (shape.num_images, shape.cls_width)
+    return sizes
+
+
+@dataclass(frozen=True)
+class StoredCache:
+    """A line of ``nearsight data cache``."""
+
+    key: str
+    num_bytes: int
+    text: str  # whose features of what
+
+
+def stored_caches(folder: Path) -> list[StoredCache]:
+    """Return every feature cache in a folder, the largest first."""
+    found = []
+    for path in sorted(folder.glob(f"*/{MANIFEST}")):
+        size = sum(file.stat().st_size for file in path.parent.iterdir())
+        try:
+            contents = json.loads(path.read_text())
+            facts, shape = contents["facts"], contents["shape"]
+            done = "" if contents["done"] == shape["num_images"] else f", {contents['done']} done"
+            text = (
+                f"{facts['subject']}, layer {facts['layer']} ({facts['place']}), "
+                f"{facts['data']} {facts['split']}, {shape['num_images']} images{done}"
+            )
+        except (ValueError, KeyError, TypeError):
+            text = "damaged"
+        found.append(StoredCache(path.parent.name, size, text))
+    return sorted(found, key=lambda each: -each.num_bytes)
+
+
+def delete_cache(folder: Path, key: str) -> None:
+    """Delete one feature cache.
+
+    Raises:
+        UserError: There is none of this key.
+    """
+    known = [each.key for each in stored_caches(folder)]
+    if key not in known:
+        raise UserError(f"there is no feature cache {key!r} in {folder}; it has {len(known)}")
+    shutil.rmtree(folder / key)

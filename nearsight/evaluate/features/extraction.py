@@ -1,0 +1,257 @@
+"""Features of a split of images, from the cache or extracted into it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nearsight.core import UserError, clock
+from nearsight.evaluate.features.cache import FeatureCache, Features, Shape
+from nearsight.evaluate.features.pictures import Preparation, Split
+from nearsight.evaluate.features.subject import Subject
+from nearsight.evaluate.features.taps import FeatureBatch
+
+READERS = 2  # threads that read images while the model works
+BATCH_SIZE = 32
+NOTED_EVERY = 8  # batches, after which the progress is written down
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Need:
+    """Which features of which images: what a cache is known by."""
+
+    subject: Subject
+    split: Split
+    preparation: Preparation
+    layer: int  # counted from 1
+    place: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the features depend on; the first three are for people."""
+        return {
+            "subject": self.subject.name,
+            "data": self.split.data,
+            "split": self.split.name,
+            "images": self.split.identity,
+            "weights": self.subject.identity,
+            "layer": self.layer,
+            "place": self.place,
+            "size": list(self.subject.size),
+            "preparation": self.preparation.facts(),
+        }
+
+
+def extract_features(
+    needs: Sequence[Need],
+    cache: FeatureCache,
+    *,
+    batch_size: int = BATCH_SIZE,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[Features]:
+    """Return the features of one subject on one split at several layers, extracting what misses.
+
+    All missing layers are filled by the same forward passes. A cache that an earlier process
+    began is continued.
+
+    Args:
+        needs: One for every layer; they differ in nothing else.
+        cache: Where features are kept.
+        batch_size: Images in a forward.
+        device: Where the model is.
+        progress: Called with the images done and the images in all.
+    """
+    missing = [need for need in needs if cache.open(need.facts()) is None]
+    if missing:
+        with cache.lock(missing[0].facts()):
+            missing = [need for need in missing if cache.open(need.facts()) is None]
+            if missing:
+                _fill(missing, cache, batch_size, device, progress)
+    found = [cache.open(need.facts()) for need in needs]
+    return [features for features in found if features is not None]
+
+
+def _fill(
+    needs: Sequence[Need],
+    cache: FeatureCache,
+    batch_size: int,
+    device: str,
+    progress: Progress | None,
+) -> None:
+    first = needs[0]
+    split, facts = first.split, [need.facts() for need in needs]
+    done = min(map(cache.num_done, facts))
+    stores: list[tuple[Features, Shape]] = []
+    for number, batch in enumerate(_inputs(first, done, batch_size, device), 1):
+        layers = [need.layer for need in needs]
+        found = first.subject.extractor.features(batch, layers, first.place)
+        if not stores:
+            shapes = [_shape(len(split), each) for each in found]
+            stores = [(cache.create(f, shape), shape) for f, shape in zip(facts, shapes)]
+        for (store, _), each in zip(stores, found):
+            _write(store, each, done, first)
+        done += len(batch)
+        if number % NOTED_EVERY == 0 or done == len(split):
+            for (store, shape), f in zip(stores, facts):
+                _flush(store)
+                cache.note(f, shape, done)
+        if progress:
+            progress(done, len(split))
+
+
+def _inputs(need: Need, start: int, batch_size: int, device: str) -> Iterator[Tensor]:
+    return image_batches(need.split, need.preparation, batch_size, device, start)
+
+
+def _shape(num_images: int, batch: FeatureBatch) -> Shape:
+    _, rows, cols, width = batch.patches.shape
+    return Shape(num_images, rows, cols, width, 0 if batch.cls is None else batch.cls.shape[1])
+
+
+def _write(store: Features, batch: FeatureBatch, start: int, need: Need) -> None:
+    rows = slice(start, start + len(batch.patches))
+    store.patches[rows] = _halved(batch.patches.flatten(1, 2), need)
+    if store.cls is not None and batch.cls is not None:
+        store.cls[rows] = _halved(batch.cls, need)
+
+
+def _halved(values: Tensor, need: Need) -> np.ndarray:
+    """Features in half precision.
+
+    Raises:
+        UserError: A feature is not a number, or too large for half precision.
+    """
+    found = values.to(torch.float16).cpu()
+    if not bool(found.isfinite().all()):
+        raise UserError(
+            f"{need.subject.name} has features at layer {need.layer} that are not numbers or "
+            "beyond 65,504, the largest number of half precision; take them with --place norm"
+        )
+    return found.numpy()
+
+
+def _flush(store: Features) -> None:
+    for array in (store.patches, store.cls):
+        base = array
+        while base is not None and not isinstance(base, np.memmap):
+            base = base.base
+        if base is not None:
+            base.flush()
+
+
+def image_batches(
+    split: Split,
+    preparation: Preparation,
+    batch_size: int = BATCH_SIZE,
+    device: str = "cpu",
+    start: int = 0,
+) -> Iterator[Tensor]:
+    """Yield the prepared images of a split in order, read by threads while the model works."""
+
+    def read(number: int) -> np.ndarray:
+        return np.ascontiguousarray(preparation.pixels(split.image(number)))
+
+    with ThreadPoolExecutor(READERS) as pool:
+        waiting: list[list[Future[np.ndarray]]] = []
+        try:
+            for first in range(start, len(split), batch_size):
+                part = range(first, min(first + batch_size, len(split)))
+                waiting.append([pool.submit(read, number) for number in part])
+                if len(waiting) == 2:
+                    yield _normalised(waiting.pop(0), preparation, device)
+            for rest in waiting:
+                yield _normalised(rest, preparation, device)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _normalised(
+    pictures: list[Future[np.ndarray]], preparation: Preparation, device: str
+) -> Tensor:
+    pixels = torch.from_numpy(np.stack([picture.result() for picture in pictures]))
+    return preparation.steps.normalised(pixels.to(device))
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """What an extraction will take."""
+
+    num_images: int  # that are not in the cache yet
+    num_bytes: int
+    seconds: float
+    free_bytes: int
+
+    def text(self) -> str:
+        """Say it in one sentence.
+
+        >>> Estimated(2913, 219_000_000, 61.0, 70_000_000_000).text()
+        'features of 2,913 images: 0.22 GB of cache, about 1:01; 70.00 GB of disk are free'
+        """
+        return (
+            f"features of {self.num_images:,} images: {self.num_bytes / 1e9:.2f} GB of cache, "
+            f"about {clock(self.seconds)}; {self.free_bytes / 1e9:.2f} GB of disk are free"
+        )
+
+
+def estimate_extraction(
+    needs: Sequence[Need], cache: FeatureCache, device: str = "cpu"
+) -> Estimated:
+    """Estimate the size and the time of what misses, from one timed forward.
+
+    Raises:
+        UserError: The caches would not fit on the disk.
+    """
+    groups: dict[tuple[Any, ...], list[Need]] = {}
+    for need in needs:
+        if cache.open(need.facts()) is None:
+            key = (need.subject.identity, need.split.identity, str(need.preparation.facts()))
+            groups.setdefault(key, []).append(need)
+    num_images = num_bytes = 0
+    seconds = 0.0
+    timed: dict[str, tuple[float, list[FeatureBatch]]] = {}
+    for group in groups.values():
+        subject = group[0].subject
+        if subject.identity not in timed:
+            timed[subject.identity] = _timed(group, device)
+        each, found = timed[subject.identity]
+        left = len(group[0].split) - min(cache.num_done(need.facts()) for need in group)
+        num_images += left
+        seconds += left * each
+        num_bytes += sum(
+            _shape(len(group[0].split), found[min(i, len(found) - 1)]).num_bytes
+            for i in range(len(group))
+        )
+    free = shutil.disk_usage(_existing(cache.folder)).free
+    estimated = Estimated(num_images, num_bytes, seconds, free)
+    if num_bytes > free:
+        raise UserError(
+            f"the {estimated.text()}: they do not fit; evaluate fewer images with --num-train and "
+            "--num-val, or free space with nearsight data cache --delete"
+        )
+    return estimated
+
+
+def _timed(group: Sequence[Need], device: str) -> tuple[float, list[FeatureBatch]]:
+    """Seconds for an image, and features of a few images."""
+    need = group[0]
+    images = next(_inputs(need, 0, min(8, len(need.split)), device))
+    layers = [each.layer for each in group]
+    began = time.perf_counter()
+    found = need.subject.extractor.features(images, layers, need.place)
+    return (time.perf_counter() - began) / len(images), found
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder

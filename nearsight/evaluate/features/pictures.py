@@ -1,0 +1,184 @@
+"""The images of an evaluation with their labels or masks, and how they are prepared."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+from PIL import Image
+
+from nearsight.core import UserError
+from nearsight.data import open_segmentation
+from nearsight.data.input import Preprocessing
+from nearsight.data.sets import dataset_name, load_dataset
+from nearsight.protocol import DataSettings
+
+VOID = 255  # in a mask: not labelled
+LARGEST_LABEL = 254
+
+
+@dataclass(frozen=True)
+class Split:
+    """Chosen images of a data set; ``labels`` for classification, ``masks`` for segmentation."""
+
+    data: str  # name of the data set
+    name: str  # "train" or "val"
+    identity: str  # equal for two splits only if they have the same images
+    names: tuple[str, ...]  # of the images
+    classes: tuple[str, ...]
+    image: Callable[[int], Image.Image]
+    labels: Int64[np.ndarray, " image"] | None = None
+    masks: Callable[[int], np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def mask(self, number: int) -> np.ndarray:
+        """Return the labels of every pixel of an image, VOID where it has none.
+
+        Raises:
+            UserError: The mask does not fit the image or the classes, or says nothing.
+        """
+        assert self.masks is not None
+        mask, where = self.masks(number), f"{self.data} {self.name} {self.names[number]}"
+        width, height = self.image(number).size
+        return checked_mask(mask, (height, width), len(self.classes), where)
+
+    def part(self, chosen: np.ndarray, name: str) -> Split:
+        """Return some of the images as a split of its own."""
+        image, masks = self.image, self.masks
+        return Split(
+            self.data,
+            name,
+            _digest(self.identity, chosen),
+            tuple(self.names[i] for i in chosen),
+            self.classes,
+            lambda i: image(int(chosen[i])),
+            None if self.labels is None else self.labels[chosen],
+            None if masks is None else (lambda i: masks(int(chosen[i]))),
+        )
+
+
+def checked_mask(
+    mask: np.ndarray, size: tuple[int, int], num_classes: int, where: str
+) -> np.ndarray:
+    """Return a mask once it is known to fit its image and the class list.
+
+    >>> checked_mask(np.array([[0, 255]]), (1, 2), 3, "made up").tolist()
+    [[0, 255]]
+    """
+    if mask.shape != size:
+        raise UserError(
+            f"{where}: the mask has {mask.shape[0]}x{mask.shape[1]} pixels, but the image has "
+            f"{size[0]}x{size[1]}; a mask must be as large as its image"
+        )
+    known = mask != VOID
+    if not known.any():
+        raise UserError(f"{where}: the mask has no labelled pixel; leave the image out")
+    wrong = known & ((mask >= num_classes) | (mask < 0))
+    if wrong.any():
+        raise UserError(
+            f"{where}: the mask has the label {int(mask[wrong][0])}, but there are {num_classes} "
+            f"classes, 0 to {num_classes - 1}, and {VOID} for pixels without a label"
+        )
+    return mask
+
+
+def spread(num: int, wanted: int | None) -> np.ndarray:
+    """Return ``wanted`` positions among ``num`` at equal steps; None: all of them.
+
+    >>> spread(1464, 366)[:3].tolist(), len(spread(1449, 207))
+    ([0, 4, 8], 207)
+    """
+    if wanted is None:
+        return np.arange(num)
+    if not 1 <= wanted <= num:
+        raise UserError(f"{wanted:,} images were asked for, but the split has {num:,}")
+    return np.arange(wanted) * num // wanted
+
+
+def open_masks(data: str, root: Path | None, split: str, num: int | None = None) -> Split:
+    """Open a data set with masks.
+
+    Args:
+        data: A name, or the path of a folder of images and masks.
+        root: The folder of data sets.
+        split: ``train`` or ``val``.
+        num: How many of its images, at equal steps; None for all.
+    """
+    found = open_segmentation(data, root, split)
+    if len(found.classes) > LARGEST_LABEL + 1:
+        raise UserError(
+            f"{data} has {len(found.classes)} classes, but at most {LARGEST_LABEL + 1} can be told "
+            f"from pixels without a label ({VOID})"
+        )
+    chosen = spread(len(found), num)
+    return Split(
+        data=found.name,
+        name=split,
+        identity=_digest(f"{found.identity} {split}", chosen),
+        names=tuple(str(i) for i in chosen),
+        classes=tuple(found.classes),
+        image=lambda i: found[int(chosen[i])][0],
+        masks=lambda i: np.asarray(found[int(chosen[i])][1]),
+    )
+
+
+def open_labels(data: str, root: Path | None, split: str, num: int | None = None) -> Split:
+    """Open a data set with one label for each image; ``val`` is its test set.
+
+    The images are decoded at the size that the set is stored in.
+    """
+    dataset = load_dataset(DataSettings(name=dataset_name(data)), root)
+    images = dataset.train if split == "train" else dataset.test
+    chosen = spread(len(images), num)
+    pixels = images.images
+    return Split(
+        data=dataset.name,
+        name=split,
+        identity=_digest(f"{dataset.hash} {split}", chosen),
+        names=tuple(str(i) for i in chosen),
+        classes=dataset.classes,
+        image=lambda i: Image.fromarray(pixels[int(chosen[i])].transpose(1, 2, 0)),
+        labels=np.asarray(images.labels)[chosen],
+    )
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """From an image to a model's input: resize, mirror, normalise."""
+
+    steps: Preprocessing
+    mirrored: bool = False
+
+    def pixels(self, image: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
+        """Return the pixels of an image before they are normalised."""
+        found = self.steps.pixels(image)
+        return found[:, :, ::-1] if self.mirrored else found
+
+    def facts(self) -> dict[str, Any]:
+        """Return what decides the result, for the key of a cache."""
+        facts = self.steps.facts()
+        kept = ("resize", "crop", "keep_ratio", "interpolation", "mean", "std")
+        return {name: facts[name] for name in kept} | {"mirrored": self.mirrored}
+
+
+def resize_labels(mask: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return the label of the pixel nearest to the centre of every new pixel.
+
+    >>> resize_labels(np.array([[1, 2, 3, 4]]), (2, 2)).tolist()
+    [[2, 4], [2, 4]]
+    """
+    rows, cols = (
+        ((np.arange(new) + 0.5) * old / new).astype(np.int64) for old, new in zip(mask.shape, size)
+    )
+    return mask[rows[:, None], cols]
+
+
+def _digest(text: str, chosen: np.ndarray) -> str:
+    return hashlib.sha256(text.encode() + chosen.astype("<i8").tobytes()).hexdigest()[:16]

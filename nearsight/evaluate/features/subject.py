@@ -1,0 +1,238 @@
+"""What is evaluated: a run, a model by name or a module, with the images it expects."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from nearsight.core import UserError
+from nearsight.data.input import IMAGENET_MEAN, IMAGENET_STD, Colour, Preprocessing
+from nearsight.evaluate.features.taps import Extractor, Tapped
+from nearsight.measure.folders import check_fit
+from nearsight.models.load import named_model
+from nearsight.runs import RECORD, load_run
+
+Change = Callable[[nn.Module], nn.Module]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A source of features and what its images must look like.
+
+    Args:
+        name: How tables call it.
+        extractor: Makes the features.
+        identity: Equal for two subjects only if they make the same features of the same images.
+        size: Height and width of its images in pixels.
+        mean: Of its normalised images, where white is 1.
+        std: Of its normalised images.
+        classify: How an image is brought to ``size`` for classification; None squashes it.
+        model: The model itself; a control without one has None.
+        fresh: Makes the same architecture at random initialisation.
+        control: Why it is in the table, if it is a control.
+        folder: The run folder, if it is a run.
+        statistics: Whose ``mean`` and ``std`` these are.
+        notes: What was changed to make its weights fit.
+    """
+
+    name: str
+    extractor: Extractor
+    identity: str
+    size: tuple[int, int]
+    mean: Colour
+    std: Colour
+    classify: Preprocessing | None = None
+    model: nn.Module | None = None
+    fresh: Callable[[], Subject] | None = None
+    control: str | None = None
+    folder: Path | None = None
+    statistics: str = "the model's own"
+    notes: tuple[str, ...] = ()
+
+
+def model_identity(model: nn.Module) -> str:
+    """Hash a model's weights and its modules, the first 16 digits."""
+    digest = hashlib.sha256(repr(model).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        plain = tensor.detach().cpu().contiguous()
+        digest.update(plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+    return digest.hexdigest()[:16]
+
+
+def open_subject(
+    target: str,
+    *,
+    weights: Path | None = None,
+    pretrained: bool = False,
+    random_init: bool = False,
+    image_size: tuple[int, int] | None = None,
+    device: str = "cpu",
+    change: Change | None = None,
+) -> Subject:
+    """Open a run folder, or a model by name with its weights.
+
+    Args:
+        target: A folder of a trained run, or a name as ``nearsight measure`` takes it.
+        weights: A file of weights, for a name.
+        pretrained: Take the weights of the hub, for a name.
+        random_init: Take no weights, for a name.
+        image_size: Height and width in pixels; by default the model's own. Positions are
+            interpolated and GAug's variance is scaled.
+        device: Where the model runs.
+        change: Changes the model before it is tapped, such as ``ns.localise``.
+
+    Raises:
+        UserError: There is no such run or model, or it does not take this image size.
+    """
+    if (Path(target) / RECORD).is_file():
+        if weights or pretrained or random_init:
+            raise UserError(
+                f"{target} is a run, which is evaluated with its own weights: leave out "
+                "--weights, --pretrained and --random-init"
+            )
+        return _run_subject(Path(target), image_size, device, change)
+    found = named_model(target, weights, pretrained, random_init, image_size)
+    steps = found.preprocessing
+
+    def fresh() -> Subject:
+        return open_subject(
+            target, random_init=True, image_size=image_size, device=device, change=change
+        )
+
+    size = steps.crop or image_size
+    assert size is not None
+    subject = subject_of(found.model, target, steps, size, device, change)
+    return replace(subject, fresh=fresh, notes=found.notes)
+
+
+def subject_of(
+    model: nn.Module,
+    name: str | None = None,
+    preprocessing: Preprocessing | None = None,
+    image_size: tuple[int, int] | None = None,
+    device: str = "cpu",
+    change: Change | None = None,
+) -> Subject:
+    """Make a subject of a module.
+
+    Args:
+        model: A model that takes normalised images.
+        name: How tables call it; by default the name of its class.
+        preprocessing: How its images are prepared; by default ImageNet's mean and deviation.
+        image_size: Height and width; by default those of ``preprocessing``, or of the model.
+        device: Where the model runs.
+        change: Changes the model before it is tapped.
+    """
+    name = name or type(model).__name__
+    size = image_size or (preprocessing.crop if preprocessing else None) or own_size(model)
+    steps = preprocessing or Preprocessing("ImageNet's mean and deviation", size, size)
+    model = model.eval().to(device)
+    if change is not None:
+        model = change(model)
+    check_fit(model, size, name, device)
+    return Subject(
+        name=name,
+        extractor=Tapped(model, size, device),
+        identity=model_identity(model),
+        size=size,
+        mean=steps.mean,
+        std=steps.std,
+        classify=steps,
+        model=model,
+        fresh=lambda: _reset(model, name, steps, size, device),
+    )
+
+
+def own_size(model: nn.Module) -> tuple[int, int]:
+    """Return the image size that a model declares.
+
+    Raises:
+        UserError: It declares none.
+    """
+    size = getattr(model, "image_size", None)
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, tuple):
+        return size
+    facts = getattr(model, "pretrained_cfg", None)
+    if facts and facts.get("input_size"):
+        return tuple(facts["input_size"][1:])
+    raise UserError(
+        f"{type(model).__name__} does not say which image size it takes; give image_size=(h, w)"
+    )
+
+
+def _reset(
+    model: nn.Module, name: str, steps: Preprocessing, size: tuple[int, int], device: str
+) -> Subject:
+    """Draw the weights of a copy anew, module by module."""
+    fresh: Any = copy.deepcopy(model)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if hasattr(fresh, "init_weights"):
+            fresh.init_weights()
+        else:
+            for module in fresh.modules():
+                if hasattr(module, "reset_parameters"):
+                    module.reset_parameters()
+    return subject_of(fresh, name, steps, size, device)
+
+
+def _run_subject(
+    folder: Path, image_size: tuple[int, int] | None, device: str, change: Change | None
+) -> Subject:
+    """The best weights of a trained run."""
+    run = load_run(folder, device)
+    model, size = run.model, run.transform.image_size
+    if image_size is not None and image_size != size:
+        if not hasattr(model, "set_input_size"):
+            raise UserError(f"{folder} takes images of {size[0]}x{size[1]} pixels only")
+        model.set_input_size(img_size=image_size)  # type: ignore[operator]
+        size = image_size
+    steps = Preprocessing(
+        "the training set's mean and deviation", size, size, keep_ratio=False,
+        mean=run.transform.mean, std=run.transform.std,
+    )  # fmt: skip
+
+    def fresh() -> Subject:
+        from nearsight.models.load import model_for
+
+        record = run.record
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(record.seed)
+            drawn, _ = model_for(
+                run.protocol.model, record.model.num_classes, record.data.image_size
+            )
+        if size != run.transform.image_size:
+            drawn.set_input_size(img_size=size)  # type: ignore[operator]
+        return subject_of(drawn, folder.name, steps, size, device, change)
+
+    subject = subject_of(model, folder.name, steps, size, device, change)
+    return replace(subject, fresh=fresh, folder=folder, statistics="the training set's")
+
+
+def with_statistics(subject: Subject, name: str) -> Subject:
+    """Return the subject with other input statistics: ``own``, ``imagenet`` or a method's quirk.
+
+    Raises:
+        UserError: The name is unknown.
+    """
+    known: dict[str, tuple[Colour, Colour, str]] = {
+        "own": (subject.mean, subject.std, subject.statistics),
+        "imagenet": (IMAGENET_MEAN, IMAGENET_STD, "ImageNet's"),
+        "open-hummingbird": (
+            IMAGENET_MEAN, (0.229, 0.224, 0.255), "ImageNet's with a deviation of blue of 0.255",
+        ),
+    }  # fmt: skip
+    if name not in known:
+        raise UserError(f"--statistics is {name!r}, but only {', '.join(known)} are known")
+    mean, std, words = known[name]
+    return replace(subject, mean=mean, std=std, statistics=words)

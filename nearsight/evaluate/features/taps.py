@@ -1,0 +1,221 @@
+"""Where a model is tapped: the blocks around its attention, its final norm, and its parts.
+
+One forward of a test image is watched as ``measure`` watches it, which tells the layers, their
+blocks and where their tokens sit. From then on plain hooks read the blocks, so that extraction
+costs a forward and no more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nearsight.core import UserError
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    evaluating,
+    inner_model,
+    refuse_unseen,
+)
+from nearsight.measure.layout import Layout, Skipped, layout_of
+from nearsight.measure.metrics import (
+    Missing,
+    block_of,
+    carried_tokens,
+    class_feature,
+    patch_features,
+)
+from nearsight.models.layers import Grid
+from nearsight.models.parts import PARTS
+
+PART_PLACES = {x.name: x for part in PARTS.values() if (x := part.feature_place)}
+PLACES = ("block", "norm", *PART_PLACES)  # the block's output; after the final norm; after a part
+LAST, ALL = "last", "all"
+Seen = tuple[nn.Module, Any, Any]  # a module, what it got and what it gave
+
+
+class FeatureBatch(NamedTuple):
+    """Features of some images at one layer."""
+
+    patches: Float[Tensor, "image row col width"]
+    cls: Float[Tensor, "image width"] | None  # None: the model has no class token there
+
+
+class Extractor(ABC):
+    """Makes features of prepared images at some of its layers, which are counted from 1."""
+
+    num_layers: int
+
+    @abstractmethod
+    def features(
+        self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
+    ) -> list[FeatureBatch]:
+        """Return the features of a batch at every layer asked for."""
+
+    def choose_layers(self, text: str | int) -> list[int]:
+        """Return the layers that a user asks for: ``last``, ``all``, or numbers with commas.
+
+        Raises:
+            UserError: The model has no such layer.
+        """
+        if text == LAST:
+            return [self.num_layers]
+        if text == ALL:
+            return list(range(1, self.num_layers + 1))
+        found = []
+        for word in str(text).split(","):
+            number = word.strip()
+            if not number.isdecimal() or not 1 <= int(number) <= self.num_layers:
+                raise UserError(
+                    f"--layer is {text!r}, but the model has layers 1 to {self.num_layers}; give "
+                    f"numbers of them with commas, {LAST} or {ALL}"
+                )
+            found.append(int(number))
+        return found
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A layer: the module whose output is read, and where its tokens sit."""
+
+    name: str  # of the attention
+    block: nn.Module | None
+    layout: Layout
+    problem: str | None = None  # why its output cannot be read
+
+
+class Tapped(Extractor):
+    """A model whose layers are read by hooks.
+
+    Args:
+        model: Any model that ``measure`` can place, in evaluation mode.
+        size: Height and width of its images in pixels.
+
+    Raises:
+        UserError: No layer of the model attends between patches.
+    """
+
+    def __init__(self, model: nn.Module, size: tuple[int, int], device: str = "cpu") -> None:
+        self.model, self.device = inner_model(model), device
+        self.norm: nn.Module | None = None
+        self.taps = self._probe(size)
+        if not self.taps:
+            raise UserError(
+                f"{type(self.model).__name__} has no patch features: none of its layers attends "
+                "between patches"
+            )
+        self.num_layers = len(self.taps)
+        self.carried = carried_tokens(self.model)
+        self.readers = {name: place.reader(self.model) for name, place in PART_PLACES.items()}
+
+    def _probe(self, size: tuple[int, int]) -> list[Tap]:
+        """Watch one forward of a test image."""
+        taps: list[Tap] = []
+        normed: list[Seen] = []
+
+        def see(call: AttentionCall) -> None:
+            layout = layout_of(call)
+            if isinstance(layout, Skipped):
+                return
+            block = block_of(call)
+            if isinstance(block, Missing):
+                taps.append(Tap(call.name, None, layout, block.reason))
+                return
+            taps.append(Tap(call.name, block.module, layout))
+
+        norms = [x for x in self.model.modules() if "norm" in type(x).__name__.lower()]
+        handles = [x.register_forward_hook(_noting(normed)) for x in norms]
+        generator = torch.Generator().manual_seed(0)
+        image = torch.randn(1, 3, *size, generator=generator).to(self.device)
+        last: list[Seen] = []
+        try:
+            with evaluating(self.model) as inner, AttentionCapture(inner, see) as capture:
+                inner(image)
+                refuse_unseen(capture.unseen)
+            if taps and taps[-1].block is not None:
+                handles.append(taps[-1].block.register_forward_hook(_noting(last)))
+                normed.clear()
+                with evaluating(self.model) as inner:
+                    inner(image)
+        finally:
+            for handle in handles:
+                handle.remove()
+        if last:
+            _, _, tokens = last[-1]
+            after = [m for m, given, _ in normed if given is tokens or _same(given, tokens)]
+            self.norm = after[-1] if after else None
+        return taps
+
+    def features(
+        self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
+    ) -> list[FeatureBatch]:
+        taps = [self.taps[layer - 1] for layer in layers]
+        self._check(taps, place)
+        outputs: dict[nn.Module, Tensor] = {}
+
+        def keep(module: nn.Module, inputs: Any, output: Any) -> None:
+            outputs[module] = output[0] if isinstance(output, (tuple, list)) else output
+
+        blocks = {tap.block for tap in taps if tap.block is not None}
+        handles = [block.register_forward_hook(keep) for block in blocks]
+        try:
+            with evaluating(self.model) as inner:
+                inner(images)
+                return [self._read(tap, outputs[tap.block], place) for tap in taps if tap.block]
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _check(self, taps: Iterable[Tap], place: str) -> None:
+        for tap in taps:
+            if tap.problem:
+                raise UserError(f"layer {tap.name} has no patch features: {tap.problem}")
+        if place != PLACES[0] and self.norm is None:
+            raise UserError(
+                f"{type(self.model).__name__} has no norm over its patches after the last block; "
+                "take its features with --place block"
+            )
+        if place in PART_PLACES and self.readers[place] is None:
+            raise UserError(
+                f"{type(self.model).__name__} has no {PART_PLACES[place].title}; take its features "
+                "with --place norm"
+            )
+
+    def _read(self, tap: Tap, output: Tensor, place: str) -> FeatureBatch:
+        if place != PLACES[0]:
+            assert self.norm is not None
+            output = self.norm(output)
+        if read := self.readers.get(place):
+            output = read(output)
+        patches = patch_features(output, tap.layout, self.carried)
+        if isinstance(patches, Missing):
+            raise UserError(f"layer {tap.name} has no patch features: {patches.reason}")
+        cls = class_feature(output, tap.layout, self.model)
+        return FeatureBatch(patches, None if isinstance(cls, Missing) else cls)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the last layer's patches."""
+        return self.taps[-1].layout.grid
+
+
+def _noting(seen: list[Seen]) -> Callable[..., None]:
+    """Return a hook that notes the module, what it got and what it gave."""
+
+    def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        given = inputs[0] if inputs else None
+        first = output[0] if isinstance(output, (tuple, list)) else output
+        seen.append((module, given, first))
+
+    return note
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)

@@ -1,0 +1,295 @@
+"""The result of an evaluation: numbers with intervals, and the records they are made of."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearsight.core import UserError, write_bytes
+from nearsight.evaluate.features import Split
+from nearsight.evaluate.tasks import Finding
+from nearsight.runs import SCHEMA_VERSION, provenance
+from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, TaskResult
+from nearsight.stats import (
+    NUMBERS,
+    Estimate,
+    image_interval,
+    number_name,
+    paired_image_interval,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number of an outcome; its interval is made when it is first asked for."""
+
+    finding: Finding
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The number over all images with its 95 % interval over images."""
+        return image_interval(self.finding.number, self.finding.records)
+
+    def minus(self, other: Measured) -> Estimate:
+        """Return how much this number exceeds another one, paired over the same images."""
+        mine, theirs = self.finding.records, other.finding.records
+        return paired_image_interval(self.finding.number, mine, theirs)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One method of one task at one layer, of a model or of one of its controls."""
+
+    task: str
+    method: str
+    layer: int
+    place: str
+    subject: str
+    identity: str
+    control: str | None
+    data: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    numbers: Mapping[str, Measured]
+    seconds: float
+
+    @property
+    def comparable(self) -> tuple[Any, ...]:
+        """What two outcomes must have in common to be compared in pairs."""
+        return self.task, self.method, self.data["train"], self.data["val"]
+
+    @property
+    def slot(self) -> str:
+        """What a newer outcome replaces in a run folder."""
+        own = (self.task, self.method, self.layer, self.place, self.control, self.data["name"])
+        return json.dumps([*own, self.identity if self.control is None else None])
+
+
+def data_facts(train: Split, val: Split) -> dict[str, Any]:
+    """Return what a result says about its images."""
+    return {
+        "name": val.data,
+        "train": train.identity,
+        "val": val.identity,
+        "num_train": len(train),
+        "num_val": len(val),
+        "num_classes": len(val.classes),
+    }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much one model exceeds another in one number, paired over images."""
+
+    one: str
+    other: str
+    task: str
+    method: str
+    number: str
+    estimate: Estimate
+
+    def __str__(self) -> str:
+        e = self.estimate
+        return (
+            f"{self.task}/{self.method} {self.number}: {self.one} - {self.other} = "
+            f"{100 * e.value:+.2f} ({100 * e.low:+.2f} to {100 * e.high:+.2f}), n = {e.n} images"
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that was evaluated of one model, with its controls.
+
+    ``print(evaluation)`` shows every number in percent with its 95 % interval over images.
+    """
+
+    model: str
+    identity: str
+    outcomes: Sequence[Outcome]
+    remarks: Sequence[str] = field(default_factory=tuple)
+
+    def __repr__(self) -> str:
+        lines = [f"Evaluation of {self.model} (percent, 95 % interval over images)"]
+        for row in self.rows():
+            who = row["control"] or self.model
+            lines.append(
+                f"  {row['task']}/{row['method']} layer {row['layer']} {who}: {row['number']} "
+                f"{100 * row['value']:.2f} ({100 * row['low']:.2f} to {100 * row['high']:.2f}), "
+                f"n = {row['n']}"
+            )
+        return "\n".join([*lines, *self.remarks])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row for each number, values in 0..1."""
+        return [
+            {
+                "model": self.model,
+                "control": outcome.control,
+                "data": outcome.data["name"],
+                "task": outcome.task,
+                "method": outcome.method,
+                "layer": outcome.layer,
+                "place": outcome.place,
+                "number": name,
+                "value": each.estimate.value,
+                "low": each.estimate.low,
+                "high": each.estimate.high,
+                "n": each.estimate.n,
+            }
+            for outcome in self.outcomes
+            for name, each in outcome.numbers.items()
+        ]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows as a DataFrame; pandas must be installed.
+
+        Raises:
+            UserError: It is not.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise UserError("to_pandas() needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.rows())
+
+    def compare(self, other: Evaluation) -> list[Difference]:
+        """Return how much this model exceeds another, paired over the images both saw.
+
+        Compared are the last layers that both have of the same method on the same images.
+
+        Raises:
+            UserError: They have nothing in common.
+        """
+        mine, theirs = _best(self.outcomes), _best(other.outcomes)
+        found = [
+            Difference(
+                self.model, other.model, one.task, one.method, name,
+                one.numbers[name].minus(theirs[key].numbers[name]),
+            )
+            for key, one in mine.items()
+            if key in theirs
+            for name in one.numbers
+            if name in theirs[key].numbers
+        ]  # fmt: skip
+        if not found:
+            raise UserError(
+                f"{self.model} and {other.model} have no task in common on the same images"
+            )
+        return found
+
+    def merge(self, newer: Evaluation) -> Evaluation:
+        """Return both evaluations of a model; where both have a result, the newer one counts."""
+        found = {outcome.slot: outcome for outcome in (*self.outcomes, *newer.outcomes)}
+        remarks = tuple(dict.fromkeys((*self.remarks, *newer.remarks)))
+        return replace(newer, outcomes=tuple(found.values()), remarks=remarks)
+
+    def write(self, folder: Path, device: str = "cpu") -> Path:
+        """Write evaluate.json and evaluate.npz; earlier results of the same weights are kept."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        whole = self
+        if (folder / EVALUATE_FILE.name).is_file():
+            earlier = read_evaluation(folder)
+            if earlier.identity == self.identity:
+                whole = earlier.merge(self)
+        results: list[dict[str, Any]] = []
+        arrays: dict[str, np.ndarray] = {}
+        for outcome in whole.outcomes:
+            contents, records = stored_outcome(outcome)
+            results.append(contents)
+            arrays |= records
+        write_bytes(folder / RECORDS, _packed(arrays))
+        contents = {
+            "schema_version": SCHEMA_VERSION,
+            "model": whole.model,
+            "identity": whole.identity,
+            "results": results,
+            "remarks": list(whole.remarks),
+            "provenance": provenance(device),
+        }
+        return EVALUATE_FILE.write(folder, contents)
+
+
+def _best(outcomes: Iterable[Outcome]) -> dict[tuple[Any, ...], Outcome]:
+    """The model's own outcomes by what they can be compared by; of several layers the last."""
+    own = sorted((x for x in outcomes if x.control is None), key=lambda x: x.layer)
+    return {outcome.comparable: outcome for outcome in own}
+
+
+def stored_outcome(outcome: Outcome) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return what evaluate.json says of an outcome, and its arrays by key."""
+    arrays: dict[str, np.ndarray] = {}
+    numbers = []
+    for name, each in outcome.numbers.items():
+        records, estimate = each.finding.records, each.estimate
+        digest = hashlib.sha256(np.ascontiguousarray(records).tobytes())
+        key = hashlib.sha256(f"{outcome.slot} {digest.hexdigest()}".encode()).hexdigest()[:16]
+        arrays[key] = records
+        numbers.append(
+            {
+                "name": name,
+                "value": estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
+                "number": number_name(each.finding.number),
+                "key": key,
+                "details": dict(each.finding.details),
+            }
+        )
+    fields = ("task", "method", "layer", "place", "subject", "identity", "control", "seconds")
+    contents = {name: getattr(outcome, name) for name in fields}
+    contents |= {"data": dict(outcome.data), "settings": dict(outcome.settings)}
+    return contents | {"numbers": numbers}, arrays
+
+
+def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Compressed, because confusion matrices of single images are mostly zeros."""
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **dict(arrays))
+    return file.getvalue()
+
+
+def read_outcome(result: TaskResult, arrays: Mapping[str, np.ndarray]) -> Outcome:
+    """Make an outcome of what was stored."""
+    numbers = {}
+    for each in result.numbers:
+        finding = Finding(
+            each.name, arrays[each.key], NUMBERS[each.number], result.settings, each.details
+        )
+        measured = Measured(finding)
+        known = Estimate(each.value, each.low, each.high, len(finding.records), "images")
+        measured.__dict__["estimate"] = known  # no need to resample again
+        numbers[each.name] = measured
+    return Outcome(
+        result.task, result.method, result.layer, result.place, result.subject, result.identity,
+        result.control, result.data.contents(), result.settings, numbers, result.seconds,
+    )  # fmt: skip
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """Read evaluate.json and evaluate.npz of a folder.
+
+    Raises:
+        UserError: A file is missing or damaged.
+    """
+    record: EvaluateRecord = EVALUATE_FILE.read(folder)
+    path = Path(folder) / RECORDS
+    try:
+        with np.load(path) as file:
+            arrays = {key: file[key] for key in file.files}
+        outcomes = tuple(read_outcome(result, arrays) for result in record.results)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"{path} is missing or damaged ({error}); run nearsight evaluate {folder} again"
+        ) from None
+    return Evaluation(record.model, record.identity, outcomes, tuple(record.remarks))

@@ -1,0 +1,7 @@
+"""Solvers on plain tensors: exact nearest neighbours, logistic regression, trained heads."""
+
+from __future__ import annotations
+
+from nearsight.evaluate.solvers.neighbours import nearest
+
+__all__ = ["nearest"]

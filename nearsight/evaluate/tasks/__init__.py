@@ -1,0 +1,17 @@
+"""What frozen features are good for: one file per task, and the table of tasks."""
+
+from __future__ import annotations
+
+from nearsight.evaluate.tasks.table import TASKS, tasks_named
+from nearsight.evaluate.tasks.task import Bench, Finding, Kind, Method, Task, choose_options
+
+__all__ = [
+    "TASKS",
+    "Bench",
+    "Finding",
+    "Kind",
+    "Method",
+    "Task",
+    "choose_options",
+    "tasks_named",
+]

@@ -1,0 +1,31 @@
+"""The tasks by name. A new one is a module that makes a ``Task``, and a line here."""
+
+from __future__ import annotations
+
+from nearsight.core import UserError, suggestion
+from nearsight.evaluate.tasks.knn import KNN
+from nearsight.evaluate.tasks.task import Task
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        KNN,
+    )
+}  # fmt: skip
+
+
+def tasks_named(text: str) -> list[Task]:
+    """Return the tasks of names with commas between them.
+
+    Raises:
+        UserError: A name is unknown.
+    """
+    found = []
+    for name in (word.strip() for word in text.split(",")):
+        if name not in TASKS:
+            raise UserError(
+                f"there is no task {name!r}{suggestion(name, TASKS)}; the tasks are "
+                f"{', '.join(TASKS)}"
+            )
+        found.append(TASKS[name])
+    return found

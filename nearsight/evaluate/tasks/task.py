@@ -1,0 +1,186 @@
+"""What a task is, and what it gets to work with.
+
+A task is one file with a function that takes a ``Bench`` (a subject, two splits of a data set,
+options) and yields findings: a name, a record for each image of the second split, the function
+that turns any set of records into the number, and the settings that decided it. mIoU is no mean
+over images, so its record is a confusion matrix; that of k-NN is right or wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from nearsight.core import UserError, suggestion
+from nearsight.data.input import Preprocessing
+from nearsight.evaluate.features import (
+    CONTROLS,
+    FeatureCache,
+    Features,
+    Need,
+    Preparation,
+    Split,
+    Subject,
+    extract_features,
+    image_batches,
+)
+from nearsight.stats import Number
+
+Kind = Literal["masks", "labels"]
+Progress = Callable[[int, int], None]
+
+
+class Finding(NamedTuple):
+    """One number of a task."""
+
+    name: str  # such as "miou"
+    records: np.ndarray  # [image, ...]
+    number: Number
+    settings: Mapping[str, Any]  # what decided it, as JSON has it
+    details: Mapping[str, Any] = {}  # further numbers without an interval, as JSON has them
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to do a task, with the features that it takes unless told otherwise."""
+
+    name: str
+    place: str = "block"
+    statistics: str = "own"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    trained: bool = False  # has a head whose start is random: seeds matter
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One subject on one data set, ready for one method of one task."""
+
+    subject: Subject
+    train: Split
+    val: Split
+    layer: int
+    place: str
+    method: str
+    options: Mapping[str, Any]
+    kind: Kind
+    cache: FeatureCache
+    device: str = "cpu"
+    batch_size: int = 32
+    progress: Progress | None = None
+
+    def preparation(self, mirrored: bool = False) -> Preparation:
+        """Return how images are prepared: squashed to the model's size if they have masks."""
+        subject = self.subject
+        if self.kind == "labels" and subject.classify is not None:
+            return Preparation(subject.classify, mirrored)
+        steps = Preprocessing(
+            subject.statistics, subject.size, None, keep_ratio=False,
+            interpolation="bilinear", mean=subject.mean, std=subject.std,
+        )  # fmt: skip
+        return Preparation(steps, mirrored)
+
+    def need(self, split: Split, mirrored: bool = False) -> Need:
+        """Return what the features of a split depend on."""
+        return Need(self.subject, split, self.preparation(mirrored), self.layer, self.place)
+
+    def features(self, split: Split, mirrored: bool = False) -> Features:
+        """Return the frozen features of a split, from the cache or extracted into it."""
+        (found,) = extract_features(
+            [self.need(split, mirrored)], self.cache, batch_size=self.batch_size,
+            device=self.device, progress=self.progress,
+        )  # fmt: skip
+        return found
+
+    def images(self, split: Split) -> Iterator[Tensor]:
+        """Yield the prepared images of a split, for tasks that run the model itself."""
+        return image_batches(split, self.preparation(), self.batch_size, self.device)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what every result states."""
+        steps = self.preparation().steps
+        return {
+            "layer": self.layer,
+            "place": self.place,
+            "image_size": list(self.subject.size),
+            "preparation": steps.text(),
+            "statistics": f"{self.subject.statistics}: mean {_shown(steps.mean)}, "
+            f"deviation {_shown(steps.std)}",
+            "num_train": len(self.train),
+            "num_val": len(self.val),
+            **self.options,
+        }
+
+
+Function = Callable[[Bench], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task and its methods; the first method is the default.
+
+    Args:
+        name: The word for it on the command line.
+        kind: What its images come with: ``masks`` or ``labels``.
+        run: Yields its findings.
+        methods: The ways to do it.
+        controls: Which controls make sense for it.
+        of_features: Whether it works on cached features; else it runs the model itself.
+    """
+
+    name: str
+    kind: Kind
+    run: Function
+    methods: Sequence[Method]
+    controls: Sequence[str] = CONTROLS
+    of_features: bool = True
+
+    def choose_methods(self, text: str | None) -> list[Method]:
+        """Return the methods that a user asks for: names with commas, ``all``, or the default.
+
+        Raises:
+            UserError: The task has no such method.
+        """
+        by_name = {method.name: method for method in self.methods}
+        if text is None:
+            return [self.methods[0]]
+        if text == "all":
+            return list(self.methods)
+        found = []
+        for name in (word.strip() for word in text.split(",")):
+            if name not in by_name:
+                raise UserError(
+                    f"the task {self.name} has no method {name!r}{suggestion(name, by_name)}; it "
+                    f"has {', '.join(by_name)} and all"
+                )
+            found.append(by_name[name])
+        return found
+
+
+def choose_options(methods: Sequence[Method], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options given, each of the type that its method has it in.
+
+    Raises:
+        UserError: No method takes an option, or a value is of the wrong type.
+    """
+    known = {name: value for method in methods for name, value in method.options.items()}
+    found = {}
+    for name, value in given.items():
+        if name not in known:
+            raise UserError(
+                f"there is no option {name!r}{suggestion(name, known)}; the methods asked for "
+                f"have {', '.join(sorted(known)) or 'none'}"
+            )
+        kind = type(known[name])
+        try:
+            found[name] = kind(value)
+        except ValueError:
+            raise UserError(f"{name} should be like {known[name]!r}, but it is {value!r}") from None
+    return found
+
+
+def _shown(colour: Sequence[float]) -> str:
+    return "/".join(f"{value:.3g}" for value in colour)

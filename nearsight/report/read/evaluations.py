@@ -1,0 +1,91 @@
+"""What evaluate.json and evaluate.npz of several folders say, side by side and in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from nearsight.core import UserError
+from nearsight.runs import EVALUATE
+from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, ResultNumber, TaskResult
+from nearsight.stats import NUMBERS, Estimate, paired_image_interval
+
+
+@dataclass(frozen=True)
+class EvaluatedFolder:
+    """The evaluation of one model."""
+
+    path: Path
+    record: EvaluateRecord
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        return self.record.model
+
+    def images(self, number: ResultNumber) -> np.ndarray:
+        """Return the records of single images.
+
+        Raises:
+            UserError: They are missing or damaged.
+        """
+        path = self.path / RECORDS
+        try:
+            with np.load(path) as file:
+                return file[number.key]
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"{path} is missing or damaged ({error}); run nearsight evaluate {self.path} again"
+            ) from None
+
+
+@dataclass(frozen=True)
+class PairedResult:
+    """How much one model exceeds another, paired over images."""
+
+    task: str
+    method: str
+    number: str
+    one: str
+    other: str
+    estimate: Estimate
+
+
+def read_evaluations(folders: Sequence[Path]) -> list[EvaluatedFolder]:
+    """Read the folders that have an evaluate.json; the others are left out."""
+    there = [Path(folder) for folder in folders if (Path(folder) / EVALUATE).is_file()]
+    return [EvaluatedFolder(folder, EVALUATE_FILE.read(folder)) for folder in there]
+
+
+def last_layers(folder: EvaluatedFolder) -> dict[tuple[str, ...], TaskResult]:
+    """Return the model's own results by task, method and images; of several layers the last."""
+    own = sorted((x for x in folder.record.results if x.control is None), key=lambda x: x.layer)
+    return {(x.task, x.method, x.data.train, x.data.val): x for x in own}
+
+
+def paired_results(folders: Sequence[EvaluatedFolder]) -> Iterator[PairedResult]:
+    """Go through the paired differences of every pair of models that saw the same images."""
+    for one, other in combinations(folders, 2):
+        mine, theirs = last_layers(one), last_layers(other)
+        for key, result in mine.items():
+            if key not in theirs:
+                continue
+            known = {number.name: number for number in theirs[key].numbers}
+            for number in result.numbers:
+                if number.name in known:
+                    estimate = paired_image_interval(
+                        NUMBERS[number.number],
+                        one.images(number),
+                        other.images(known[number.name]),
+                    )
+                    names = number.name, one.name, other.name
+                    yield PairedResult(result.task, result.method, *names, estimate)
+
+
+def result_estimate(result: TaskResult, number: ResultNumber) -> Estimate:
+    """Return a number with its interval over images."""
+    return Estimate(number.value, number.low, number.high, result.data.num_val, "images")

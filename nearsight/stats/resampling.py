@@ -1,0 +1,96 @@
+"""Intervals over images of numbers that are no mean over images, such as mIoU.
+
+A number is a function of records (one per image) and of how often each image counts. A bootstrap
+draws images with replacement, so a resample is a row of counts. Two models that saw the same images
+are resampled together: the interval of their difference is then a paired one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from nearsight.core import UserError
+from nearsight.stats.estimate import Estimate
+
+LEVEL = (0.025, 0.975)
+RESAMPLES = 2000
+SEED = 0  # RandomState never changes its numbers, which Generator may
+
+# Records [image, ...] and counts [..., image] to one number for each row of counts.
+Number = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@lru_cache(maxsize=4)
+def bootstrap_counts(num_images: int) -> Float[np.ndarray, "resample image"]:
+    """Return how often each image counts in each of RESAMPLES bootstrap resamples.
+
+    A function of the number of images alone, so that models are resampled together.
+    """
+    drawn = np.random.RandomState(SEED).randint(0, num_images, (RESAMPLES, num_images))
+    cells = drawn + np.arange(RESAMPLES)[:, None] * num_images
+    counts = np.bincount(cells.ravel(), minlength=RESAMPLES * num_images)
+    return counts.reshape(RESAMPLES, num_images).astype(np.float64)
+
+
+def weighted_mean(
+    records: Shaped[np.ndarray, "image ..."], counts: Float[np.ndarray, "... image"]
+) -> np.ndarray:
+    """Return the mean of records, each counted as often as ``counts`` says.
+
+    >>> weighted_mean(np.array([1.0, 2.0, 6.0]), np.array([[1, 1, 1], [0, 3, 1]])).tolist()
+    [3.0, 3.0]
+    """
+    return counts @ records.astype(np.float64) / counts.sum(-1)
+
+
+def image_interval(
+    number: Number,
+    records: Shaped[np.ndarray, "image ..."],
+    counts: Float[np.ndarray, "resample image"] | None = None,
+) -> Estimate:
+    """Return a number over all images, with its 95 % bootstrap percentiles over images.
+
+    Resamples in which the number is not defined (none of the classes occurs) are left out.
+
+    >>> counts = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
+    >>> image_interval(weighted_mean, np.array([1.0, 2.0, 6.0]), counts).value
+    3.0
+    """
+    value = float(number(records, np.ones(len(records))))
+    counts = bootstrap_counts(len(records)) if counts is None else counts
+    low, high = _percentiles(number(records, counts))
+    return Estimate(value, low, high, len(records), "images")
+
+
+def paired_image_interval(
+    number: Number,
+    one: Shaped[np.ndarray, "image ..."],
+    other: Shaped[np.ndarray, "image ..."],
+    counts: Float[np.ndarray, "resample image"] | None = None,
+) -> Estimate:
+    """Return how much ``one`` exceeds ``other`` on the same images, with its paired interval.
+
+    Raises:
+        UserError: The two do not have the same number of images.
+    """
+    if len(one) != len(other):
+        raise UserError(
+            f"expected records of the same images, got {len(one)} and {len(other)} images"
+        )
+    counts = bootstrap_counts(len(one)) if counts is None else counts
+    every = np.ones(len(one))
+    value = float(number(one, every)) - float(number(other, every))
+    low, high = _percentiles(number(one, counts) - number(other, counts))
+    return Estimate(value, low, high, len(one), "images")
+
+
+def _percentiles(values: Float[np.ndarray, " resample"]) -> tuple[float, float]:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return float("nan"), float("nan")
+    low, high = np.quantile(known, LEVEL)
+    return float(low), float(high)
