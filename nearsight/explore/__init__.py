@@ -11,11 +11,19 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from nearsight.explore.embedding import explorer_frame, write_report
 from nearsight.explore.exploration import Exploration, explore
 from nearsight.explore.server import serve_folders
-from nearsight.explore.targets import explore_targets, explored_folders
+from nearsight.explore.targets import explore_targets
 
-__all__ = ["Exploration", "explore", "explore_targets", "explored_folders", "serve_folders"]
+__all__ = [
+    "Exploration",
+    "explore",
+    "explore_targets",
+    "explorer_frame",
+    "serve_folders",
+    "write_report",
+]
 
 
 class _Room(ModuleType):

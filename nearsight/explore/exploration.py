@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ import nearsight
 from nearsight.core import UserError, write_bytes
 from nearsight.explore.document import document_html, iframe_html
 from nearsight.explore.heads import METRICS
-from nearsight.explore.images import given_images
 from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_model
-from nearsight.measure.catalogue import RUN_NUMBERS, metric
+from nearsight.measure.catalogue import NAMING, RUN_NUMBERS, metric
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -36,18 +35,11 @@ class Exploration:
 
     def contents(self) -> dict[str, Any]:
         """Return what the page gets as JSON."""
-        from nearsight.measure.metrics import head_kinds
-
         return {
             "schema_version": SCHEMA_VERSION,
             "version": nearsight.__version__,
             "title": self.title,
-            "naming": {
-                "mostly": head_kinds.MOSTLY,
-                "max_shift": head_kinds.MAX_SHIFT,
-                "max_spread": head_kinds.MAX_SPREAD,
-                "far": head_kinds.FAR,
-            },
+            "naming": asdict(NAMING),
             "metrics": {
                 x.name: {"label": x.label, "axis": x.axis_label, "top": x.top or x.limits[1]}
                 for x in map(metric, METRICS)
@@ -117,6 +109,8 @@ def explore(
     >>> [subject.name for subject in found.subjects], found._repr_html_()[:7]
     (['untrained'], '<iframe')
     """
+    from nearsight.explore.images import given_images
+
     models = _by_name(model)
     subjects = [
         subject_of_model(name, each, given_images(each, images, names, mean, std), num_shown)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from nearsight.runs.records import LogLine, MeasureRecord
+
 if TYPE_CHECKING:
     from nearsight.measure.profile import Profile
 
@@ -19,23 +21,23 @@ CONVENTION = "paper"  # the page draws distances in grid diagonals
 DIGITS = 5  # behind the point
 
 
-def measured_numbers(measure: dict[str, Any]) -> dict[str, Any] | None:
+def measured_numbers(measure: MeasureRecord) -> dict[str, Any] | None:
     """Return what the page shows of a measure.json, or None where it has other units or metrics."""
-    layers = measure["layers"]
-    convention = measure.get("convention", {}).get("name", CONVENTION)
-    if convention != CONVENTION or any(metric not in x for x in layers for metric in METRICS):
+    layers, found = measure.layers, [layer.metrics for layer in measure.layers]
+    known = all(metric in metrics for metrics in found for metric in METRICS)
+    if measure.convention.name != CONVENTION or not known:
         return None
-    named = all("head_names" in layer for layer in layers)
+    named = all(layer.head_names is not None for layer in layers)
     return {
-        "num_images": measure["num_images"],
+        "num_images": measure.num_images,
         **{
-            metric: {part: _rounded([x[metric][part] for x in layers]) for part in PARTS}
+            metric: {part: _rounded([getattr(x[metric], part) for x in found]) for part in PARTS}
             for metric in METRICS
         },
-        "names": [layer["head_names"] for layer in layers] if named else None,
-        "null": _nulls(measure["null"]),
-        "gaussian": _if_any([_gaussian(layer.get("gaussian")) for layer in layers]),
-        "gates": _if_any([_gates(layer.get("gpsa")) for layer in layers]),
+        "names": [layer.head_names for layer in layers] if named else None,
+        "null": _nulls(measure.null.contents()),
+        "gaussian": _if_any([_gaussian(layer.others.get("gaussian")) for layer in layers]),
+        "gates": _if_any([_gates(layer.others.get("gpsa")) for layer in layers]),
     }
 
 
@@ -64,16 +66,16 @@ def profile_numbers(profile: Profile) -> dict[str, Any]:
     }
 
 
-def training_looks(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def training_looks(lines: Sequence[LogLine]) -> list[dict[str, Any]]:
     """Return MAD, entropy, self-mass and gates of every head at every look of a train.jsonl."""
     found = []
     for line in lines:
-        seen = line.get("attention")
-        if seen is None or any(metric not in seen for metric in METRICS):
+        seen = line.attention
+        if seen is None or any(metric not in seen.metrics for metric in METRICS):
             continue
-        numbers = {metric: _rounded(seen[metric]["mean"]) for metric in METRICS}
-        gates = _if_any([_gates(layer) for layer in seen.get("gpsa", [])])
-        look = {"epoch": line["epoch"], "num_images": seen["num_images"], **numbers}
+        numbers = {metric: _rounded(seen.metrics[metric].mean) for metric in METRICS}
+        gates = _if_any([_gates(layer) for layer in seen.others.get("gpsa", [])])
+        look = {"epoch": line.epoch, "num_images": seen.num_images, **numbers}
         found.append(look | {"gates": gates})
     return found
 

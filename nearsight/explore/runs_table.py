@@ -11,15 +11,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearsight.explore.folders import STUDY
-from nearsight.measure.catalogue import RUN_NUMBERS
-from nearsight.report.read import flat_settings
-from nearsight.runs import LOG, MEASURE, read_json, read_lines, read_measure, read_record
+from nearsight.measure.catalogue import RUN_NUMBERS, number_named
+from nearsight.report.read import flat_settings, looks_of
+from nearsight.runs import MEASURE, read_log, read_measure, read_record
+from nearsight.runs.records import (
+    CLAIMS_FILE,
+    STUDY_FILE,
+    SUMMARY_FILE,
+    LogLine,
+    MeasureRecord,
+    RunRecord,
+    TrainedRun,
+)
 from nearsight.stats import wilson_interval
 
-SUMMARY, CLAIMS = "summary.json", "claims.json"
+SUMMARY, CLAIMS = SUMMARY_FILE.name, CLAIMS_FILE.name
 MAX_POINTS = 60  # of a learning curve
 DIGITS = 5
+MIN_MAD = number_named("min_mad")
 CURVES = ("train_loss", "validation_accuracy")
 DAMAGED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError)
 
@@ -42,12 +51,12 @@ def run_rows(runs: Mapping[str, Path]) -> list[Row]:
 def study_contents(name: str, folder: Path) -> dict[str, Any]:
     """Return the question of a study, its conditions, effects and claims, as far as they exist."""
     try:
-        study = read_json(folder / STUDY)
+        study = STUDY_FILE.read(folder)
         found = {
             "name": name,
-            "study": str(study["study"]),
-            "question": str(study.get("question", "")),
-            "num_cells": len(study["cells"]),
+            "study": study.study,
+            "question": study.question,
+            "num_cells": len(study.cells),
         }
         return found | _summary(folder) | {"claims": _claims(folder), "note": ""}
     except DAMAGED as error:
@@ -65,79 +74,79 @@ def _row(name: str, folder: Path) -> Row:
         row |= _facts(record)
         if (folder / MEASURE).is_file():
             row["values"] |= _measured(read_measure(folder))
-        row["curve"] = _curve(read_lines(folder / LOG))
+        row["curve"] = _curve(read_log(folder), folder)
     except DAMAGED as error:
         row["note"] = _reason(error)
     return row
 
 
-def _facts(record: dict[str, Any]) -> Row:
+def _facts(record: RunRecord) -> Row:
     """What run.json says."""
     facts: Row = {
-        "model": str(record["model"]["name"]),
-        "data": str(record.get("data", {}).get("name", "")),
-        "status": str(record["status"]),
+        "model": record.model.name,
+        "data": record.data.name,
+        "status": record.status,
         "values": {},
     }
-    if "protocol" not in record:
+    if not isinstance(record, TrainedRun):
         return facts | {"protocol": "measured only"}
-    result = record.get("result") or {}
-    if (accuracy := result.get("test_accuracy")) is not None:
-        bounds = wilson_interval(float(accuracy), int(result["num_test"]))
-        facts["values"]["accuracy"] = _rounded([float(accuracy), *bounds])
-    if (epochs := result.get("num_epochs")) is not None:
-        facts["values"]["epochs"] = [epochs]
-    settings = flat_settings(record["protocol"])
+    if result := record.result:
+        bounds = wilson_interval(result.test_accuracy, result.num_test)
+        facts["values"]["accuracy"] = _rounded([result.test_accuracy, *bounds])
+        facts["values"]["epochs"] = [result.num_epochs]
+    settings = flat_settings(record.protocol)
     return facts | {
         "protocol": str(settings.pop("name")),
-        "seed": record["seed"],
+        "seed": record.seed,
         "settings": {key: _plain(value) for key, value in settings.items()},
     }
 
 
-def _measured(measure: dict[str, Any]) -> dict[str, list[float]]:
+def _measured(measure: MeasureRecord) -> dict[str, list[float]]:
     """The numbers of measure.json with their intervals over images."""
-    entries = {x.name: x.entry(measure["summary"]) for x in RUN_NUMBERS if x.metric}
+    entries = {x.name: x.entry(measure.summary.others) for x in RUN_NUMBERS if x.metric}
     return {
-        name: _rounded([entry["value"], entry["low"], entry["high"]])
+        name: _rounded([entry.value, entry.low, entry.high])
         for name, entry in entries.items()
         if entry is not None
     }
 
 
-def _curve(lines: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
+def _curve(lines: Sequence[LogLine], folder: Path) -> dict[str, list[Any]] | None:
     """Losses and accuracies by epoch, thinned out where there are many, and min MAD at looks."""
     if not lines:
         return None
     step = math.ceil(len(lines) / MAX_POINTS)
     kept = [line for i, line in enumerate(lines) if i % step == 0 or i == len(lines) - 1]
-    looks = [line["attention"]["mad"]["mean"] if "attention" in line else None for line in kept]
+    looks = {look.epoch: look for look in looks_of(kept, folder)}
     return {
-        "epoch": [line["epoch"] for line in kept],
-        **{name: _rounded([line.get(name) for line in kept]) for name in CURVES},
-        "min_mad": _rounded([None if look is None else min(map(min, look)) for look in looks]),
+        "epoch": [line.epoch for line in kept],
+        **{name: _rounded([getattr(line, name, None) for line in kept]) for name in CURVES},
+        "min_mad": _rounded(
+            [looks[x.epoch].number(MIN_MAD) if x.epoch in looks else None for x in kept]
+        ),
     }
 
 
 def _summary(folder: Path) -> dict[str, Any]:
     if not (folder / SUMMARY).is_file():
         return {"conditions": [], "effects": []}
-    summary = read_json(folder / SUMMARY)
+    summary = SUMMARY_FILE.read(folder)
     conditions = [
         {
-            "value": x["value"], "condition": x["condition"], "num_seeds": len(x["seeds"]),
-            "estimate": _rounded([x["mean"], x["low"], x["high"]]),
+            "value": x.value, "condition": x.condition, "num_seeds": len(x.seeds),
+            "estimate": _rounded([x.mean, x.low, x.high]),
         }
-        for x in summary.get("conditions", [])
+        for x in summary.conditions
     ]  # fmt: skip
     effects = [
         {
-            "value": table["value"], "factors": list(effect["factors"]),
-            "num_seeds": effect["estimate"]["n"], "p": effect.get("holm_p"),
-            "estimate": _rounded([effect["estimate"][part] for part in ("value", "low", "high")]),
+            "value": table.value, "factors": effect.factors, "num_seeds": x.n,
+            "p": effect.holm_p, "estimate": _rounded([x.value, x.low, x.high]),
         }
-        for table in summary.get("effects", [])
-        for effect in table["effects"]
+        for table in summary.effects
+        for effect in table.effects
+        if (x := effect.estimate) is not None
     ]  # fmt: skip
     return {"conditions": conditions, "effects": effects}
 
@@ -146,8 +155,8 @@ def _claims(folder: Path) -> list[dict[str, Any]]:
     if not (folder / CLAIMS).is_file():
         return []
     keys = ("id", "source", "sentence", "paper", "decision", "reason", "scale", "claimed_scale")
-    verdicts = read_json(folder / CLAIMS)["verdicts"]
-    return [{key: str(verdict.get(key) or "") for key in keys} for verdict in verdicts]
+    verdicts = CLAIMS_FILE.read(folder).verdicts
+    return [{key: str(getattr(verdict, key) or "") for key in keys} for verdict in verdicts]
 
 
 def _plain(value: Any) -> Any:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
 from nearsight.runs import (
-    LOG,
     MEASURE,
+    MeasuredFolder,
     read_examples_contents,
-    read_lines,
-    read_measure,
+    read_log,
+    read_measured,
     read_record,
-    run_name,
 )
+from nearsight.runs.records import LogLine, RunRecord, TrainedRun
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,22 +65,32 @@ def subject_of_model(
 def subject_of_folder(folder: Path) -> Subject:
     """Show what the files of a run folder hold; no model is loaded."""
     record = read_record(folder)
-    examples = read_examples_contents(folder)
-    numbers = None
     if (folder / MEASURE).is_file():
-        numbers = measured_numbers(read_measure(folder))
+        return subject_of_files(read_measured(folder, record))
+    return _subject(folder, record, None, read_log(folder))
+
+
+def subject_of_files(files: MeasuredFolder) -> Subject:
+    """Show the records of a measured folder, which were read before, and its stored examples."""
+    return _subject(files.path, files.record, measured_numbers(files.measure), files.log)
+
+
+def _subject(
+    folder: Path, record: RunRecord, numbers: dict[str, Any] | None, log: Sequence[LogLine]
+) -> Subject:
+    examples = read_examples_contents(folder)
     note = ""
     if examples is None:
         note = f"There is no attention of example images: run nearsight measure {folder}."
     return Subject(
-        run_name(record), record_detail(record), examples, numbers,
-        training_looks(read_lines(folder / LOG)), note,
+        record.name, record_detail(record), examples, numbers,
+        training_looks(log), note,
     )  # fmt: skip
 
 
-def record_detail(record: dict[str, Any]) -> str:
+def record_detail(record: RunRecord) -> str:
     """Say on what data a run was trained, or where the weights of a model come from."""
-    if "protocol" in record:
-        return f"trained on {record['data']['name']}, seed {record['seed']}"
-    weights = record["weights"]
-    return f"weights: {Path(weights['file']).name if 'file' in weights else weights['from']}"
+    if isinstance(record, TrainedRun):
+        return f"trained on {record.data.name}, seed {record.seed}"
+    weights = record.weights
+    return f"weights: {Path(weights.file).name if weights.file else weights.origin}"

@@ -12,7 +12,8 @@ from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import Found, find_folders
 from nearsight.explore.runs_table import run_rows, study_contents
 from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
-from nearsight.runs import RECORD, WEIGHTS, read_record, run_name
+from nearsight.runs import RECORD, WEIGHTS, read_record
+from nearsight.runs.records import MeasuredModel, TrainedRun
 
 
 def explore_targets(
@@ -75,16 +76,7 @@ def explore_targets(
 def explored(title: str, subjects: Sequence[Subject], found: Found) -> Exploration:
     """Put subjects and the tables of runs and studies into one page."""
     studies = [study_contents(name, folder) for name, folder in found.studies.items()]
-    return Exploration(title, _told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
-
-
-def explored_folders(folders: Sequence[Path]) -> Exploration | None:
-    """Show the examples that run folders hold, without any model; None where no folder has any."""
-    subjects = [subject_of_folder(Path(folder)) for folder in folders]
-    shown = [subject for subject in subjects if subject.examples is not None]
-    if not shown:
-        return None
-    return Exploration(" and ".join(subject.name for subject in shown), _told_apart(shown))
+    return Exploration(title, told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
 
 
 def _named_subjects(
@@ -119,9 +111,13 @@ def _run_subject(
         return stored
     record = read_record(folder)
     if images is not None:
-        viewer = run_viewer(target) if "protocol" in record else _recorded_viewer(record, folder)
+        viewer = (
+            _recorded_viewer(record, folder)
+            if isinstance(record, MeasuredModel)
+            else run_viewer(target)
+        )
         seen = _seen(viewer, images, num_images, device, image_detail(images))
-    elif "protocol" in record and (folder / WEIGHTS).is_file():
+    elif isinstance(record, TrainedRun) and (folder / WEIGHTS).is_file():
         seen = _seen_test_set(folder, num_images, device, data_root)
     else:
         return stored
@@ -153,33 +149,33 @@ def _seen_test_set(folder: Path, num_images: int, device: str, data_root: Path |
 
     run, dataset = finished_run(folder, device, data_root)
     images = run_images(run, dataset, max(num_images, NUM_MEASURED))
-    return subject_of_model(run_name(run.record), run.model, images, num_images)
+    return subject_of_model(run.record.name, run.model, images, num_images)
 
 
-def _recorded_viewer(record: dict[str, Any], folder: Path) -> Any:
+def _recorded_viewer(record: MeasuredModel, folder: Path) -> Any:
     """Load the model that a folder holds the measurement of, from where its record says."""
     from nearsight.measure.maps import Viewer
     from nearsight.models.load import named_model
 
-    weights = record["weights"]
-    file = Path(weights["file"]) if "file" in weights else None
+    weights = record.weights
+    file = Path(weights.file) if weights.file else None
     if file is not None and not file.is_file():
         raise UserError(
             f"{folder} was measured with the weights {file}, which are no longer there; "
             "give the model by its name, with --weights"
         )
     found = named_model(
-        record["model"]["name"], file, weights["from"] == "pretrained" and file is None,
-        weights["from"] == "random initialisation",
+        record.model.name, file, weights.origin == "pretrained" and file is None,
+        weights.origin == "random initialisation",
     )  # fmt: skip
-    return Viewer(run_name(record), found.model, found.preprocessing)
+    return Viewer(record.name, found.model, found.preprocessing)
 
 
 def image_detail(images: Path) -> str:
     return f"images of {images.resolve().name}"
 
 
-def _told_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
+def told_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
     """Number subjects of the same name."""
     names = [subject.name for subject in subjects]
     return tuple(

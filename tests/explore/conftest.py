@@ -1,26 +1,12 @@
-"""A real Chromium, and pages opened in it from disk with networking off."""
+"""Pages opened in a real Chromium from disk with networking off."""
 
-import os
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from explore.made_pages import made_exploration
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PAGE = Path(__file__).parents[2] / "nearsight" / "explore" / "page"
-
-
-@pytest.fixture(scope="session")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no chromium found (set CHROMIUM to its path)")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

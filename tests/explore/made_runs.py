@@ -51,9 +51,18 @@ def write_study(folder, cells=2):
     condition = {"value": "min_mad", "condition": "cutmix on", "mean": 0.1, "sd": 0.01,
                  "low": 0.08, "high": 0.12, "seeds": [0, 1, 2]}  # fmt: skip
     summary = {"schema_version": 1, "study": "made", "cells": [], "conditions": [condition],
-               "effects": [{"value": "min_mad", "effects": effects}]}  # fmt: skip
+               "effects": [{"value": "min_mad", "at": {}, "seeds": [0, 1, 2], "notes": [],
+                            "effects": effects}]}  # fmt: skip
     (folder / "summary.json").write_text(json.dumps(summary))
-    claim = {"source": "a paper", "paper": "-0.3", "scale": "here", "claimed_scale": "there"}
+    claim = {
+        "direction": "down",
+        "margin": None,
+        "parts": [],
+        "source": "a paper",
+        "paper": "-0.3",
+        "scale": "here",
+        "claimed_scale": "there",
+    }
     verdicts = [
         {"id": "one", "sentence": "CutMix lowers it.", "decision": "holds", "reason": "r", **claim},
         {"id": "two", "sentence": "It raises it.", "decision": "open", "reason": "s", **claim},

@@ -7,15 +7,17 @@ import pytest
 from explore.made_pages import MODELS, made_images
 from explore.made_runs import made_look, part_subject, write_looked_run, write_model, write_study
 from PIL import Image
+from runs.made_records import epoch_line, measure_contents
 
 import nearsight as ns
 from nearsight.core import UserError
 from nearsight.explore.folders import find_folders
 from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
 from nearsight.explore.runs_table import run_rows, study_contents
-from nearsight.explore.targets import explore_targets, explored_folders
+from nearsight.explore.targets import explore_targets
 from nearsight.measure.folders.summary import measurement
-from nearsight.runs import Examples, read_lines, write_examples
+from nearsight.runs import Examples, read_log, write_examples
+from nearsight.runs.records import MEASURE_FILE
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +70,6 @@ def test_a_run_shows_the_examples_in_its_folder(tmp_path):
     assert again.layers == examples.layers
     assert subject.numbers["num_images"] == 11
     assert [look["epoch"] for look in subject.looks] == [0, 2, 4]
-    assert explored_folders([folder]).subjects[0].examples == subject.examples
-
-
-def test_folders_without_examples_have_nothing_to_embed(tmp_path):
-    assert explored_folders([write_looked_run(tmp_path / "run")]) is None
 
 
 def test_a_measured_model_is_found_again_by_its_record(tmp_path, pictures):
@@ -148,7 +145,7 @@ def test_rows_hold_numbers_with_intervals_and_the_settings_that_differ(tmp_path)
 
 def test_long_curves_are_thinned_out_and_keep_their_ends(tmp_path):
     folder = write_looked_run(tmp_path / "run")
-    lines = [{"epoch": epoch, "train_loss": 1.0 / epoch} for epoch in range(1, 501)]
+    lines = [epoch_line(epoch, train_loss=1.0 / epoch) for epoch in range(1, 501)]
     (folder / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (row,) = run_rows({"run": folder})
     assert len(row["curve"]["epoch"]) <= 61
@@ -164,15 +161,20 @@ def test_a_study_that_is_not_finished_shows_what_it_has(tmp_path):
 
 
 def test_looks_hold_the_numbers_of_train_jsonl(tmp_path):
-    looks = training_looks(read_lines(write_looked_run(tmp_path / "run") / "train.jsonl"))
+    looks = training_looks(read_log(write_looked_run(tmp_path / "run")))
     assert [look["mad"] for look in looks] == [made_look(x)["mad"]["mean"] for x in (0, 2, 4)]
     assert looks[0]["gates"] is None
+
+
+def recorded(contents):
+    """The record of a measure.json with these numbers."""
+    return MEASURE_FILE.record(measure_contents() | contents)
 
 
 def test_a_profile_and_its_measure_json_give_the_same_numbers():
     images = made_images("wide", count=5).inputs
     profile = ns.measure_model(MODELS["wide"](), images, metrics="all")
-    of_file, of_profile = measured_numbers(measurement(profile)), profile_numbers(profile)
+    of_file, of_profile = measured_numbers(recorded(measurement(profile))), profile_numbers(profile)
     assert of_profile == of_file
     assert of_file["mad"]["mean"][2][1] == pytest.approx(profile.mad.mean[2][1], abs=1e-5)
     assert of_file["names"] == profile.head_names
@@ -192,14 +194,14 @@ def test_parts_of_a_model_come_with_its_numbers(kind):
 def test_another_convention_has_no_numbers_on_the_page():
     images = made_images("wide").inputs
     profile = ns.measure_model(MODELS["wide"](), images).in_convention("convit")
-    assert measured_numbers(measurement(profile)) is None
+    assert measured_numbers(recorded(measurement(profile))) is None
 
 
 def test_null_lines_come_with_random_initialisation_where_it_was_measured():
     measure = measurement(ns.measure_model(MODELS["wide"](), made_images("wide").inputs))
     untrained = {f"layer_mean_{x}": [0.1, 0.2, 0.6] for x in ("mad", "entropy", "self_mass")}
-    measure["null"]["random_init"] = untrained
-    lines = {line["name"]: line for line in measured_numbers(measure)["null"]}
+    measure["null"]["random_init"] = untrained | {"num_images": 3}
+    lines = {line["name"]: line for line in measured_numbers(recorded(measure))["null"]}
     assert list(lines) == ["uniform", "3x3 box", "random initialisation"]
     assert lines["random initialisation"]["mad"] == pytest.approx(0.3)
     assert lines["uniform"]["entropy"] == 1

@@ -20,6 +20,7 @@ from nearsight.explore.folders import find_folders, inside
 from nearsight.explore.runs_table import run_rows, study_contents
 from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
 from nearsight.runs import EXAMPLES, LOG, MEASURE, RECORD, WEIGHTS, LoadedRun, load_run, read_record
+from nearsight.runs.records import TrainedRun
 
 MAX_LOADED = 2  # models that are kept
 NEEDS_NETWORK = ("hf/",)  # models of these names are looked for elsewhere
@@ -80,10 +81,8 @@ class Library:
         name, folder = self._folder(key)
         with self._lock:
             run = self._run(folder)
-            size, data = run.transform.image_size, run.record["data"]
-            steps = Preprocessing(
-                "the run's own", size, size, mean=tuple(data["mean"]), std=tuple(data["std"])
-            )
+            size, data = run.transform.image_size, run.record.data
+            steps = Preprocessing("the run's own", size, size, mean=data.mean, std=data.std)
             found = subject_of_model(name, run.model, picture_image(picture, "yours", steps), 1)
         assert found.examples is not None
         return found.examples
@@ -105,11 +104,11 @@ class Library:
             self._loaded.move_to_end(folder)
             return self._loaded[folder]
         record = read_record(folder)
-        if "protocol" not in record:
+        if not isinstance(record, TrainedRun):
             raise UserError("This folder holds a measurement without weights of its own.")
         if not any(inside(folder / WEIGHTS, root) for root in self.roots):
             raise UserError("This run has no weights in the folders that are served.")
-        if str(record["model"]["name"]).startswith(NEEDS_NETWORK):
+        if record.model.name.startswith(NEEDS_NETWORK):
             raise UserError("Models that may be looked for on a hub are not loaded by the server.")
         run = load_run(folder)
         self._loaded[folder] = run

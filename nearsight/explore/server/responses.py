@@ -69,6 +69,8 @@ class Naming(BaseModel):
     mostly: float
     max_shift: float
     max_spread: float
+    same_map: float
+    diffuse: float
     far: float
 
 

@@ -17,26 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nearsight.report.read import Condition
+from nearsight.report.read import DARK, MUTED, RULE, TEXT, Condition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TEXT, MUTED, RULE = "#1a1a1a", "#666666", "#d8d8d8"
 PANEL_SIZE = (3.4, 2.6)  # inches; 3.4 are 8.6 cm
 LONGEST_ROW_NAME = 24  # characters of a line beside a row
-DARK = {
-    TEXT: "#ececec",
-    MUTED: "#a9a9a9",
-    RULE: "#3c3c3c",
-    "#d55e00": "#ff9750",
-    "#0072b2": "#58aef0",
-    "#009e73": "#35cfa0",
-    "#cc79a7": "#e9a9cd",
-    "#e69f00": "#ffc04a",
-    "#56b4e9": "#a4dbfb",
-}
 
 
 @dataclass(frozen=True)

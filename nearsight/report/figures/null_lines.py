@@ -73,10 +73,11 @@ def shuffled_nulls(condition: Condition, metric: str) -> list[float]:
 
 
 def _measured(runs: Sequence[Evidence], name: str, metric: str) -> list[float]:
-    found = [run.measure["null"].get(name) for run in runs]
-    if None in found or not found:
+    nulls = [run.measure.null.measured.get(name) for run in runs]
+    found = [means for null in nulls if null and (means := null.layer_means(metric))]
+    if len(found) < len(runs) or not found:
         return []
-    layers = zip(*(null[f"layer_mean_{metric}"] for null in found))
+    layers = zip(*found)
     return [sum(values) / len(values) for values in layers]
 
 

@@ -4,29 +4,34 @@ import json
 
 import pytest
 from report.example_runs import write_model, write_run
+from runs.made_records import causal_contents
 
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.study.causal_losses import causal_drawings, causal_figure, drawn_file
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.page import family_drawings
+from nearsight.runs.records import CAUSAL_FILE
 
 REMARK = "Layer 2 is left out: what its patches see does not reach the answer."
 
 
 def entry(heads, change, value, p_holm=1.0):
     part = {"value": value, "low": value - 0.03, "high": value + 0.02}
-    return {"heads": heads, "change": change, **part, "num_images": 97, "p": 0.5, "p_holm": p_holm}
+    counts = {"num_images": 97, "num_spoilt": 5, "num_mended": 3}
+    return {"heads": heads, "change": change, **part, **counts, "p": 0.5, "p_holm": p_holm}
 
 
 def contents():
-    return {
-        "schema_version": 1, "window": 3, "num_images": 97, "accuracy": 0.61, "remarks": [REMARK],
-        "lost": [
-            entry("1.1", "inside", 0.01), entry("1.1", "mean", -0.02),
-            entry("1.2", "inside", 0.0), entry("1.2", "mean", 0.05, 0.01),
-            entry("all heads", "inside", 0.03), entry("all heads", "mean", 0.11, 0.001),
-        ],
-    }  # fmt: skip
+    lost = [
+        entry("1.1", "inside", 0.01), entry("1.1", "mean", -0.02),
+        entry("1.2", "inside", 0.0), entry("1.2", "mean", 0.05, 0.01),
+        entry("all heads", "inside", 0.03), entry("all heads", "mean", 0.11, 0.001),
+    ]  # fmt: skip
+    return causal_contents(accuracy=0.61, remarks=[REMARK], lost=lost)
+
+
+def recorded(**changed):
+    return CAUSAL_FILE.record(contents() | changed)
 
 
 def with_causal(folder, **changed):
@@ -35,7 +40,7 @@ def with_causal(folder, **changed):
 
 
 def test_the_words_tell_the_largest_loss_and_those_beyond_chance():
-    drawing = causal_figure(contents(), "modern, seed 0", "causal", "#009e73", "^")
+    drawing = causal_figure(recorded(), "modern, seed 0", "causal", "#009e73", "^")
     assert "Most: all heads, mean map: 11.0 points (8.0 to 13.0)" in drawing.alt
     assert "2 of 6 changes (1.2, mean map: 5.0 points (2.0 to 7.0); all heads" in drawing.alt
     assert "95 % over images of this one run" in drawing.reading
@@ -43,14 +48,14 @@ def test_the_words_tell_the_largest_loss_and_those_beyond_chance():
     assert "accuracy 61.0 % before · the same 97 test images after" in drawing.subtitle
     assert drawing.rows[3] == ("modern, seed 0", "1.2", "mean", 0.05, *drawing.rows[3][4:])
     assert drawing.rows[3][4:] == pytest.approx((0.02, 0.07, 97, 0.5, 0.01))
-    nothing = causal_figure(contents() | {"lost": [entry("1.1", "mean", 0.0)]}, "x", "y")
+    nothing = causal_figure(recorded(lost=[entry("1.1", "mean", 0.0)]), "x", "y")
     assert nothing.alt.endswith("0 of 1 changes.")
 
 
 def test_a_change_that_was_left_out_has_no_panel_and_all_panels_share_their_axes():
     from matplotlib.figure import Figure
 
-    drawing = causal_figure(contents(), "modern, seed 0", "causal")
+    drawing = causal_figure(recorded(), "modern, seed 0", "causal")
     assert [panel.title for panel in drawing.panels] == [
         "Only inside the window",
         "Mean map of all images",
@@ -85,5 +90,7 @@ def test_the_page_has_a_figure_for_each_run_that_was_tried(tmp_path):
 
 def test_a_damaged_file_is_named(tmp_path):
     folder = with_causal(write_run(tmp_path / "run"), lost=[{"heads": "1.1"}])
-    with pytest.raises(ValueError, match=r"causal\.json in .* is damaged \(KeyError: 'change'\)"):
+    with pytest.raises(
+        ValueError, match=r"causal\.json is damaged: lost\[0\]\.change is missing; run "
+    ):
         drawn_file(folder, "x", "y")

@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 from report.example_runs import NUM_EPOCHS, write_model, write_run
 
+from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.parts.gates import gate_curves, gate_depth, gate_training, mean_gate
 from nearsight.report.figures.training.nonlocality import (
@@ -15,7 +16,6 @@ from nearsight.report.figures.training.nonlocality import (
     patch_nulls,
 )
 from nearsight.report.read.grouping import read_families
-from nearsight.report.write.page import write_report
 from nearsight.report.write.tables import all_gates
 from nearsight.report.write.terminal_table import print_measurements
 from nearsight.stats.estimate import over_seeds
@@ -202,7 +202,7 @@ def test_a_start_that_was_only_looked_at_is_no_epoch_of_the_learning_curves(tmp_
     run = with_looks(write_run(tmp_path / "a"))
     (family,) = read_families([run])
     evidence = family.first
-    assert [line["epoch"] for line in evidence.log] == list(range(1, NUM_EPOCHS + 1))
+    assert [line.epoch for line in evidence.log] == list(range(1, NUM_EPOCHS + 1))
     assert [look.epoch for look in evidence.looks] == list(EPOCHS)
 
 
@@ -210,5 +210,7 @@ def test_a_damaged_entry_is_said(tmp_path):
     folder = with_gates(write_model(tmp_path / "a"), 0.25)
     path = folder / "measure.json"
     path.write_text(path.read_text().replace('"centre"', '"middle"'))
-    with pytest.raises(ValueError, match="is damaged"):
+    with pytest.raises(
+        ValueError, match=r"measure\.json is damaged: layers.gpsa.centre is missing"
+    ):
         read_families([folder])

@@ -5,12 +5,12 @@ import json
 import pytest
 from report.example_runs import write_pair, write_run
 
+from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.heads.depth import depth_profiles
 from nearsight.report.figures.null_lines import named_randoms, random_nulls, shuffled_nulls
 from nearsight.report.figures.training.onset import looks, onset_curves
 from nearsight.report.read.grouping import read_families
-from nearsight.report.write.page import write_report
 
 DEPTH, HEADS = 5, 3
 

@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 from matplotlib.figure import Figure
 from report.example_runs import write_model, write_run
+from runs.made_records import looked
 
 from nearsight.measure.catalogue import number_named
 from nearsight.report.figures.drawing import panel_svgs, whole_figure
@@ -15,7 +16,6 @@ from nearsight.report.figures.heads.ranking import least_distances
 from nearsight.report.figures.training.emergence_dots import TALL, apart, emergence
 from nearsight.report.figures.training.locality import locality_course, locality_curves
 from nearsight.report.read.grouping import read_families
-from nearsight.report.read.learned import looks_of
 from nearsight.stats.estimate import over_seeds
 
 KEYS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
@@ -79,7 +79,7 @@ def test_a_look_gives_the_numbers_of_the_summary_table():
         "mad": {"mean": [[0.2, 0.4], [0.1, 0.5]]},
         "entropy": {"mean": [[0.6, 0.8], [0.9, 0.1]]},
     }
-    (look,) = looks_of([{"epoch": 3, "attention": seen}, {"epoch": 4}])
+    (look,) = looked([{"epoch": 3, "attention": seen}, {"epoch": 4}])
     found = [
         look.number(number_named(x)) for x in ("min_mad", "layer1_mad", "entropy", "self_mass")
     ]
@@ -272,7 +272,7 @@ def test_the_key_plane_needs_three_of_the_four_each_once(tmp_path):
     (family,) = read_families(runs)
     drawing = key_plane(family, "key-plane", "")
     assert "Whiskers: 95 % over images" in drawing.reading
-    summary = family.conditions[0].runs[0].measure["summary"]["mean_mad"]
+    summary = family.conditions[0].runs[0].measure.contents()["summary"]["mean_mad"]
     means = [row for row in drawing.rows if row[1] == "mean"]
     assert means[0][4:7] == (summary["value"], summary["low"], summary["high"])
     twin = write_study(tmp_path / "other", ("modern",), seeds=(0,), model="nano_vit")

@@ -5,10 +5,10 @@ import json
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
+from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.parts.widths import distributions, gaussian_depth
 from nearsight.report.read.grouping import read_families
-from nearsight.report.write.page import write_report
 from nearsight.report.write.terminal_table import print_measurements
 from nearsight.stats.estimate import over_seeds
 
@@ -108,5 +108,7 @@ def test_a_damaged_entry_is_said(tmp_path):
     folder = with_gaussians(write_model(tmp_path / "a"), 1.0)
     path = folder / "measure.json"
     path.write_text(path.read_text().replace('"near_bounds"', '"near"'))
-    with pytest.raises(ValueError, match="is damaged"):
+    with pytest.raises(
+        ValueError, match=r"measure\.json is damaged: layers.gaussian.near_bounds is missing"
+    ):
         read_families([folder])

@@ -24,7 +24,7 @@ def cells(condition: Condition, metric: str) -> list[list[Estimate]]:
     num_layers = len(condition.runs[0].heads[metric].mean)
     if condition.num_seeds > 1:
         return [condition.sorted_heads(metric, layer) for layer in range(num_layers)]
-    heads, n = condition.runs[0].heads[metric], int(condition.runs[0].measure["num_images"])
+    heads, n = condition.runs[0].heads[metric], condition.runs[0].measure.num_images
     return [
         [Estimate(*head, n, "images") for head in zip(heads.mean[i], heads.low[i], heads.high[i])]
         for i in range(num_layers)

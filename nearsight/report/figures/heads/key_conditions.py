@@ -46,10 +46,9 @@ def head_mean(condition: Condition, metric: str) -> Estimate:
 
 
 def _over_images(run: Evidence, metric: str) -> Estimate:
-    entry = run.measure["summary"][f"mean_{metric}"]
-    return Estimate(
-        entry["value"], entry["low"], entry["high"], run.measure["num_images"], "images"
-    )
+    entry = run.measure.summary.mean(metric)
+    assert entry is not None, "checked when the evidence was read"
+    return Estimate(entry.value, entry.low, entry.high, run.measure.num_images, "images")
 
 
 def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:

@@ -134,8 +134,8 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
     )
     groups = [conditions] if together else [(condition,) for condition in conditions]
     counts = ", ".join(
-        f"{c.label} {sum(run.measure['summary']['heads_below_box'] for run in c.runs)} of "
-        f"{sum(sum(run.measure['num_heads']) for run in c.runs)}"
+        f"{c.label} {sum(run.measure.summary.heads_below_box or 0 for run in c.runs)} of "
+        f"{sum(sum(run.measure.num_heads) for run in c.runs)}"
         for c in conditions
     )
     return Drawing(

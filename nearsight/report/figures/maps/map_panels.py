@@ -152,7 +152,7 @@ def draw_map(axes: Axes, target: TargetMaps, cell: MapCell) -> None:
     from matplotlib import colormaps
 
     colours = colormaps["viridis"].with_extremes(bad=RULE)
-    _on_image(axes, target, cell.found.times_uniform, cmap=colours, norm=_scale())
+    _on_image(axes, target, cell.found.times_uniform, cmap=colours, norm=map_scale())
     if cell.patch is not None:
         _outline(axes, target, cell.patch)
     axes.set_xlabel(cell.caption, fontsize=6.5, color=MUTED, loc="left", labelpad=2)
@@ -191,7 +191,8 @@ def _outline(axes: Axes, target: TargetMaps, index: int) -> None:
         axes.add_patch(Rectangle(corner, right, down, fill=False, clip_on=False, **style))
 
 
-def _scale() -> Any:
+def map_scale() -> Any:
+    """The scale of every attention map: times uniform attention, logarithmic."""
     from matplotlib.colors import LogNorm
 
     return LogNorm(min(SCALE), max(SCALE), clip=True)
@@ -208,7 +209,7 @@ def _draw_bar(figure: Figure, axes: Axes) -> None:
     from matplotlib.cm import ScalarMappable
 
     bar = figure.colorbar(
-        ScalarMappable(_scale(), "viridis"), cax=axes, orientation="horizontal",
+        ScalarMappable(map_scale(), "viridis"), cax=axes, orientation="horizontal",
         ticks=list(SCALE), format=lambda value, _: SCALE[value],
     )  # fmt: skip
     bar.outline.set_visible(False)

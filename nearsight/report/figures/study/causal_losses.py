@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.core import UserError, write_bytes
+from nearsight.core import write_bytes
 from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel, whole_figure
 from nearsight.report.read import BLUE, Family
-from nearsight.runs import CAUSAL, read_json, read_record, run_name
+from nearsight.runs import CAUSAL, read_record
+from nearsight.runs.records import CAUSAL_FILE, CausalRecord, LossRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,17 +27,16 @@ TITLES = {
     "outside": "Only outside the window",
     "mean": "Mean map of all images",
 }
-Entry = dict[str, Any]
 
 
 def draw_change(
-    axes: Axes, entries: list[Entry], limits: tuple[float, float], style: dict[str, Any]
+    axes: Axes, entries: list[LossRecord], limits: tuple[float, float], style: dict[str, Any]
 ) -> None:
     """A row per entry; filled where the loss is beyond chance, dark where heads change together."""
     for row, entry in enumerate(entries):
-        low, value, high = (100 * entry[part] for part in ("low", "value", "high"))
-        ink = style["color"] if "." in entry["heads"] else TEXT
-        face = ink if entry["p_holm"] < LEVEL else "none"
+        low, value, high = (100 * x for x in (entry.low, entry.value, entry.high))
+        ink = style["color"] if "." in entry.heads else TEXT
+        face = ink if entry.p_holm < LEVEL else "none"
         axes.plot([low, high], [row, row], color=ink, linewidth=1.0)
         axes.plot(value, row, marker=style["marker"], color=ink, markerfacecolor=face)
     axes.axvline(0, color=MUTED, linewidth=0.8)
@@ -44,7 +44,7 @@ def draw_change(
         "no loss", (0, 1), xycoords=("data", "axes fraction"), xytext=(3, -1),
         textcoords="offset points", color=MUTED, fontsize=7, va="top",
     )  # fmt: skip
-    axes.set_yticks(range(len(entries)), [entry["heads"] for entry in entries])
+    axes.set_yticks(range(len(entries)), [entry.heads for entry in entries])
     axes.set_ylim(len(entries) - 0.4, -1.4)
     axes.set_xlim(*limits)
     axes.set_xlabel("points of accuracy lost")
@@ -52,18 +52,18 @@ def draw_change(
 
 
 def causal_figure(
-    contents: dict[str, Any], name: str, key: str, colour: str = BLUE, marker: str = "o"
+    contents: CausalRecord, name: str, key: str, colour: str = BLUE, marker: str = "o"
 ) -> Drawing:
     """The figure of one causal.json; ``name`` says whose."""
-    lost: list[Entry] = contents["lost"]
-    by_change: dict[str, list[Entry]] = {}
+    lost = contents.lost
+    by_change: dict[str, list[LossRecord]] = {}
     for entry in lost:
-        by_change.setdefault(entry["change"], []).append(entry)
-    ends = [100 * entry[part] for entry in lost for part in ("low", "high")]
+        by_change.setdefault(entry.change, []).append(entry)
+    ends = [100 * end for entry in lost for end in (entry.low, entry.high)]
     limits = min(*ends, 0) - 0.5, max(*ends, 0) + 0.5
-    side, images = contents["window"], contents["num_images"]
-    sure = [entry for entry in lost if entry["p_holm"] < LEVEL]
-    most = max(lost, key=lambda entry: entry["value"])
+    side, images = contents.window, contents.num_images
+    sure = [entry for entry in lost if entry.p_holm < LEVEL]
+    most = max(lost, key=lambda entry: entry.value)
     alt = (
         f"Accuracy lost with 95 % intervals over images. Most: {_told(most)}. Beyond chance after "
         f"Holm: {len(sure)} of {len(lost)} changes"
@@ -75,13 +75,13 @@ def causal_figure(
     return Drawing(
         key=key,
         title="Is locality used? Accuracy lost when heads look elsewhere",
-        subtitle=f"{name} · accuracy {100 * contents['accuracy']:.1f} % before · the same "
+        subtitle=f"{name} · accuracy {100 * contents.accuracy:.1f} % before · the same "
         f"{images:,} test images after · window {side}x{side} patches",
         reading="Patches of one head (layer.head, in colour) or of several together (dark) look "
         "only inside the window around them, only outside of it, or where they look on average. To "
         "the right of the line: accuracy is lost, so the model relies on what was taken away. "
         "Lines: 95 % over images of this one run, each for itself. Filled: exact McNemar p below "
-        f"{LEVEL} after Holm over all {len(lost)} changes. {' '.join(contents['remarks'])}".strip(),
+        f"{LEVEL} after Holm over all {len(lost)} changes. {' '.join(contents.remarks)}".strip(),
         alt=alt,
         panels=tuple(
             Panel(TITLES[kind], partial(draw_change, entries=found, limits=limits, style=style))
@@ -89,7 +89,7 @@ def causal_figure(
         ),
         columns=("run", "heads", "change", "lost", *columns),
         rows=tuple(
-            (name, *(entry[part] for part in ("heads", "change", "value", *columns)))
+            (name, *(getattr(entry, part) for part in ("heads", "change", "value", *columns)))
             for entry in lost
         ),
         inks=(colour,),
@@ -98,9 +98,9 @@ def causal_figure(
     )
 
 
-def _told(entry: Entry) -> str:
-    low, value, high = (f"{100 * entry[part]:.1f}" for part in ("low", "value", "high"))
-    return f"{entry['heads']}, {CHANGES[entry['change']]}: {value} points ({low} to {high})"
+def _told(entry: LossRecord) -> str:
+    low, value, high = (f"{100 * x:.1f}" for x in (entry.low, entry.value, entry.high))
+    return f"{entry.heads}, {CHANGES[entry.change]}: {value} points ({low} to {high})"
 
 
 def causal_drawings(family: Family, key: str) -> list[Drawing]:
@@ -123,17 +123,11 @@ def causal_drawings(family: Family, key: str) -> list[Drawing]:
 def write_causal_figure(folder: Path) -> Path:
     """Draw the causal.json of a run folder into causal.svg beside it, and return its path."""
     record = read_record(folder)
-    drawing = drawn_file(folder, f"{run_name(record)} · {record['data']['name']}", "causal")
+    drawing = drawn_file(folder, f"{record.name} · {record.data.name}", "causal")
     write_bytes(folder / FIGURE, whole_figure(drawing, "svg"))
     return folder / FIGURE
 
 
 def drawn_file(folder: Path, name: str, key: str, *style: str) -> Drawing:
     """The figure of a run folder's causal.json."""
-    try:
-        return causal_figure(read_json(folder / CAUSAL), name, key, *style)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise UserError(
-            f"{CAUSAL} in {folder} is damaged ({type(error).__name__}: {error}); run nearsight "
-            f"study causal {folder} again"
-        ) from error
+    return causal_figure(CAUSAL_FILE.read(folder), name, key, *style)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
 from nearsight.report.read import Condition, Family
+from nearsight.runs.records import EpochLine
 from nearsight.stats import Estimate, over_seeds, wilson_interval
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 def accuracy_curve(condition: Condition) -> list[Estimate]:
     """Per epoch in percent: over seeds as far as all of them got, else over validation images."""
-    logs = [[line["validation_accuracy"] for line in run.log] for run in condition.runs]
+    logs = [[line.validation_accuracy for line in run.log] for run in condition.runs]
     if condition.num_seeds > 1:
         return [over_seeds([100 * x for x in epoch]) for epoch in zip(*logs)]
-    n = int(condition.runs[0].record["data"]["num_validation"])
+    n = condition.runs[0].trained.data.num_validation
     curve = []
     for value in logs[0]:
         low, high = wilson_interval(value, n)
@@ -27,7 +28,7 @@ def accuracy_curve(condition: Condition) -> list[Estimate]:
 
 def loss_curve(condition: Condition) -> list[float]:
     """Mean training loss over seeds, as far as all of them got."""
-    logs = [[line["train_loss"] for line in run.log] for run in condition.runs]
+    logs = [[line.train_loss for line in run.log] for run in condition.runs]
     return [sum(epoch) / len(epoch) for epoch in zip(*logs)]
 
 
@@ -56,10 +57,10 @@ def draw_accuracy(axes: Axes, family: Family) -> None:
         end_labels(axes, ends)
 
 
-def _best(log: list[dict]) -> tuple[int, float]:
+def _best(log: list[EpochLine]) -> tuple[int, float]:
     """Epoch of the checkpoint that was kept (the first of the best), and its accuracy."""
-    best = max(log, key=lambda line: line["validation_accuracy"])
-    return best["epoch"], 100 * best["validation_accuracy"]
+    best = max(log, key=lambda line: line.validation_accuracy)
+    return best.epoch, 100 * best.validation_accuracy
 
 
 def draw_loss(axes: Axes, family: Family) -> None:
@@ -90,8 +91,8 @@ def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
     )
     rows = tuple(
         (
-            condition.label, run.seed, line["epoch"], line["train_loss"],
-            line["validation_loss"], line["validation_accuracy"],
+            condition.label, run.seed, line.epoch, line.train_loss,
+            line.validation_loss, line.validation_accuracy,
         )
         for condition in conditions
         for run in condition.runs

@@ -36,7 +36,7 @@ def number_null(family: Family, name: str, number: Number) -> float:
     assert number.metric is not None
     if number.statistic != "mean":
         return grid_null(family, name, number.metric, 0)
-    heads = family.first.measure["num_heads"]
+    heads = family.first.measure.num_heads
     return fmean(
         grid_null(family, name, number.metric, layer)
         for layer, num in enumerate(heads)

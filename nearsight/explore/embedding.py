@@ -1,0 +1,77 @@
+"""The explorer inside a report: the examples of its runs, small enough for a page to be sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nearsight.explore.exploration import Exploration
+from nearsight.explore.subject import Subject, subject_of_files
+from nearsight.explore.targets import told_apart
+from nearsight.report.read import Family, read_families
+from nearsight.report.write import write_families
+
+MOST_BYTES = 12_000_000  # of attention in a report
+MOST_MODELS = 8
+
+
+def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -> Path:
+    """Write the report of measured run folders, with the attention explorer embedded.
+
+    The explorer shows the example images that ``nearsight measure`` kept of the first run of every
+    condition; where no run has any, the report has no explorer.
+
+    Args:
+        runs: measured run folders.
+        out: the HTML file to write.
+        formats: svg, png, pdf, csv, json and latex also go into the folder ``<out stem>-files``.
+
+    Returns:
+        The path of the page.
+    """
+    families = read_families(runs)
+    return write_families(families, out, formats, explorer=explorer_frame(families))
+
+
+def explorer_frame(families: Sequence[Family]) -> str:
+    """Return the explorer of a report's runs as HTML, empty where no run has examples."""
+    found = embedded_explorer(families)
+    return found.frame() if found else ""
+
+
+def embedded_explorer(families: Sequence[Family]) -> Exploration | None:
+    """Return the explorer of the first run of every condition; None where none has examples.
+
+    Where all images would make the page too large, fewer of each model are shown, and fewer models.
+    """
+    firsts = [condition.runs[0] for family in families for condition in family.conditions]
+    subjects = [subject_of_files(run.files) for run in firsts]
+    shown = [subject for subject in subjects if subject.examples is not None][:MOST_MODELS]
+    if not shown:
+        return None
+    return Exploration("Attention", told_apart(_within(shown, MOST_BYTES)))
+
+
+def _within(subjects: Sequence[Subject], most: int) -> list[Subject]:
+    """Leave out images, the last ones first, and then models, until the rest is small enough."""
+    for num_images in (4, 3, 2, 1):
+        cut = [_with_images(subject, num_images) for subject in subjects]
+        if sum(map(_size, cut)) <= most:
+            return cut
+    kept = [_with_images(subject, 1) for subject in subjects]
+    while len(kept) > 1 and sum(map(_size, kept)) > most:
+        kept.pop()
+    return kept
+
+
+def _with_images(subject: Subject, num: int) -> Subject:
+    assert subject.examples is not None
+    images = subject.examples["images"][:num]
+    return replace(subject, examples={**subject.examples, "images": images})
+
+
+def _size(subject: Subject) -> int:
+    assert subject.examples is not None
+    return len(json.dumps(subject.examples["images"]))

@@ -1,0 +1,31 @@
+"""The colours of figures and pages, from the one file that the explorer is built with too."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+_PALETTE: dict[str, Any] = json.loads(
+    (files("nearsight.report") / "templates" / "palette.json").read_text()
+)
+_INKS: dict[str, dict[str, str]] = _PALETTE["inks"]
+
+VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY = (
+    _INKS[name]["light"] for name in ("vermilion", "blue", "green", "purple", "orange", "sky")
+)
+TEXT, MUTED, RULE = (_PALETTE["figure"][name] for name in ("text", "muted", "rule"))
+CONDITIONS = {name: _INKS[ink]["light"] for name, ink in _PALETTE["conditions"].items()}
+OTHERS = tuple(_INKS[ink]["light"] for ink in _PALETTE["others"])  # of no preset, or one's again
+DARK = {ink["light"]: ink["dark"] for ink in _INKS.values()} | {
+    _PALETTE["figure"][name]: _PALETTE["page"]["dark"][name] for name in ("text", "muted", "rule")
+}
+
+
+def page_colours() -> dict[str, dict[str, str]]:
+    """Return the colours of the page by theme and use.
+
+    >>> page_colours()["dark"]["paper"]
+    '#161616'
+    """
+    return dict(_PALETTE["page"])
