@@ -22,6 +22,7 @@ _HOME = {
     "attention_maps": "nearsight.measure.maps",
     "capture_attention": "nearsight.measure.maps",
     "create_model": "nearsight.models.load",
+    "evaluate_model": "nearsight.evaluate",
     "explore": "nearsight.explore",
     "gaussian_widths": "nearsight.measure.readouts",
     "gpsa_gates": "nearsight.measure.readouts",
@@ -35,7 +36,7 @@ _HOME = {
     "preset": "nearsight.protocol",
     "profile_difference": "nearsight.measure.folders",
     "train_run": "nearsight.train",
-    "write_report": "nearsight.report.write",
+    "write_report": "nearsight.explore",
     **{metric.pure_function: metric.home for metric in CATALOGUE},
 }
 __all__ = ["__version__", *sorted(_HOME)]

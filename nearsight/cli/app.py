@@ -16,6 +16,8 @@ import typer
 from nearsight.cli.data import DataRoot, data_app
 from nearsight.cli.doctor import EXAMPLE as DOCTOR_EXAMPLE
 from nearsight.cli.doctor import show_doctor
+from nearsight.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
+from nearsight.cli.evaluate import evaluate
 from nearsight.cli.explore import EXAMPLE as EXPLORE_EXAMPLE
 from nearsight.cli.explore import explore
 from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
@@ -212,13 +214,14 @@ def diff(
     from nearsight.report.write import print_difference
     from nearsight.runs import write_json
 
-    contents = folder_difference(a, b)
-    print_difference(contents)
+    difference = folder_difference(a, b)
+    print_difference(difference)
     if out is not None:
-        write_json(out, contents)
+        write_json(out, difference.contents())
         print(out)
 
 
+app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
 app.command("explore", epilog=EXPLORE_EXAMPLE)(explore)
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 app.command("models", epilog=MODELS_EXAMPLE)(show_models)
@@ -235,7 +238,8 @@ def report(
     ] = None,
 ) -> None:
     """Tables and figures of one or more runs as one self-contained HTML page."""
-    from nearsight.report.write import print_measurements, write_report
+    from nearsight.explore import write_report
+    from nearsight.report.write import print_measurements
 
     path = write_report(runs, out, tuple(format_ or ()))
     print_measurements(runs)

@@ -56,6 +56,29 @@ def check_data(
         print(note)
 
 
+@data_app.command("cache", epilog="Example: nearsight data cache --delete all")
+def show_caches(
+    delete: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Delete the cache of this key, or all.")
+    ] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """The feature caches of `nearsight evaluate`: their sizes and what is in them."""
+    from nearsight.evaluate.features import cache_root, delete_cache, stored_caches
+
+    folder = cache_root(data_root)
+    caches = stored_caches(folder)
+    if delete is not None:
+        chosen = [each.key for each in caches] if delete == "all" else [delete]
+        for key in chosen:
+            delete_cache(folder, key)
+        print(f"deleted {len(chosen)} feature caches in {folder}")
+        return
+    for each in caches:
+        print(f"{each.key}  {each.num_bytes / 1e6:9.1f} MB  {each.text}")
+    print(f"{len(caches)} caches, {sum(x.num_bytes for x in caches) / 1e9:.2f} GB in {folder}")
+
+
 @data_app.command("import", epilog="Example: nearsight data import ~/cifar-100-binary.tar.gz")
 def import_data(
     given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],

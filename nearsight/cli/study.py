@@ -204,9 +204,10 @@ def show_claims(
     ] = False,
 ) -> None:
     """What the study says of the papers' claims; every verdict goes into claims.json."""
+    from nearsight.study.analyse import load_study
     from nearsight.study.claims import write_claims
     from nearsight.study.show import print_verdicts
 
-    path, found = write_claims(folder)
+    path, found = write_claims(load_study(folder))
     print_verdicts(found, all_)
     print(path)

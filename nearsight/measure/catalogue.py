@@ -173,6 +173,20 @@ CATALOGUE = (
     Metric("position_share", "position share", SHARE, module="position"),
 )  # fmt: skip
 
+
+@dataclass(frozen=True)
+class Naming:
+    """The thresholds that name a head; see metrics/head_kinds.py for the rules."""
+
+    mostly: float = 0.5  # of the attention: sink, identity, 3x3 box
+    max_shift: float = 3.0  # patches; the largest radius measured
+    max_spread: float = 2.0  # patches; that of an even 5x5 box
+    same_map: float = 0.9  # position share
+    diffuse: float = 0.9  # entropy from which every map is alike
+    far: float = 0.25  # score
+
+
+NAMING = Naming()
 METRIC_NAMES = tuple(x.name for x in CATALOGUE)
 DEFAULT_METRICS = tuple(x.name for x in CATALOGUE if x.default)
 

@@ -1,4 +1,4 @@
-"""Run folders: the files in them, where a run came from, and loading a trained run."""
+"""Run folders: their files and typed records, where a run came from, loading a trained run."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ from nearsight.runs.examples import (
 from nearsight.runs.files import (
     CAUSAL,
     CHECKPOINT,
+    EVALUATE,
     LOG,
     MEASURE,
-    MEASURE_VERSION,
     RECORD,
     SCHEMA_VERSION,
     TIMING,
     WEIGHTS,
+    MeasuredFolder,
     file_hash,
     locked,
     read_json,
-    read_lines,
+    read_log,
     read_measure,
+    read_measured,
     read_record,
-    run_name,
     write_json,
 )
 from nearsight.runs.load import LoadedRun, load_run
 from nearsight.runs.origin import commit, hardware, native_code, provenance
+from nearsight.runs.records import MEASURE_VERSION
 from nearsight.runs.settling import TEACHER_WORDS, settle
 from nearsight.runs.stage import Stage
 
 __all__ = [
     "CAUSAL",
     "CHECKPOINT",
+    "EVALUATE",
     "EXAMPLES",
     "LOG",
     "MEASURE",
@@ -54,6 +57,7 @@ __all__ = [
     "LayerExample",
     "LayerPlaces",
     "LoadedRun",
+    "MeasuredFolder",
     "Stage",
     "commit",
     "file_hash",
@@ -66,10 +70,10 @@ __all__ = [
     "provenance",
     "read_examples_contents",
     "read_json",
-    "read_lines",
+    "read_log",
     "read_measure",
+    "read_measured",
     "read_record",
-    "run_name",
     "settle",
     "write_examples",
     "write_json",

@@ -18,7 +18,6 @@ from __future__ import annotations
 import base64
 import gzip
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8, UInt16
 
-from nearsight.core import write_bytes
 from nearsight.runs.companding import (
     NUM_SCALES,
     compand,
@@ -39,9 +37,9 @@ from nearsight.runs.companding import (
     size_codes,
     sizes_of,
 )
-from nearsight.runs.files import read_json
+from nearsight.runs.records import EXAMPLES_FILE
 
-EXAMPLES = "examples.json"
+EXAMPLES = EXAMPLES_FILE.name
 EXAMPLES_VERSION = 1
 LIKENESS_STEPS = 63  # of a cosine from -1 to 1
 LOSSLESS_SIDE = 96  # pixels: smaller pictures are stored as PNG, since JPEG would blur them
@@ -188,15 +186,14 @@ class Examples:
 
 
 def write_examples(folder: Path, examples: Examples) -> Path:
-    path = Path(folder) / EXAMPLES
-    write_bytes(path, json.dumps(examples.contents(), separators=(",", ":")).encode())
-    return path
+    """Write examples.json and return its path."""
+    return EXAMPLES_FILE.write(folder, examples.contents())
 
 
 def read_examples_contents(folder: Path) -> dict[str, Any] | None:
     """Return the JSON form of a folder's examples, or None where it has none."""
-    path = Path(folder) / EXAMPLES
-    return read_json(path, EXAMPLES_VERSION) if path.is_file() else None
+    there = (Path(folder) / EXAMPLES).is_file()
+    return EXAMPLES_FILE.read(folder).contents() if there else None
 
 
 def pack(layers: Sequence[LayerExample], places: Sequence[LayerPlaces]) -> bytes:

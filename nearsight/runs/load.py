@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nearsight.core import UserError
 from nearsight.protocol import Protocol, protocol_from
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from nearsight.data.input import InputTransform
 from nearsight.runs.files import WEIGHTS, read_record
+from nearsight.runs.records import TrainedRun
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LoadedRun:
     protocol: Protocol
     model: nn.Module
     transform: InputTransform  # uint8 [n, 3, h, w] -> the model's input
-    record: dict[str, Any]
+    record: TrainedRun
 
 
 def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
@@ -34,16 +35,14 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
 
     folder = Path(path)
     record = read_record(folder)
-    if "protocol" not in record:
+    if not isinstance(record, TrainedRun):
         raise UserError(f"expected a run that was trained, got {folder}, a measured model")
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
-    protocol = protocol_from(record["protocol"])
-    data = record["data"]
-    model, size = model_for(
-        protocol.model, record["model"]["num_classes"], tuple(data["image_size"])
-    )
+    protocol = protocol_from(record.protocol)
+    data = record.data
+    model, size = model_for(protocol.model, record.model.num_classes, data.image_size)
     if changed := load_weights(model, folder / WEIGHTS):
         raise UserError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
-    transform = InputTransform(tuple(data["mean"]), tuple(data["std"]), size)
+    transform = InputTransform(data.mean, data.std, size)
     return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

@@ -2,8 +2,8 @@
 
 A stage works in a run folder and leaves one file there. The command line, a study and the tests
 run it by the same function. Stages are declared in their own rooms (``TRAIN_STAGE`` in train,
-``MEASURE_STAGE`` in measure, ``CAUSAL_STAGE`` in evaluate); the table of those that a study may
-run is in study/design/stages.py.
+``MEASURE_STAGE`` in measure, ``CAUSAL_STAGE`` and ``EVALUATE_STAGE`` in evaluate); the table of
+those that a study may run is in study/design/stages.py.
 """
 
 from __future__ import annotations

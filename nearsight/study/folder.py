@@ -15,24 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from nearsight.core import UserError, is_locked
-from nearsight.runs import (
-    LOG,
-    RECORD,
-    SCHEMA_VERSION,
-    read_json,
-    read_lines,
-    write_json,
-)
+from nearsight.core import hold_lock, is_locked
+from nearsight.runs import RECORD, SCHEMA_VERSION, read_log
+from nearsight.runs.records import CELL_FILE, CELL_VERSION, FAILED_FILE, STUDY_FILE, StudyRecord
 from nearsight.study.design import DEFAULT_STAGES, Cell, stages_named
 
-CELLS, CELL, STUDY = "cells", "cell.json", "study.json"
-CELL_VERSION = 2  # of cell.json; 1 has no stages and no key
-
-
-FAILED, WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "failed.json", "log.txt", "worker.lock", "lock"
-
-
+CELLS, CELL, STUDY, FAILED = "cells", CELL_FILE.name, STUDY_FILE.name, FAILED_FILE.name
+WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "log.txt", "worker.lock", "lock"
 QUEUED, QUEUE_LOCK = "queued", "queue.lock"  # of the runner too; asking for it disturbs nobody
 
 
@@ -69,14 +58,14 @@ def is_finished(folder: Path) -> bool:
     """Return whether all stages of the cell in a folder have ended."""
     if not (folder / CELL).is_file():
         return False
-    names = _read_cell_json(folder).get("stages", DEFAULT_STAGES)  # format 1 names none
+    names = CELL_FILE.read(folder).stages or DEFAULT_STAGES  # version 1 names none
     return all(stage.is_finished(folder) for stage in stages_named(list(names)))
 
 
 def epochs_done(folder: Path) -> int:
     """Epochs in the log of a cell; a look before the first has number 0."""
-    lines = read_lines(folder / LOG)
-    return lines[-1]["epoch"] if lines else 0
+    lines = read_log(folder)
+    return lines[-1].epoch if lines else 0
 
 
 def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "") -> None:
@@ -87,16 +76,16 @@ def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "")
         folder = cell_folder(out, cell)
         folder.mkdir(exist_ok=True)
         write_cell(folder, cell)  # a recipe may have renamed its factors
-    before = read_study(out)["cells"] if (out / STUDY).is_file() else []
+    before = read_study(out).cells if (out / STUDY).is_file() else []
     keys = list(dict.fromkeys([*before, *(cell.key for cell in cells)]))
     told = {"study": name, "question": question, "cells": keys}
-    write_json(out / STUDY, {"schema_version": SCHEMA_VERSION, **told})
+    STUDY_FILE.write(out, {"schema_version": SCHEMA_VERSION, **told})
 
 
 def write_cell(folder: Path, cell: Cell) -> None:
     """Write cell.json, unless it is there as it should be."""
     if not (folder / CELL).is_file() or read_cell(folder) != cell:
-        write_json(folder / CELL, cell_json(cell))
+        CELL_FILE.write(folder, cell_json(cell))
 
 
 def cell_json(cell: Cell) -> dict[str, Any]:
@@ -107,40 +96,34 @@ def cell_json(cell: Cell) -> dict[str, Any]:
 
 def read_cell(folder: Path) -> Cell:
     """Return the cell of a folder; its key is the name of the folder."""
-    return Cell.of(_read_cell_json(folder), key=folder.resolve().name)
+    return Cell.of(CELL_FILE.read(folder).contents(), key=folder.resolve().name)
 
 
-def _read_cell_json(folder: Path) -> dict[str, Any]:
-    return read_json(folder / CELL, CELL_VERSION)
-
-
-def read_study(out: Path) -> dict[str, Any]:
-    """study.json of a folder: the recipe's name and question, the keys of its cells in order."""
-    path = Path(out) / STUDY
-    if not path.is_file():
-        raise UserError(f"expected a study folder with {STUDY}, found none in {out}")
-    return read_json(path)
+def read_study(out: Path) -> StudyRecord:
+    """Read study.json: the recipe's name and question, and the keys of its cells in order."""
+    return STUDY_FILE.read(out)
 
 
 def read_cells(out: Path) -> list[Cell]:
-    """The cells of a study folder, in their order."""
-    folders = [Path(out) / CELLS / key for key in read_study(out)["cells"]]
-    return [read_cell(folder) for folder in folders]
+    """Read the cells of a study folder, in their order."""
+    return [read_cell(Path(out) / CELLS / key) for key in read_study(out).cells]
 
 
 def fail(folder: Path, reason: str) -> None:
     """Record why a cell failed."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    write_json(folder / FAILED, {"schema_version": SCHEMA_VERSION, "reason": reason, "when": when})
+    FAILED_FILE.write(folder, {"schema_version": SCHEMA_VERSION, "reason": reason, "when": when})
 
 
 def failure(folder: Path) -> str | None:
-    path = folder / FAILED
-    return read_json(path)["reason"] if path.is_file() else None
+    return FAILED_FILE.read(folder).reason if (folder / FAILED).is_file() else None
 
 
 def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
-    """Copy the finished cells of another study that this one wants, under its own factors."""
+    """Copy the finished cells of another study that this one wants, under its own factors.
+
+    The caller holds the lock of the study folder. A worker that outlived its runner is waited for.
+    """
     copied = []
     for cell in cells:
         source, target = cell_folder(other, cell), cell_folder(out, cell)
@@ -149,7 +132,8 @@ def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
             shutil.rmtree(temporary, ignore_errors=True)
             shutil.copytree(source, temporary)
             write_cell(temporary, cell)
-            shutil.rmtree(target, ignore_errors=True)
-            temporary.rename(target)
+            with hold_lock(target / WORKER_LOCK):
+                shutil.rmtree(target, ignore_errors=True)
+                temporary.rename(target)
             copied.append(cell.key)
     return copied

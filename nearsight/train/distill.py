@@ -141,10 +141,10 @@ def _from_run(name: str, folder: Path, classes: Sequence[str]) -> tuple[nn.Modul
             f"expected a run of the teacher {name} in {folder}, got one of "
             f"{run.protocol.model.name}"
         )
-    if run.record["data"]["classes"] != list(classes):
+    if run.record.data.classes != list(classes):
         raise UserError(
             f"expected a teacher of the student's {len(classes)} classes, got {folder}, trained "
-            f"on other ones ({run.record['data']['name']})"
+            f"on other ones ({run.record.data.name})"
         )
     return run.model, run.transform
 

@@ -6,7 +6,6 @@ half-written line or a line of a lost epoch is gone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 
 import safetensors.torch
 
-from nearsight.core import World, append_bytes, write_bytes
-from nearsight.runs import CHECKPOINT, LOG, RECORD, SCHEMA_VERSION, TIMING, WEIGHTS, write_json
+from nearsight.core import World, write_bytes
+from nearsight.runs import CHECKPOINT, SCHEMA_VERSION, WEIGHTS
+from nearsight.runs.records import LOG_FILE, RUN_FILE, TIMING_FILE
 from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
 from nearsight.train.state import TrainingState
 from nearsight.train.trackers import Tracker, tracked_values
@@ -31,12 +31,12 @@ class Journal:
 
     def write_record(self, record: dict[str, Any]) -> None:
         if self.world.is_main:
-            write_json(self.out / RECORD, record)
+            RUN_FILE.write(self.out, record)
 
     def add_start(self, line: dict[str, Any]) -> None:
         """What was seen before the first step: the first line of the log."""
         if self.world.is_main:
-            append_bytes(self.out / LOG, _line(line))
+            LOG_FILE.append(self.out, line)
 
     def add_epoch(self, line: dict[str, Any], seconds: float, num_images: int) -> dict[str, Any]:
         """Append an epoch to both logs; returns its line of timing.jsonl."""
@@ -48,8 +48,8 @@ class Journal:
             "images_per_second": speed,
         }
         if self.world.is_main:
-            append_bytes(self.out / LOG, _line(line))
-            append_bytes(self.out / TIMING, _line(timing))
+            LOG_FILE.append(self.out, line)
+            TIMING_FILE.append(self.out, timing)
         for tracker in self.trackers:
             tracker.log(line["epoch"], tracked_values(line))
         return timing
@@ -71,8 +71,8 @@ class Journal:
         if found is not None:
             state.restore(*found)
         if self.world.is_main:
-            for name, lines in ((LOG, state.counters.log), (TIMING, state.counters.timing)):
-                write_bytes(self.out / name, b"".join(map(_line, lines)))
+            LOG_FILE.write_lines(self.out, state.counters.log)
+            TIMING_FILE.write_lines(self.out, state.counters.timing)
         if state.best:
             self.write_weights(state)
         self.world.wait()
@@ -81,7 +81,3 @@ class Journal:
     def close(self) -> None:
         for tracker in self.trackers:
             tracker.close()
-
-
-def _line(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content) + "\n").encode()

@@ -17,6 +17,7 @@ import torch
 from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
 from nearsight.protocol import Protocol
 from nearsight.runs import LOG, RECORD, SCHEMA_VERSION, Stage, locked, read_record, settle
+from nearsight.runs.records import FINISHED, TrainedRun
 from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal
 from nearsight.train.looks import look
@@ -28,7 +29,6 @@ from nearsight.train.state import Counters
 from nearsight.train.step import Stepper
 from nearsight.train.trackers import open_tracker
 
-FINISHED = "finished"  # status in run.json
 CHECKPOINT_SECONDS = 300.0  # longest time between two checkpoints, also within an epoch
 
 
@@ -70,7 +70,7 @@ def _train_in(
             out.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(out))
         old = existing_record(out, protocol, seed)
-        if old and old["status"] == FINISHED:
+        if old and old.is_finished:
             reporter.note(f"{out} is finished; nothing to do")
             return
         if note:
@@ -79,7 +79,7 @@ def _train_in(
         reporter.note(headline(parts.record, parts.notes))
         if old:
             check_same_inputs(out, old, parts.record)
-            parts.record["provenance"] = old["provenance"]
+            parts.record["provenance"] = old.provenance.contents()
         journal = Journal(out, world)
         stack.callback(journal.close)
         stack.callback(reporter.close)
@@ -218,7 +218,10 @@ class Training:
 
 def is_trained(folder: Path) -> bool:
     """Return whether the run in a folder was trained to the end."""
-    return (folder / RECORD).is_file() and read_record(folder)["status"] == FINISHED
+    if not (folder / RECORD).is_file():
+        return False
+    record = read_record(folder)
+    return isinstance(record, TrainedRun) and record.is_finished
 
 
 TRAIN_STAGE = Stage(

@@ -15,6 +15,7 @@ from nearsight.data.sets import Dataset
 from nearsight.evaluate import Scores
 from nearsight.protocol import Protocol, assumed_values, protocol_from
 from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
+from nearsight.runs.records import TrainedRun
 from nearsight.train.state import Counters
 
 
@@ -92,18 +93,20 @@ def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
     )
 
 
-def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, Any] | None:
+def existing_record(folder: Path, protocol: Protocol, seed: int) -> TrainedRun | None:
     """run.json of this very run if the folder holds it; UserError if it holds another one."""
     if not (folder / RECORD).exists():
         return None
     record = read_record(folder)
+    if not isinstance(record, TrainedRun):
+        raise UserError(f"{folder} holds the measurement of a model; choose another --out")
     # settings that came later are at their defaults; paths may have been recorded relative
-    there = asdict(settle(protocol_from(record["protocol"]))[0])
+    there = asdict(settle(protocol_from(record.protocol))[0])
     changed = [key for key, value in asdict(protocol).items() if there[key] != value]
-    if record["seed"] != seed:
+    if record.seed != seed:
         changed.append("seed")
     if changed:
-        named = f"{record['protocol']['name']}, seed {record['seed']}"
+        named = f"{record.protocol['name']}, seed {record.seed}"
         raise UserError(
             f"{folder} holds another run ({named}; it differs in {', '.join(changed)}); "
             f"nothing was changed, choose another --out"
@@ -111,13 +114,14 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> dict[str, An
     return record
 
 
-def check_same_inputs(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+def check_same_inputs(folder: Path, old: TrainedRun, new: dict[str, Any]) -> None:
     """UserError if data, starting weights or teacher are not those the run began with."""
     pairs = {
-        "data": (old["data"]["hash"], new["data"]["hash"]),
-        "starting weights": (old["model"]["weights_hash"], new["model"]["weights_hash"]),
-        "teacher's weights": tuple(
-            (x.get("teacher") or {}).get("weights_hash") for x in (old, new)
+        "data": (old.data.hash, new["data"]["hash"]),
+        "starting weights": (old.model.weights_hash, new["model"]["weights_hash"]),
+        "teacher's weights": (
+            old.teacher.weights_hash if old.teacher else None,
+            new["teacher"]["weights_hash"] if new["teacher"] else None,
         ),
     }
     for what, (before, now) in pairs.items():

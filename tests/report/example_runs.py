@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 import torch
+from runs.made_records import DATA, MODEL, PROVENANCE, RESULT, model_contents, run_contents
 
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.layout.tokens import LayerFacts
@@ -47,28 +48,17 @@ def write_run(
     protocol = replace(protocol, model=replace(protocol.model, name=model))
     cutmix = protocol.cutmix is not None
     accuracy = (0.7 if cutmix else 0.6) + 0.01 * seed
-    record = {
-        "schema_version": 1,
-        "protocol": asdict(protocol),
-        "assumed": sorted(assumed_values(protocol)),
-        "seed": seed,
-        "data": {
-            "name": data, "hash": "00112233445566aa", "origin": "generated", "num_train": 800,
-            "num_validation": 200, "num_test": 1009,
-        },
-        "model": {"name": model, "num_parameters": 12345},
-        "provenance": {
-            "command": f"nearsight train {name} --seed {seed}", "commit": "abc1234",
-            "versions": {"python": "3.11.9", "torch": "2.9.0"},
-            "hardware": {"device": "cpu", "threads": 1}, "started": "2026-11-15T22:00:00Z",
-        },
-        "status": "finished",
-        "result": {
-            "best_epoch": 4, "num_epochs": NUM_EPOCHS, "images_seen": 4000, "stopped_early": False,
-            "validation_accuracy": accuracy, "test_accuracy": accuracy, "num_test": 1009,
-            "seconds": 61.5,
-        },
-    }  # fmt: skip
+    scores = {"validation_accuracy": accuracy, "test_accuracy": accuracy}
+    older = {key: value for key, value in RESULT.items() if key != "test_top5_accuracy"}
+    record = run_contents(
+        protocol=asdict(protocol),
+        assumed=sorted(assumed_values(protocol)),
+        seed=seed,
+        data=DATA | {"name": data},
+        model=MODEL | {"name": model},
+        provenance=PROVENANCE | {"command": f"nearsight train {name} --seed {seed}"},
+        result=older | scores,
+    )
     measured = measurement(example_profile(seed, cutmix, depth, heads, grid)) | {
         "num_available": 1009,
         "data": {"name": data, "hash": "00112233445566aa"},
@@ -107,26 +97,16 @@ def write_model(
     stages = [grids[layer * len(grids) // depth] for layer in range(depth)]
     layers = tuple(replace(x, grid=grid) for x, grid in zip(profile.layers, stages))
     images = {"name": data, "hash": "8899aabbccddeeff"}
-    record = {
-        "schema_version": 1,
-        "kind": "model",
-        "status": "measured",
-        "model": {"name": name, "source": "timm", "num_parameters": 54321},
-        "weights": weights or FROM_FILE,
-        "notes": ["pos_embed was resampled bicubically from 8x8 to 3x5 patches."],
-        "data": {
-            **images, "origin": "folder", "num_images": NUM_IMAGES, "num_available": 101,
-            "num_other_files": 2,
-        },
-        "preprocessing": {
-            "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25],
-            "text": "timm's configuration: short side to 248 (bicubic), middle 224x224",
-        },
-        "provenance": {
-            "command": f"nearsight measure {name} --images {data}", "commit": "abc1234",
-            "versions": {"python": "3.11.9"}, "hardware": {"device": "cpu"},
-            "started": "2026-11-15T22:00:00Z",
-        },
+    record = model_contents(name, weights=weights or FROM_FILE)
+    record["notes"] = ["pos_embed was resampled bicubically from 8x8 to 3x5 patches."]
+    record["data"] |= images | {"num_images": NUM_IMAGES}
+    record["preprocessing"]["text"] = (
+        "timm's configuration: short side to 248 (bicubic), middle 224x224"
+    )
+    record["provenance"] = {
+        "command": f"nearsight measure {name} --images {data}", "commit": "abc1234",
+        "versions": {"python": "3.11.9"}, "hardware": {"device": "cpu"},
+        "started": "2026-11-15T22:00:00Z",
     }  # fmt: skip
     profile = replace(profile, layers=layers, skipped=(("head.pool", "one query"),))
     measured = measurement(profile) | {"num_available": 101, "data": images, "seconds": 2.5}

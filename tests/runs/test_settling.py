@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from runs.made_records import run_contents
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Distillation
@@ -43,7 +44,7 @@ def test_a_run_that_recorded_a_relative_path_is_still_the_same_run(tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     settled, _ = settle(with_weights("a.safetensors"))
     old = replace(settled, model=replace(settled.model, weights="a.safetensors"))
-    record = {"schema_version": 1, "protocol": asdict(old), "seed": 5, "status": "running"}
+    record = run_contents(protocol=asdict(old), seed=5, status="running", result=None)
     (tmp_path / RECORD).write_text(json.dumps(record))
     assert existing_record(tmp_path, settled, seed=5) is not None
     with pytest.raises(ValueError, match="it differs in model"):

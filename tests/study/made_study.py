@@ -12,7 +12,7 @@ from types import ModuleType
 
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import DataSettings, ModelSettings
-from nearsight.runs.files import LOG, read_lines
+from nearsight.runs.files import LOG, read_log
 from nearsight.study.design.plan import Cell
 from nearsight.study.design.recipe_file import Condition, Recipe, Study
 from nearsight.study.folder import write_study
@@ -72,7 +72,7 @@ def disturb(folder: Path, number: signal.Signals, parent: bool) -> threading.Thr
     def strike() -> None:
         end = time.monotonic() + 120
         while time.monotonic() < end:
-            if (folder / LOG).is_file() and len(read_lines(folder / LOG)) > 2:
+            if (folder / LOG).is_file() and len(read_log(folder)) > 2:
                 worker = worker_of(folder)
                 assert worker is not None
                 os.kill(parent_of(worker) if parent else worker, number)

@@ -158,7 +158,7 @@ def test_the_record_knows_the_teacher_and_checkpoints_hold_none_of_it(
     taught: Protocol, tmp_path: Path
 ):
     _train(replace(taught, epochs=1), tmp_path / "run")
-    record, run = read_record(tmp_path / "run"), load_run(tmp_path / "run")
+    record, run = read_record(tmp_path / "run").contents(), load_run(tmp_path / "run")
     torch.manual_seed(0)
     again = timm.create_model("test_resnet", num_classes=3)
     assert record["teacher"]["weights_hash"] == weights_hash(again)
@@ -217,7 +217,7 @@ def test_a_run_can_teach_with_its_own_size_and_normalisation(
     run = load_run(tmp_path / "teacher")
     images = load_dataset(small.data, tmp_path).test.images[:7]
     pixels = torch.from_numpy(images.copy())
-    classes = run.record["data"]["classes"]
+    classes = run.record.data.classes
     for weights in (tmp_path / "teacher", tmp_path / "teacher" / WEIGHTS):
         settings = Distillation(teacher="mu", weights=str(weights))
         teacher = teacher_of(settings, replace(OURS, image_size=(16, 16)), 3, classes, CPU)
@@ -247,7 +247,7 @@ def test_other_distilled_models_are_students_too(
 ):
     once = replace(taught, model=student, epochs=1, batch_size=50)
     assert len(_train(once, tmp_path / "run").losses) == 2
-    assert read_record(tmp_path / "run")["model"]["num_prefix"] == 2
+    assert read_record(tmp_path / "run").model.num_prefix == 2
 
 
 @pytest.mark.parametrize(

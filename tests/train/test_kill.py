@@ -53,6 +53,6 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(tmp_path: Path)
                 kills += 1
                 process = _started(out, tmp_path)
         assert process.returncode == 0
-        assert read_record(out)["status"] == "finished"
+        assert read_record(out).is_finished
         for name in (WEIGHTS, LOG):
             assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

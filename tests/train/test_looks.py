@@ -17,14 +17,14 @@ from nearsight.data.sets.catalog import load_dataset
 from nearsight.data.sets.split import stratified_split
 from nearsight.models.load.registry import model_for
 from nearsight.protocol.schema import CutMix, ModelSettings, Protocol
-from nearsight.runs.files import LOG, WEIGHTS, read_lines
+from nearsight.runs.files import LOG, WEIGHTS, read_log
 from nearsight.runs.load import load_run
 from nearsight.train.loop import train_run
 
 
 def _train(protocol: Protocol, out: Path) -> list[dict]:
     train_run(protocol, out, device="cpu", data_root=out.parent, reporter=Recorder())
-    return read_lines(out / LOG)
+    return [line.contents() for line in read_log(out)]
 
 
 def test_the_start_and_every_second_epoch_tell_their_attention_and_the_run_is_the_same(

@@ -15,7 +15,7 @@ from train.recording import PowerCut, Recorder, cut_power
 
 from nearsight.data.sets.catalog import load_dataset
 from nearsight.protocol.schema import Mixup, Optimizer, Protocol
-from nearsight.runs.files import LOG, RECORD, WEIGHTS, locked, read_lines, read_record
+from nearsight.runs.files import RECORD, WEIGHTS, locked, read_log, read_record
 from nearsight.runs.load import load_run
 from nearsight.train.loop import train_run
 
@@ -31,7 +31,7 @@ def test_a_run_holds_the_best_epochs_weights_and_their_test_accuracy(
 ):
     out = tmp_path / "run"
     _train(replace(small, epochs=7, optimizer=Optimizer(lr=3e-3)), out)
-    record, lines = read_record(out), read_lines(out / LOG)
+    record, lines = read_record(out).contents(), [x.contents() for x in read_log(out)]
     accuracies = [line["validation_accuracy"] for line in lines]
     best = accuracies.index(max(accuracies)) + 1
     assert record["result"]["best_epoch"] == best
@@ -77,7 +77,7 @@ def test_changed_data_are_refused_on_resume(small: Protocol, tmp_path: Path):
     out = tmp_path / "run"
     with pytest.raises(PowerCut):
         _train(small, out, reporter=Recorder(5, cut_power))
-    record = read_record(out)
+    record = read_record(out).contents()
     record["data"]["hash"] = "0" * 16
     (out / RECORD).write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"the data of .* had hash 0000"):
@@ -88,7 +88,7 @@ def test_a_run_from_before_a_setting_existed_goes_on(small: Protocol, tmp_path: 
     out = tmp_path / "run"
     with pytest.raises(PowerCut):
         _train(small, out, reporter=Recorder(5, cut_power))
-    record = read_record(out)
+    record = read_record(out).contents()
     del record["protocol"]["distillation"], record["protocol"]["model"]["distilled"]
     del record["teacher"]
     (out / RECORD).write_text(json.dumps(record))
@@ -115,7 +115,7 @@ def test_a_nan_loss_stops_names_epoch_and_rate_and_keeps_the_last_good_state(
     with pytest.raises(ValueError, match=r"loss became nan in epoch 2 at learning rate 0\.000\d+"):
         _train(small, out)
     monkeypatch.undo()
-    assert len(read_lines(out / LOG)) == 1
+    assert len(read_log(out)) == 1
     _train(small, out)
     _train(small, tmp_path / "undisturbed")
     assert (out / WEIGHTS).read_bytes() == (tmp_path / "undisturbed" / WEIGHTS).read_bytes()
@@ -125,14 +125,14 @@ def test_training_stops_when_validation_does_not_improve(small: Protocol, tmp_pa
     out = tmp_path / "run"
     still = replace(small, epochs=11, patience=2, optimizer=Optimizer(lr=1e-12))
     _train(still, out)
-    result = read_record(out)["result"]
+    result = read_record(out).contents()["result"]
     assert (result["best_epoch"], result["num_epochs"], result["stopped_early"]) == (1, 3, True)
 
 
 def test_mixed_samples_do_not_count_for_the_training_accuracy(small: Protocol, tmp_path: Path):
     always = replace(small, cutmix=None, mixup=Mixup(probability=1.0), epochs=1)
     _train(always, tmp_path / "run")
-    assert read_lines(tmp_path / "run" / LOG)[0]["train_accuracy"] is None
+    assert read_log(tmp_path / "run")[0].train_accuracy is None
 
 
 def test_clipping_makes_the_gradient_as_long_as_asked(small: Protocol, tmp_path: Path):
@@ -180,7 +180,7 @@ def test_tensorboard_gets_a_curve_per_number(small: Protocol, tmp_path: Path):
 
     events = EventAccumulator(str(tmp_path / "run/tensorboard"))
     events.Reload()
-    line = read_lines(tmp_path / "run" / LOG)[0]
+    line = read_log(tmp_path / "run")[0].contents()
     assert events.Scalars("train_loss")[0].value == pytest.approx(line["train_loss"])
 
 

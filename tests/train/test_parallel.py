@@ -26,7 +26,7 @@ from nearsight.protocol.schema import (
     Optimizer,
     Protocol,
 )
-from nearsight.runs.files import LOG, WEIGHTS, read_lines
+from nearsight.runs.files import WEIGHTS, read_log
 from nearsight.train.loop import train_run
 
 pytestmark = [pytest.mark.training, pytest.mark.processes]
@@ -119,9 +119,13 @@ def test_in_float32_the_first_20_losses_and_the_weights_agree_to_1e_5(
         torch.testing.assert_close(other[key][rows], weight[rows], rtol=0, atol=1e-5)
 
 
+def log_of(folder: Path) -> list[dict]:
+    return [line.contents() for line in read_log(folder)]
+
+
 def test_both_logs_tell_the_same_story(folders: dict[str, tuple[Path, Path, list[float]]]):
     alone, two, _ = folders["float64"]
-    for one, other in zip(read_lines(alone / LOG), read_lines(two / LOG), strict=True):
+    for one, other in zip(log_of(alone), log_of(two), strict=True):
         one.pop("attention", None), other.pop("attention", None)
         assert other == pytest.approx(one, abs=1e-9)
 
@@ -131,7 +135,7 @@ def test_attention_looked_at_while_training_is_the_same_in_two_processes(
     folders: dict[str, tuple[Path, Path, list[float]]], name: str
 ):
     alone, two, _ = folders[name]
-    logs = (read_lines(folder / LOG) for folder in (alone, two))
+    logs = (log_of(folder) for folder in (alone, two))
     one, other = (log[-1]["attention"] for log in logs)
     for metric in ("mad", "entropy", "self_mass"):
         for mine, yours in zip(one[metric]["mean"], other[metric]["mean"], strict=True):

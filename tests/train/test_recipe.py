@@ -15,7 +15,7 @@ from nearsight.core.signals import Interrupted
 from nearsight.models.load.registry import model_for
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import ModelSettings, Protocol
-from nearsight.runs.files import LOG, WEIGHTS, read_lines
+from nearsight.runs.files import LOG, WEIGHTS, read_log
 from nearsight.train.loop import train_run
 
 
@@ -67,7 +67,7 @@ def test_training_leaves_torchs_random_state_as_it_was(small: Protocol, tmp_path
 def test_the_rates_of_a_run_start_and_end_where_the_recipe_says(small: Protocol, tmp_path: Path):
     protocol = _small("deit", small, name="mu_vit")
     _train(replace(protocol, warmup_epochs=1.5), tmp_path / "run")
-    rates = [line["lr"] for line in read_lines(tmp_path / "run" / LOG)]
+    rates = [line.lr for line in read_log(tmp_path / "run")]
     # steps 4, 8, 12 of 12, 6 of them warm-up: 4/6 of the way up; then 1/6 and 5/6 of the cosine
     way = 3e-3 - 1e-5
     expected = [1e-6 + (3e-3 - 1e-6) * 4 / 6, 1e-5 + way * 0.9330127, 1e-5 + way * 0.0669873]

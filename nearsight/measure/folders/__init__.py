@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
-from nearsight.measure.folders.model_folder import KIND, check_fit, measure_named
+from nearsight.measure.folders.model_folder import check_fit, default_folder, measure_named
 from nearsight.measure.folders.run_folder import (
     IMAGE_SEED,
     MEASURE_STAGE,
@@ -18,11 +18,11 @@ from nearsight.measure.folders.values import VALUES, read_values
 
 __all__ = [
     "IMAGE_SEED",
-    "KIND",
     "MEASURE_STAGE",
     "VALUES",
     "check_fit",
     "chosen_images",
+    "default_folder",
     "finished_run",
     "folder_difference",
     "layer_means",

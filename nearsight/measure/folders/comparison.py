@@ -11,19 +11,20 @@ from nearsight.core import UserError
 from nearsight.measure.folders.difference import ProfileDifference, profile_difference
 from nearsight.measure.folders.values import VALUES, read_values
 from nearsight.measure.profile import Profile
-from nearsight.runs import SCHEMA_VERSION, read_measure, read_record, run_name
+from nearsight.runs import SCHEMA_VERSION, read_measure, read_record
+from nearsight.runs.records import DIFF_FILE, DiffRecord
 
 METHOD = (
     "mean of per-image differences +- 1.96 sd/sqrt(n); most local: paired bootstrap over images"
 )
 
 
-def folder_difference(a: Path, b: Path) -> dict[str, Any]:
-    """The contents of diff.json: b - a of two folders that ``nearsight measure`` wrote."""
+def folder_difference(a: Path, b: Path) -> DiffRecord:
+    """Return the record of diff.json: b - a of two folders that ``nearsight measure`` wrote."""
     first, second = _read(Path(a)), _read(Path(b))
     _check_images(first, second)
     difference = profile_difference(first["profile"], second["profile"])
-    return {
+    contents = {
         "schema_version": SCHEMA_VERSION,
         "nearsight": nearsight.__version__,
         "a": first["facts"],
@@ -39,6 +40,7 @@ def folder_difference(a: Path, b: Path) -> dict[str, Any]:
         "most_local": asdict(difference.most_local),
         "layers": _layers(difference, first["profile"]),
     }
+    return DIFF_FILE.record(contents)
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -50,8 +52,8 @@ def _read(folder: Path) -> dict[str, Any]:
         "folder": folder,
         "profile": profile,
         "images": images,
-        "data": measure["data"],
-        "facts": {"folder": str(folder), "name": run_name(record)},
+        "data": measure.data.contents(),
+        "facts": {"folder": str(folder), "name": record.name},
     }
 
 

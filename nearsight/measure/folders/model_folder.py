@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -25,6 +26,7 @@ from nearsight.data.input import (
     equal_size,
     find_pictures,
     pictures_hash,
+    read_picture,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.source import Source, measure_folder
@@ -36,8 +38,8 @@ from nearsight.runs import (
     file_hash,
     provenance,
     read_record,
-    write_json,
 )
+from nearsight.runs.records import RUN_FILE, TrainedRun
 
 KIND = "model"  # of run.json: a model that was measured, not trained here
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}
@@ -86,6 +88,11 @@ class PictureSource(Source):
             self.images, names, self.steps, self.batch_size, self.device, self.digests
         )
 
+    def pictures(self, positions: Sequence[int]) -> list[np.ndarray]:
+        names = [self.names[position] for position in positions]
+        pixels = [read_picture(self.images, name, self.steps)[0] for name in names]
+        return [each.transpose(1, 2, 0) for each in pixels]
+
     def fresh_model(self) -> nn.Module:
         size = self.choice.image_size
         return named_model(self.choice.name, random_init=True, image_size=size).model.to(
@@ -125,7 +132,7 @@ class PictureSource(Source):
 
     def write_record(self, folder: Path) -> None:
         facts = {"data": self.data, "preprocessing": self.steps.facts()}
-        write_json(folder / RECORD, self.record | facts)
+        RUN_FILE.write(folder, self.record | facts)
 
 
 def measure_named(
@@ -181,12 +188,11 @@ def _check_folder(folder: Path, name: str) -> None:
     if not (folder / RECORD).is_file():
         return
     record = read_record(folder)
-    if record.get("kind") != KIND:
+    if isinstance(record, TrainedRun):
         raise UserError(f"{folder} is a run that was trained; give another folder with --out")
-    if record["model"]["name"] != name:
+    if record.model.name != name:
         raise UserError(
-            f"{folder} holds the measurement of {record['model']['name']}; "
-            "give another folder with --out"
+            f"{folder} holds the measurement of {record.model.name}; give another folder with --out"
         )
 
 

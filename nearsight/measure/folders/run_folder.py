@@ -17,6 +17,7 @@ from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.source import Source, measure_folder
 from nearsight.models.load import model_for
 from nearsight.runs import MEASURE, WEIGHTS, LoadedRun, Stage, file_hash, load_run, read_record
+from nearsight.runs.records import TrainedRun
 
 NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed
@@ -39,17 +40,17 @@ def finished_run(
 ) -> tuple[LoadedRun, Dataset]:
     """A run that was trained to the end, with the very data it was trained on."""
     record = read_record(path)
-    if "protocol" in record and record["status"] != "finished":
+    if isinstance(record, TrainedRun) and not record.is_finished:
         raise UserError(
             f"expected a finished run, but training in {path} has not finished; "
             "start its train command again, it continues where it stopped"
         )
     run = load_run(path, device)
     dataset = load_dataset(run.protocol.data, data_root)
-    if dataset.hash != record["data"]["hash"]:
+    if dataset.hash != run.record.data.hash:
         raise UserError(
-            f"expected the data this run was trained on ({record['data']['name']}, hash "
-            f"{record['data']['hash']}), got {dataset.name} with hash {dataset.hash}"
+            f"expected the data this run was trained on ({run.record.data.name}, hash "
+            f"{run.record.data.hash}), got {dataset.name} with hash {dataset.hash}"
         )
     return run, dataset
 
@@ -77,12 +78,16 @@ class RunSource(Source):
             images = self.dataset.test.images[indices[start : start + self.batch_size]]
             yield self.run.transform(torch.from_numpy(images)).to(self.device)
 
+    def pictures(self, positions: Sequence[int]) -> list[np.ndarray]:
+        images = self.dataset.test.images[self.chosen[list(positions)]]
+        return list(images.transpose(0, 2, 3, 1))
+
     def fresh_model(self) -> nn.Module:
         """Return the weights before training: those that the run's seed gives."""
         settings = self.run.protocol.model
         num_classes = settings.num_classes or len(self.dataset.classes)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.run.record["seed"])
+            torch.manual_seed(self.run.record.seed)
             fresh, _ = model_for(settings, num_classes, self.dataset.test.images.shape[-2:])
         return fresh.to(self.device)
 

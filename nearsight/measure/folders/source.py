@@ -2,6 +2,7 @@
 
 measure.json         metrics of every head with intervals and null lines (summary.py)
 measure.safetensors  every metric per image and head (values.py)
+examples.json        attention and features of a few of the images (runs/examples.py)
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from jaxtyping import UInt8
 from torch import Tensor, nn
 
 from nearsight.core import UserError, World
@@ -20,7 +24,11 @@ from nearsight.measure.folders.sharing import gather_profile
 from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
 from nearsight.measure.profile import NULL_IMAGES, Profile, measure_model, measured_nulls
-from nearsight.runs import MEASURE, hardware, native_code, write_json
+from nearsight.measure.readouts import capture_examples
+from nearsight.runs import EXAMPLES, MEASURE, hardware, native_code, write_examples
+from nearsight.runs.records import MEASURE_FILE
+
+NUM_EXAMPLES = 4  # images whose attention is kept
 
 
 class Source(ABC):
@@ -32,6 +40,10 @@ class Source(ABC):
     @abstractmethod
     def batches(self, positions: Sequence[int]) -> Iterable[Tensor]:
         """Return the images at these positions in ``names`` as batches of the model's input."""
+
+    @abstractmethod
+    def pictures(self, positions: Sequence[int]) -> list[UInt8[np.ndarray, "h w 3"]]:
+        """Return the images at these positions as a person would look at them."""
 
     @abstractmethod
     def fresh_model(self) -> nn.Module:
@@ -108,21 +120,35 @@ def measure_folder(
         write_values(folder / VALUES, profile, source.names)
         contents = measurement(profile, nulls) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
-        contents |= {"native": native_code()}
-        write_json(folder / MEASURE, contents)
+        contents |= {"native": native_code(), "examples": _examples(source, folder)}
+        MEASURE_FILE.write(folder, contents)
     return folder / MEASURE
 
 
-def spread_positions(num: int) -> range:
-    """Return at most NULL_IMAGES positions at equal steps among ``num``.
+def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
+    """Return at most ``wanted`` positions at equal steps among ``num``.
 
     The chosen images of an image folder are sorted by class, so that the first ones would be of a
     class or two.
 
-    >>> list(spread_positions(5)), spread_positions(640)
-    ([0, 1, 2, 3, 4], range(0, 640, 10))
+    >>> list(spread_positions(5)), spread_positions(640), list(spread_positions(11, 4))
+    ([0, 1, 2, 3, 4], range(0, 640, 10), [0, 2, 4, 6])
     """
-    return range(num)[:: max(1, num // NULL_IMAGES)][:NULL_IMAGES]
+    return range(num)[:: max(1, num // wanted)][:wanted]
+
+
+def _examples(source: Source, folder: Path) -> dict[str, Any]:
+    """Write the attention of a few images, or say why there is none of them."""
+    positions = spread_positions(len(source.names), NUM_EXAMPLES)
+    names = [source.names[position] for position in positions]
+    images = torch.cat([batch.cpu() for batch in source.batches(positions)])
+    try:
+        found = capture_examples(source.model, images, source.pictures(positions), names)
+    except UserError as error:  # too many weights, or keys that lie on no grid
+        (folder / EXAMPLES).unlink(missing_ok=True)
+        return {"names": [], "problem": str(error)}
+    write_examples(folder, found)
+    return {"names": names}
 
 
 def _nulls(source: Source, profile: Profile) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Any
 
 from nearsight.core import UserError
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.model_folder import KIND, measure_named
+from nearsight.measure.folders.model_folder import measure_named
 from nearsight.measure.folders.run_folder import MEASURE_STAGE
 from nearsight.models.load import check_name
 from nearsight.runs import RECORD, read_record
+from nearsight.runs.records import MeasuredModel
 
 
 def measure_target(
@@ -84,10 +85,10 @@ def sides(text: str) -> tuple[int, int]:
 def _check_run(target: str, options: list[str]) -> None:
     """A run has its own weights and images; a measured model is measured again by its name."""
     record = read_record(Path(target))
-    if record.get("kind") == KIND:
+    if isinstance(record, MeasuredModel):
         raise UserError(
             f"{target} holds the measurement of a model; to repeat it run "
-            f"{record['provenance']['command']}"
+            f"{record.provenance.command}"
         )
     if options:
         raise UserError(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.data.input import Preprocessing, chosen_pictures, find_pictures, read_picture
-from nearsight.measure.folders import KIND, check_fit, sides
+from nearsight.measure.folders import check_fit, sides
 from nearsight.measure.maps.image_maps import (
     DEFAULT_PLACES,
     MIDDLE,
@@ -26,7 +26,8 @@ from nearsight.measure.maps.image_maps import (
     same_places,
 )
 from nearsight.models.load import check_name, named_model, split_name
-from nearsight.runs import RECORD, load_run, read_record, run_name
+from nearsight.runs import RECORD, load_run, read_record
+from nearsight.runs.records import MeasuredModel
 
 ANY = Preprocessing("any", None, None)
 NUM_IMAGES = 100  # the paper's, or all there are
@@ -193,15 +194,13 @@ def viewers(
 def run_viewer(target: str) -> Viewer:
     """A run: its best weights; the image becomes a middle crop of the size the model takes."""
     record = read_record(Path(target))
-    if record.get("kind") == KIND:
+    if isinstance(record, MeasuredModel):
         raise UserError(
-            f"{target} holds the measurement of {record['model']['name']}, not the model; "
+            f"{target} holds the measurement of {record.model.name}, not the model; "
             "give its name and weights"
         )
     run = load_run(target)
-    data = record["data"]
+    data = record.data
     size = run.transform.image_size
-    steps = Preprocessing(
-        "the run's own", size, size, mean=tuple(data["mean"]), std=tuple(data["std"])
-    )
-    return Viewer(run_name(record), run.model, steps)
+    steps = Preprocessing("the run's own", size, size, mean=data.mean, std=data.std)
+    return Viewer(record.name, run.model, steps)

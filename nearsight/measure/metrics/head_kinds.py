@@ -23,15 +23,10 @@ from typing import Any
 import numpy as np
 
 from nearsight.core import UserError
+from nearsight.measure.catalogue import NAMING
 from nearsight.measure.metrics.estimates import Estimates
 
 NEEDED = ("sink", "self_mass", "radius_mass", "offset", "offset_spread", "entropy", "score")
-MOSTLY = 0.5  # of the attention: sink, identity, 3x3 box
-MAX_SHIFT = 3.0  # patches; the largest radius measured
-MAX_SPREAD = 2.0  # patches; that of an even 5x5 box
-SAME_MAP = 0.9  # position share
-DIFFUSE = 0.9  # entropy from which every map is alike
-FAR = 0.25  # score
 
 
 def head_names(
@@ -57,13 +52,14 @@ def head_names(
 
 
 def _name(head: Mapping[str, Any], position_share: float) -> str:
-    shifted = np.hypot(*head["offset"]) <= MAX_SHIFT and head["offset_spread"] <= MAX_SPREAD
-    if head["sink"] >= MOSTLY:
+    offset, spread = np.hypot(*head["offset"]), head["offset_spread"]
+    shifted = offset <= NAMING.max_shift and spread <= NAMING.max_spread
+    if head["sink"] >= NAMING.mostly:
         return "sink"
-    if head["self_mass"] >= MOSTLY:
+    if head["self_mass"] >= NAMING.mostly:
         return "identity"
-    if head["score"] > FAR and (head["radius_mass"][0] >= MOSTLY or shifted):
+    if head["score"] > NAMING.far and (head["radius_mass"][0] >= NAMING.mostly or shifted):
         return "local"
-    if position_share >= SAME_MAP and head["entropy"] < DIFFUSE:
+    if position_share >= NAMING.same_map and head["entropy"] < NAMING.diffuse:
         return "positional"
-    return "global" if head["score"] <= FAR else "mixed"
+    return "global" if head["score"] <= NAMING.far else "mixed"

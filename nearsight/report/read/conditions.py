@@ -94,7 +94,7 @@ class Condition:
             parts = zip(heads.mean[layer], heads.low[layer], heads.high[layer])
             ranked.append(sorted(parts))
         if self.num_seeds == 1:
-            n = int(self.runs[0].measure["num_images"])
+            n = self.runs[0].measure.num_images
             return [Estimate(*head, n, "images") for head in ranked[0]]
         return [over_seeds([head[0] for head in rank]) for rank in zip(*ranked)]
 
@@ -116,7 +116,7 @@ class Family:
 
     @property
     def where(self) -> str:
-        return f"{self.first.record['data']['name']}, {self.grids_text} patches"
+        return f"{self.first.record.data.name}, {self.grids_text} patches"
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class Family:
     @property
     def length_text(self) -> str:
         """How long its runs trained; early stopping makes it differ."""
-        found = {run.record["result"]["num_epochs"] for c in self.conditions for run in c.runs}
+        found = {run.trained.outcome.num_epochs for c in self.conditions for run in c.runs}
         return f"{'–'.join(map(str, sorted({min(found), max(found)})))} epochs"
 
     @property
@@ -139,11 +139,11 @@ class Family:
 
     @property
     def num_layers(self) -> int:
-        return int(self.first.measure["num_layers"])
+        return self.first.measure.num_layers
 
     @property
     def null(self) -> dict[str, float]:
-        return self.first.measure["null"]
+        return self.first.measure.null.lines
 
     @property
     def seeds_text(self) -> str:
@@ -152,7 +152,7 @@ class Family:
 
     @property
     def images_text(self) -> str:
-        counts = {run.measure["num_images"] for c in self.conditions for run in c.runs}
+        counts = {run.measure.num_images for c in self.conditions for run in c.runs}
         kind = "images" if self.is_models else "test images"
         return f"{'–'.join(f'{n:,}' for n in sorted(counts))} {kind}"
 

@@ -110,7 +110,7 @@ def efficiency_rows(series: list[Series]) -> list[tuple[str | int | float, ...]]
     for each in series:
         for fraction, condition in each.points.items():
             run = condition.runs[0]
-            num_train = run.record["data"]["num_train"]
+            num_train = run.trained.data.num_train
             facts = (each.label, fraction, num_train, run.protocol["epochs"], condition.num_seeds)
             for score in filter(condition.has, SCORES):
                 x, gain = condition.estimate(score), each.gains(score).get(fraction)

@@ -1,7 +1,7 @@
 """What a report knows of a run or a measured model: its files, checked once, as plain numbers.
 
-Only run.json, train.jsonl and measure.json are read. A file that lacks something is named here, so
-that tables and figures can rely on what they get.
+Only run.json, train.jsonl and measure.json are read. What a report needs beyond what their records
+require is checked here, so that tables and figures can rely on what they get.
 """
 
 from __future__ import annotations
@@ -14,18 +14,29 @@ from typing import Any
 from nearsight.core import UserError
 from nearsight.measure.catalogue import CATALOGUE, RUN_NUMBERS, metric, shown_in
 from nearsight.report.read.learned import (
-    PARTS,
     Gates,
     Gaussians,
     Look,
-    estimate_of,
     gates_of,
     gaussians_of,
     looks_of,
 )
-from nearsight.runs import LOG, MEASURE, read_lines, read_measure, read_record
+from nearsight.runs import MeasuredFolder, read_measured, read_record
+from nearsight.runs.records import (
+    MEASURE_FILE,
+    EpochLine,
+    IntervalRecord,
+    MeasuredModel,
+    MeasureRecord,
+    ResultRecord,
+    RunRecord,
+    TrainedRun,
+    ValuesRecord,
+)
 from nearsight.stats import Estimate, wilson_interval
 
+PARTS = ("mean", "low", "high")
+NULL_LINES = ("uniform", "box")
 CONVENTION = "paper"  # the one that figures and their fixed scales are made for
 
 
@@ -42,10 +53,7 @@ class Heads:
 class Evidence:
     """One measured run, or one model that was measured without being trained here."""
 
-    path: Path
-    record: dict[str, Any]
-    measure: dict[str, Any]
-    log: list[dict[str, Any]]  # a line per epoch
+    files: MeasuredFolder  # its records as they were read
     looks: list[Look]  # at the attention while the run trained
     seed: int | None  # None for a model
     grid: tuple[int, int]  # of the first layer
@@ -58,17 +66,40 @@ class Evidence:
     gates: list[Gates | None]  # of every layer, where it has GPSA
 
     @property
+    def path(self) -> Path:
+        return self.files.path
+
+    @property
+    def record(self) -> RunRecord:
+        return self.files.record
+
+    @property
+    def measure(self) -> MeasureRecord:
+        return self.files.measure
+
+    @property
+    def log(self) -> list[EpochLine]:
+        """A line per epoch."""
+        return [line for line in self.files.log if isinstance(line, EpochLine)]
+
+    @property
     def is_model(self) -> bool:
-        return "protocol" not in self.record
+        return isinstance(self.record, MeasuredModel)
+
+    @property
+    def trained(self) -> TrainedRun:
+        """The record of a run; a model that was only measured has none."""
+        assert isinstance(self.record, TrainedRun)
+        return self.record
 
     @property
     def model_name(self) -> str:
-        return self.record["model"]["name"]
+        return self.record.model.name
 
     @property
     def sized_name(self) -> str:
         """With depth and width where the protocol changes those of the name."""
-        own = {} if self.is_model else self.record["protocol"]["model"]
+        own = {} if self.is_model else self.trained.protocol["model"]
         words = (("layers", own.get("depth")), ("wide", own.get("width")))
         changed = ", ".join(f"{number} {word}" for word, number in words if number)
         return f"{self.model_name} ({changed})" if changed else self.model_name
@@ -76,26 +107,26 @@ class Evidence:
     @property
     def architecture(self) -> str:
         """What a model at random initialisation depends on, and its name."""
-        own = {} if self.is_model else self.record["protocol"]["model"]
+        own = {} if self.is_model else self.trained.protocol["model"]
         return json.dumps({**own, "name": self.model_name, "weights": None}, sort_keys=True)
 
     @property
     def protocol(self) -> dict[str, Any]:
         """What tells conditions apart: a run's protocol, a model's name and weights."""
-        if not self.is_model:
-            return self.record["protocol"]
-        weights = self.record["weights"]
-        origin = f"file {weights['sha256']}" if "sha256" in weights else weights["from"]
-        return {"name": self.record["model"]["name"], "weights": origin}
+        if isinstance(self.record, TrainedRun):
+            return self.record.protocol
+        weights = self.record.weights
+        origin = f"file {weights.sha256}" if weights.sha256 else weights.origin
+        return {"name": self.model_name, "weights": origin}
 
     @property
     def grids(self) -> list[tuple[int, int]]:
         """Of every layer; a hierarchical model has several."""
-        return [tuple(layer.get("grid", self.grid)) for layer in self.measure["layers"]]
+        return self.measure.grids
 
     def null(self, layer: int) -> dict[str, float]:
         """The null lines of a layer's grid (layer counted from 0)."""
-        return self.measure["layers"][layer].get("null") or self.measure["null"]
+        return self.measure.null_lines(layer)
 
 
 def required_metrics() -> list[str]:
@@ -104,41 +135,56 @@ def required_metrics() -> list[str]:
 
 
 def read_run(path: Path) -> Evidence:
-    """The evidence of a run folder; UserError says what is missing and what to do."""
+    """Return the evidence of a run folder.
+
+    Raises:
+        UserError: The run is not finished or not measured, or one of its files is damaged.
+    """
     path = Path(path)
     record = read_record(path)
-    if "protocol" in record and record.get("status") != "finished":
+    if isinstance(record, TrainedRun) and not record.is_finished:
         raise UserError(
             f"expected a finished run, but training in {path} has not finished; "
             "start its train command again, it continues where it stopped"
         )
-    measure = read_measure(path)
-    _check_measured(path, measure)
-    lines = read_lines(path / LOG)
-    try:
-        return _evidence(path, record, measure, lines)
-    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise UserError(
-            f"run.json, {LOG} or {MEASURE} in {path} is damaged ({what}); "
-            f"run nearsight measure {path} again"
-        ) from error
+    return evidence_of(read_measured(path, record))
 
 
-def _check_measured(path: Path, measure: dict[str, Any]) -> None:
-    """A report needs three metrics in the convention its scales are made for."""
-    convention, summary = measure.get("convention"), measure.get("summary")
-    if not isinstance(convention, dict) or not isinstance(summary, dict):
-        return  # damaged, which is said below
-    if convention.get("name", CONVENTION) != CONVENTION:
+def evidence_of(files: MeasuredFolder) -> Evidence:
+    """Return the evidence of the records of a finished run or measured model."""
+    _check_measured(files.path, files.measure)
+    path, record, measure = files.path, files.record, files.measure
+    known = measure.summary.others
+    measured = [x.name for x in shown_in("report") if x.default or f"mean_{x.name}" in known]
+    scalars, layers = _numbers(path, measure, measured)
+    if isinstance(record, TrainedRun):
+        scalars |= _scores(record.outcome)
+    _check_nulls(path, measure)
+    seed = record.seed if isinstance(record, TrainedRun) else None
+    geometry = [(*grid, heads) for grid, heads in zip(measure.grids, measure.num_heads)]
+    others, n = [layer.others for layer in measure.layers], measure.num_images
+    return Evidence(
+        files=files, looks=looks_of(files.log, path), seed=seed, grid=measure.grid,
+        gates=[gates_of(x.get("gpsa"), MEASURE_FILE, path) for x in others],
+        gaussians=[gaussians_of(x.get("gaussian"), n, MEASURE_FILE, path) for x in others],
+        family=(record.data.name, record.data.hash, seed is None, tuple(geometry)),
+        scalars=scalars, heads={name: _heads(path, measure, name) for name in measured},
+        layers=layers, features=_features(path, measure),
+    )  # fmt: skip
+
+
+def _check_measured(path: Path, measure: MeasureRecord) -> None:
+    """A report needs some metrics in the convention its scales are made for."""
+    if measure.convention.name != CONVENTION:
         raise UserError(
             f"expected a measurement in the convention {CONVENTION} for a report, got "
-            f"{convention['name']} in {path}; measure it again with --convention {CONVENTION}"
+            f"{measure.convention.name} in {path}; measure it again with --convention {CONVENTION}"
         )
+    known = measure.summary.others
     lacking = [
         name
         for name in required_metrics()
-        if f"layer_mean_{name}" not in summary and f"mean_{name}" not in summary
+        if f"layer_mean_{name}" not in known and f"mean_{name}" not in known
     ]
     if lacking:
         raise UserError(
@@ -147,97 +193,91 @@ def _check_measured(path: Path, measure: dict[str, Any]) -> None:
         )
 
 
-def _evidence(
-    path: Path, record: dict[str, Any], measure: dict[str, Any], lines: list[dict[str, Any]]
-) -> Evidence:
-    n, summary = int(measure["num_images"]), measure["summary"]
-    log = [line for line in lines if line["epoch"]]  # epoch 0 only looks at the attention
+def _numbers(
+    path: Path, measure: MeasureRecord, measured: list[str]
+) -> tuple[dict[str, Estimate], dict[str, list[Estimate]]]:
+    """Return the numbers of the run, and the means of every layer, of the metrics measured."""
+    summary = measure.summary
 
-    def estimate(entry: dict[str, Any]) -> Estimate:
-        return Estimate(
-            float(entry["value"]), float(entry["low"]), float(entry["high"]), n, "images"
-        )
+    def estimate(field: str, entry: IntervalRecord | None) -> Estimate:
+        found = MEASURE_FILE.needed(path, f"summary.{field}", entry)
+        return Estimate(found.value, found.low, found.high, measure.num_images, "images")
 
-    measured = [x.name for x in shown_in("report") if x.default or f"mean_{x.name}" in summary]
-    scalars: dict[str, Estimate] = {}
-    for number in RUN_NUMBERS:
-        if number.metric in measured:
-            if (entry := number.entry(summary)) is None:
-                raise KeyError(number.name)
-            scalars[number.name] = estimate(entry)
-    if "protocol" in record:
-        scored, total = record["result"], int(record["result"]["num_test"])
-        for name in ("accuracy", "top5_accuracy"):
-            if (share := scored.get(f"test_{name}")) is not None:  # older runs have no top-5
-                bounds = wilson_interval(float(share), total)
-                scalars[name] = Estimate(float(share), *bounds, total, "images")
-    heads = {
-        name: Heads(*([layer[name][part] for layer in measure["layers"]] for part in PARTS))
-        for name in measured
+    scalars = {
+        x.name: estimate(f"{x.statistic}_{x.metric}", x.entry(summary.others))
+        for x in RUN_NUMBERS
+        if x.metric in measured
     }
-    sizes = [len(layer) for metric in heads.values() for layer in metric.mean]
-    if sizes != list(measure["num_heads"]) * len(measured):
-        raise UserError("its heads are not as many as it says")
-    layers = {
-        name: [estimate(entry) for entry in summary[f"layer_mean_{name}"]] for name in measured
+    layers = {}
+    for name in measured:
+        field = f"summary.layer_mean_{name}"
+        entries = MEASURE_FILE.needed(path, field, summary.layer_means(name))
+        layers[name] = [estimate(f"layer_mean_{name}", entry) for entry in entries]
+        estimate(f"mean_{name}", summary.mean(name))
+    return scalars, layers
+
+
+def _scores(result: ResultRecord) -> dict[str, Estimate]:
+    """Accuracy on the test images; older runs have no top-5."""
+    shares = {"accuracy": result.test_accuracy, "top5_accuracy": result.test_top5_accuracy}
+    total = result.num_test
+    return {
+        name: Estimate(share, *wilson_interval(share, total), total, "images")
+        for name, share in shares.items()
+        if share is not None
     }
-    features = {
+
+
+def _check_nulls(path: Path, measure: MeasureRecord) -> None:
+    """Tables and figures take the null lines of every grid as given."""
+    wanted = [name for name in required_metrics() if metric(name).nulls]
+    places = [(measure.null, "null")]
+    places += [(x.null, f"layers[{i}].null") for i, x in enumerate(measure.layers) if x.null]
+    for null, where in places:
+        for name in (f"{line}_{of}" for line in NULL_LINES for of in wanted):
+            MEASURE_FILE.needed(path, f"{where}.{name}", null.lines.get(name))
+
+
+def _heads(path: Path, measure: MeasureRecord, name: str) -> Heads:
+    """One metric of every head; every layer has as many as it says."""
+    found: dict[str, list[list[float]]] = {part: [] for part in PARTS}
+    if len(measure.layers) != len(measure.num_heads):
+        told = f"should have {len(measure.layers)} numbers, one for each layer"
+        raise MEASURE_FILE.damaged(path, "num_heads", told)
+    for number, (layer, num_heads) in enumerate(zip(measure.layers, measure.num_heads)):
+        field = f"layers[{number}].{name}"
+        entry = MEASURE_FILE.needed(path, field, layer.metrics.get(name))
+        for part in PARTS:
+            values = getattr(entry, part)
+            if not isinstance(values, list) or len(values) != num_heads:
+                told = f"should be a list of {num_heads} numbers, one for each head"
+                raise MEASURE_FILE.damaged(path, f"{field}.{part}", told)
+            found[part].append(values)
+    return Heads(**found)
+
+
+def _features(path: Path, measure: MeasureRecord) -> dict[str, list[Estimate | None]]:
+    """Metrics of a layer's output, where all layers have them; None: not available in a layer."""
+    return {
         x.name: [
-            None if layer[x.name]["mean"] is None else estimate_of(layer[x.name], n)
-            for layer in measure["layers"]
+            _feature(path, layer.metrics.get(x.name), f"layers[{number}].{x.name}", measure)
+            for number, layer in enumerate(measure.layers)
         ]
         for x in CATALOGUE
-        if x.per == "layer" and all(x.name in layer for layer in measure["layers"])
+        if x.per == "layer" and all(x.name in layer.others for layer in measure.layers)
     }
-    lacking = [
-        key
-        for place, keys in _required(record, measure, log)
-        for key in keys
-        if place.get(key) is None
-    ]
-    if lacking:
-        raise KeyError(lacking[0])
-    rows, cols = (int(size) for size in measure["grid"])
-    data = record["data"]["name"], record["data"]["hash"]
-    geometry = [
-        (*layer.get("grid", (rows, cols)), heads)
-        for layer, heads in zip(measure["layers"], measure["num_heads"])
-    ]
-    seed = int(record["seed"]) if "protocol" in record else None
-    return Evidence(
-        path=path, record=record, measure=measure, log=log, looks=looks_of(lines), seed=seed,
-        grid=(rows, cols), gates=[gates_of(x.get("gpsa")) for x in measure["layers"]],
-        gaussians=[gaussians_of(x.get("gaussian"), n) for x in measure["layers"]],
-        family=(*data, seed is None, tuple(geometry)), scalars=scalars, heads=heads, layers=layers,
-        features=features,
-    )  # fmt: skip
 
 
-def _required(
-    record: dict[str, Any], measure: dict[str, Any], log: list[dict[str, Any]]
-) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
-    """What tables and figures take as given, beside what is read here."""
-    nulls = tuple(
-        f"{line}_{name}"
-        for line in ("uniform", "box")
-        for name in required_metrics()
-        if metric(name).nulls
-    )
-    line_keys = ("epoch", "train_loss", "validation_loss", "validation_accuracy")
-    shared: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-        (measure["null"], nulls),
-        (measure, ("num_layers", "seconds", "convention")),
-        (record["model"], ("num_parameters",)),
-        *((line, line_keys) for line in log),
-    ]
-    if "protocol" not in record:
-        return [
-            *shared,
-            (record, ("weights", "preprocessing")),
-            (record["data"], ("num_images", "num_available")),
-        ]
-    return [
-        *shared,
-        (record["result"], ("best_epoch", "num_epochs", "images_seen", "seconds")),
-        (record["data"], ("origin", "num_train", "num_validation", "num_test")),
-    ]
+def _feature(
+    path: Path, entry: ValuesRecord | None, field: str, measure: MeasureRecord
+) -> Estimate | None:
+    values = MEASURE_FILE.needed(path, field, entry)
+    if values.mean is None:
+        return None
+    numbers: dict[str, float] = {}
+    for part, number in zip(PARTS, (values.mean, values.low, values.high)):
+        if not isinstance(number, float):
+            raise MEASURE_FILE.damaged(path, f"{field}.{part}", "should be a number")
+        numbers[part] = number
+    mean, low, high = numbers.values()
+    return Estimate(mean, low, high, measure.num_images, "images")

@@ -17,20 +17,7 @@ from nearsight.core import UserError
 from nearsight.protocol import LocatSettings
 from nearsight.report.read.conditions import Condition, Family
 from nearsight.report.read.evidence import Evidence, read_run
-
-VERMILION, BLUE, GREEN, PURPLE = "#d55e00", "#0072b2", "#009e73", "#cc79a7"
-ORANGE, SKY = "#e69f00", "#56b4e9"
-COLOURS = {
-    "baseline": VERMILION,
-    "modern": BLUE,
-    "baseline+cutmix": GREEN,
-    "modern-cutmix": PURPLE,
-    "baseline+autoaugment": ORANGE,
-    "modern-autoaugment": ORANGE,
-    "baseline+labelsmoothing": SKY,
-    "modern-labelsmoothing": SKY,
-}
-OTHERS = (GREEN, PURPLE, ORANGE, SKY, BLUE, VERMILION)  # of no preset, or a preset's again
+from nearsight.report.read.palette import CONDITIONS, OTHERS
 
 
 def read_families(paths: Sequence[Path]) -> list[Family]:
@@ -39,9 +26,13 @@ def read_families(paths: Sequence[Path]) -> list[Family]:
     if not unique:
         raise UserError("expected at least one run folder, got none")
     given = {Path(path).resolve(): Path(path) for path in paths}
+    return grouped_families([read_run(given[path]) for path in unique])
+
+
+def grouped_families(runs: Sequence[Evidence]) -> list[Family]:
+    """Group runs into conditions and families, in the order they are given."""
     families: dict[tuple, dict[str, list[Evidence]]] = {}
-    for path in unique:
-        run = read_run(given[path])
+    for run in runs:
         same = json.dumps(run.protocol, sort_keys=True)
         families.setdefault(run.family, {}).setdefault(same, []).append(run)
     return [Family(_conditions(list(groups.values()))) for groups in families.values()]
@@ -68,8 +59,8 @@ def _colours(firsts: list[Evidence]) -> list[str]:
     seen = set()
     for index, run in enumerate(firsts):
         name = run.protocol["name"].replace("colorjitter", "autoaugment")
-        if name in COLOURS and run.protocol["name"] not in seen:
-            found[index] = COLOURS[name]
+        if name in CONDITIONS and run.protocol["name"] not in seen:
+            found[index] = CONDITIONS[name]
         seen.add(run.protocol["name"])
     free = [colour for colour in OTHERS if colour not in found.values()] or list(OTHERS)
     rest = [index for index in range(len(firsts)) if index not in found]

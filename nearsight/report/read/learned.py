@@ -5,13 +5,14 @@ The Gaussians of GAug, the gates of GPSA, and the looks at attention while a run
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nearsight.measure.catalogue import Number, shown_in
+from nearsight.runs.records import LOG_FILE, LogLine, LookRecord, Stored, StoredFile, ValuesRecord
 from nearsight.stats import Estimate
-
-PARTS = ("mean", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ class Gaussians:
     near_bounds: tuple[float, float] | None  # shares near 0 and near the largest
 
 
-@dataclass(frozen=True)
-class Gates:
+class Gates(Stored):
     """What GPSA does in a layer, head by head; None for what a head does not have."""
 
     gate: list[float] | None  # share of the positional attention; None: PSA, which has no gates
@@ -61,39 +61,66 @@ class Look:
         return None if layers is None else number.of_heads(layers)
 
 
-def estimate_of(entry: dict[str, Any], n: int) -> Estimate:
-    mean, low, high = (float(entry[part]) for part in PARTS)
-    return Estimate(mean, low, high, n, "images")
+class _SpreadRecord(Stored):
+    mean: float
+    low: float
+    high: float
+    percentiles: tuple[float, ...]
 
 
-def looks_of(lines: list[dict[str, Any]]) -> list[Look]:
-    found = []
-    for line in lines:
-        if (seen := line.get("attention")) is None:
-            continue
-        layers, n = seen.get("layer_mean_nonlocality"), int(seen["num_images"])
-        far = layers and [Estimate(x["value"], x["low"], x["high"], n, "images") for x in layers]
-        gates = [gates_of(entry) for entry in seen.get("gpsa", [])]
-        heads = {x.name: seen[x.name]["mean"] for x in shown_in("training") if x.name in seen}
-        found.append(Look(int(line["epoch"]), n, heads, far, gates))
-    return found
+class _GaussianRecord(Stored):
+    deviation: _SpreadRecord
+    strength: _SpreadRecord
+    largest: float | None
+    near_bounds: tuple[float, float] | None
 
 
-def gates_of(entry: dict[str, Any] | None) -> Gates | None:
-    """What a layer says of its GPSA, if it has any."""
+def looks_of(lines: Sequence[LogLine], folder: Path) -> list[Look]:
+    """Return what the lines of a run's train.jsonl say of its attention."""
+    return [_look(line.epoch, line.attention, folder) for line in lines if line.attention]
+
+
+def _look(epoch: int, seen: LookRecord, folder: Path) -> Look:
+    n, layers = seen.num_images, seen.layer_means("nonlocality")
+    far = [Estimate(x.value, x.low, x.high, n, "images") for x in layers or []]
+    where = f"attention of epoch {epoch}"
+    heads = {
+        x.name: _layers_of_heads(seen.metrics[x.name], folder, f"{where}: {x.name}")
+        for x in shown_in("training")
+        if x.name in seen.metrics
+    }
+    LOG_FILE.needed(folder, f"{where}: mad", heads.get("mad"))
+    gates = seen.others.get("gpsa", [])
+    found = [gates_of(x, LOG_FILE, folder, f"{where}: gpsa") for x in gates]
+    return Look(epoch, n, heads, far or None, found)
+
+
+def _layers_of_heads(found: ValuesRecord, folder: Path, field: str) -> list[list[float]]:
+    """Return the means of a metric as [layer][head]."""
+    if isinstance(found.mean, list) and all(isinstance(layer, list) for layer in found.mean):
+        return [layer for layer in found.mean if isinstance(layer, list)]
+    raise LOG_FILE.damaged(folder, f"{field}.mean", "should be a list of layers")
+
+
+def gates_of(
+    entry: Any, file: StoredFile[Any], folder: Path, field: str = "layers.gpsa"
+) -> Gates | None:
+    """Return what a layer says of its GPSA in a file, if it has any."""
+    return None if entry is None else file.part(Gates, entry, folder, field)
+
+
+def gaussians_of(entry: Any, n: int, file: StoredFile[Any], folder: Path) -> Gaussians | None:
+    """Return what a layer says of its GAug in a file, if it has any."""
     if entry is None:
         return None
-    centres = [None if x is None else (float(x[0]), float(x[1])) for x in entry["centre"]]
-    return Gates(entry["gate"], centres, entry["span"])
-
-
-def gaussians_of(entry: dict[str, Any] | None, n: int) -> Gaussians | None:
-    """What a layer says of its GAug, if it has any."""
-    if entry is None:
-        return None
-    deviation, strength = (
-        Distribution(estimate_of(entry[name], n), tuple(map(float, entry[name]["percentiles"])))
-        for name in ("deviation", "strength")
+    found = file.part(_GaussianRecord, entry, folder, "layers.gaussian")
+    return Gaussians(
+        _distribution(found.deviation, n),
+        _distribution(found.strength, n),
+        found.largest,
+        found.near_bounds,
     )
-    near = entry["near_bounds"]
-    return Gaussians(deviation, strength, entry["largest"], (near[0], near[1]) if near else None)
+
+
+def _distribution(x: _SpreadRecord, n: int) -> Distribution:
+    return Distribution(Estimate(x.mean, x.low, x.high, n, "images"), x.percentiles)

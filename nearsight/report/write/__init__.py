@@ -5,8 +5,9 @@ from __future__ import annotations
 from nearsight.report.write.answer import difference_text
 from nearsight.report.write.cells import Cell, Kind, Marked
 from nearsight.report.write.changes import print_difference
+from nearsight.report.write.evaluation_tables import evaluation_tables, print_evaluations
 from nearsight.report.write.front import Chapter, Front
-from nearsight.report.write.page import write_report
+from nearsight.report.write.page import write_families
 from nearsight.report.write.table import Column, Row, Table
 from nearsight.report.write.terminal_table import print_measurements
 
@@ -20,7 +21,9 @@ __all__ = [
     "Row",
     "Table",
     "difference_text",
+    "evaluation_tables",
     "print_difference",
+    "print_evaluations",
     "print_measurements",
-    "write_report",
+    "write_families",
 ]

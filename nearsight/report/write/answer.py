@@ -8,7 +8,7 @@ from nearsight.report.read import Condition, Family, flat_settings, paired_diffe
 from nearsight.report.write.cells import NumberStyle
 from nearsight.stats import Estimate
 
-NO_CLAIM = "one seed: no claim"
+NO_CLAIM = "One seed is not enough for a claim."
 PLAIN = "vit"
 PARTS = {  # the ends of our models' names
     "locat": "LocAt", "gaug": "GAug", "prr": "PRR", "convit": "ConViT",
@@ -84,7 +84,10 @@ def _addition(plain: Condition, other: Condition) -> str | None:
 def answer(family: Family) -> str:
     """The most local head of each condition, against the null lines; a claim only with seeds."""
     null = family.null
-    lines = f"uniform attention is {null['uniform_mad']:.3f}, a 3x3 box {null['box_mad']:.3f}"
+    lines = (
+        f"For comparison, uniform attention is {null['uniform_mad']:.3f} "
+        f"and a 3x3 box {null['box_mad']:.3f}."
+    )
     if family.is_models:
         return _of_models(family, lines)
     if found := additions(family):
@@ -96,11 +99,11 @@ def answer(family: Family) -> str:
     text = f"With {first.label} the most local head has MAD {_number(first)}"
     text += "".join(f", with {other.label} {_number(other)}" for other in others)
     if any(condition.num_seeds == 1 for condition in ranked):
-        return f"{text}; {lines}; {NO_CLAIM}."
+        return f"{text}. {lines} {NO_CLAIM}"
     difference = paired_difference(first, others[0], "min_mad") if others else None
     if difference is None:
-        return f"{text}; {lines}."
-    return f"{text}; the difference, paired by seed, is {difference_text(difference)}; {lines}."
+        return f"{text}. {lines}"
+    return f"{text}. The difference, paired by seed, is {difference_text(difference)}. {lines}"
 
 
 def _of_additions(plain: Condition, added: dict[str, Condition], lines: str) -> str:
@@ -110,11 +113,11 @@ def _of_additions(plain: Condition, added: dict[str, Condition], lines: str) -> 
     text += "".join(f", with {what} ({c.label}) {_number(c)}" for what, c in others)
     text += f", without ({plain.label}) {_number(plain)}"
     if min(condition.num_seeds for condition in (plain, *added.values())) == 1:
-        return f"{text}; {lines}; {NO_CLAIM}."
+        return f"{text}. {lines} {NO_CLAIM}"
     found = {what: paired_difference(c, plain, "min_mad") for what, c in added.items()}
     changes = [f"{what} changes it by {difference_text(x)}" for what, x in found.items() if x]
-    paired = f"; paired by seed, {_listed(changes)}" if changes else ""
-    return f"{text}{paired}; {lines}."
+    paired = f" {_listed(changes)}, paired by seed." if changes else ""
+    return f"{text}.{paired} {lines}"
 
 
 def _of_models(family: Family, lines: str) -> str:
@@ -125,12 +128,13 @@ def _of_models(family: Family, lines: str) -> str:
     if len(ranked) > 1:
         text += f", that of {last.label} ({_place(last)}) {_number(last)}"
     ends = f"Of {len(ranked)} models, the two ends: " if len(ranked) > 2 else ""
-    return f"{ends}{text}; {lines}."
+    return f"{ends}{text}. {lines}"
 
 
 def _place(condition: Condition) -> str:
-    where = condition.runs[0].measure["summary"]["min_mad"]
-    return f"layer {where['layer']}, head {where['head']}"
+    where = condition.runs[0].measure.summary.smallest("mad")
+    assert where is not None, "checked when the evidence was read"
+    return f"layer {where.layer}, head {where.head}"
 
 
 def _extremes(family: Family, lines: str) -> str:
@@ -139,10 +143,10 @@ def _extremes(family: Family, lines: str) -> str:
     first, last = ranked[0], ranked[-1]
     text = (
         f"Of {len(ranked)} conditions {first.label} has the most local head, MAD {_number(first)}, "
-        f"and {last.label} the least local one, {_number(last)}; {lines}"
+        f"and {last.label} the least local one, {_number(last)}. {lines}"
     )
     single = any(condition.num_seeds == 1 for condition in ranked)
-    return f"{text}; {NO_CLAIM}." if single else f"{text}."
+    return f"{text} {NO_CLAIM}" if single else text
 
 
 def _number(condition: Condition) -> str:

@@ -12,6 +12,7 @@ from nearsight.report.figures.heads import (
     mad_entropy_plane,
     mad_profiles,
 )
+from nearsight.report.figures.maps import example_maps
 from nearsight.report.figures.parts import part_drawings, part_training_drawings
 from nearsight.report.figures.study import causal_drawings
 from nearsight.report.figures.training import (
@@ -43,6 +44,7 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
         feature_depth(family, f"features{number}", f"{name} · {scope} · outputs of blocks"),
     ]
     drawings = [*(drawing for drawing in found if drawing), *part_drawings(family, number)]
+    drawings += example_maps(family, f"examples{number}", f"{name} · the patch in the middle")
     if all(run.log for condition in family.conditions for run in condition.runs):
         drawings += _while_training(family, number)
     return [*drawings, *causal_drawings(family, f"causal{number}")]
@@ -50,7 +52,7 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
 
 def _while_training(family: Family, number: str) -> list[Drawing]:
     """What train.jsonl tells: curves of learning, of locality, and of parts."""
-    validation = f"{family.first.record['data']['num_validation']:,} validation images"
+    validation = f"{family.first.trained.data.num_validation:,} validation images"
     words = f"{family.name} · {validation} · {family.seeds_text}"
     looked = f"{family.name} · {family.seeds_text}"
     found = [

@@ -21,7 +21,7 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
-from nearsight.report.read import Condition, Evidence, Family, read_families
+from nearsight.report.read import Condition, Evidence, Family, page_colours
 from nearsight.report.write.answer import answer, question
 from nearsight.report.write.cells import csv_text
 from nearsight.report.write.downloads import MEDIA, SUFFIX, Download
@@ -46,20 +46,24 @@ from nearsight.report.write.tables import (
 FIGURE_FORMATS = ("svg", "png", "pdf")
 
 
-def write_report(
-    runs: Sequence[Path], out: Path, formats: Sequence[str] = (), front: Front | None = None
+def write_families(
+    families: list[Family],
+    out: Path,
+    formats: Sequence[str] = (),
+    front: Front | None = None,
+    explorer: str = "",
 ) -> Path:
-    """Write the report of measured run folders to ``out`` and return that path.
+    """Write the report of runs that were read before to ``out`` and return that path.
 
     ``formats`` (svg, png, pdf, csv, json, latex) also go into the folder ``<out stem>-files``; png
-    and pdf are then offered in the page too. Figures are made from measure.json alone; ``front`` is
-    what a study shows before them.
+    and pdf are then offered in the page too. Figures are made from the files of the runs alone.
+    ``front`` is what a study shows before them, ``explorer`` the HTML of an attention explorer to
+    embed (``nearsight.write_report`` passes that of the runs).
     """
     out, front = Path(out), front or Front()
     wrong = [name for name in formats if name not in MEDIA]
     if wrong:
         raise UserError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
-    families = read_families(runs)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
     drawings = [*front.drawings, *(drawing for group in by_family for drawing in group)]
@@ -71,7 +75,7 @@ def write_report(
         for name in FIGURE_FORMATS
         if name == "svg" or name in formats
     }
-    page = report_page(families, by_family, conditions, tables, extra, front)
+    page = report_page(families, by_family, conditions, tables, extra, front, explorer)
     try:
         if formats:
             folder = out.with_name(f"{out.stem}-files")
@@ -113,6 +117,7 @@ def report_page(
     tables: dict[tuple[str, str], str],
     extra: dict[tuple[str, str], bytes],
     front: Front,
+    explorer: str = "",
 ) -> str:
     """Write the HTML of the report."""
     drawn = [*front.drawings, *(drawing for group in by_family for drawing in group)]
@@ -121,6 +126,7 @@ def report_page(
     return render(
         "page.html",
         version=nearsight.__version__,
+        page_colours=page_colours(),
         dark_inks=dark_inks(families, drawn),
         scope=_scope_text(families),
         question=front.question or question(families),
@@ -131,6 +137,7 @@ def report_page(
         note=f"{interval_note(families)} {'' if only_models else BOLD_NOTE}".strip(),
         downloads=[Download(name, kind, text) for (name, kind), text in tables.items()],
         figures=[[_figure(drawing, extra) for drawing in drawings] for drawings in by_family],
+        explorer=Markup(explorer),
         details=[
             _condition_details(family, condition)
             for family in families
@@ -139,7 +146,7 @@ def report_page(
         provenance=[_provenance(family) for family in families],
         explained=_explained_metrics(families),
         nulls=_null_values(families),
-        convention=families[0].first.measure["convention"]["text"],
+        convention=families[0].first.measure.convention.text,
     )
 
 

@@ -9,15 +9,16 @@ from nearsight.protocol import preset
 from nearsight.report.read import Condition, Evidence, Family, flat_settings
 from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.table import Column, Table
+from nearsight.runs.records import MeasuredModel, TeacherRecord
 
 WHERE = ("data.name", "model.name", "name")  # told elsewhere
 
 
 def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
     """(setting, Baseline's value, each condition's, assumed) where one differs or is assumed."""
-    baseline = _settings(asdict(preset("baseline", family.first.record["data"]["name"])))
+    baseline = _settings(asdict(preset("baseline", family.first.record.data.name)))
     found = [_settings(condition.runs[0].protocol) for condition in family.conditions]
-    assumed = {path for c in family.conditions for path in c.runs[0].record.get("assumed", [])}
+    assumed = {path for c in family.conditions for path in c.runs[0].trained.assumed}
     rows = []
     for path in sorted({path for each in (baseline, *found) for path in each}):
         values = [each.get(path, "off") for each in found]
@@ -70,84 +71,82 @@ class RunDetails:
 
 def run_details(condition: Condition, run: Evidence) -> RunDetails:
     """Collect what the page says of a run or model."""
-    source = run.record.get("provenance", {})
-    hardware = source.get("hardware", {})
-    versions = ", ".join(f"{name} {number}" for name, number in source.get("versions", {}).items())
+    source = run.record.provenance
+    versions = ", ".join(f"{name} {number}" for name, number in source.versions.items())
     facts = {
-        **(_model_facts(run) if run.is_model else _run_facts(run)),
+        **(
+            _model_facts(run.record, run.measure.seconds)
+            if isinstance(run.record, MeasuredModel)
+            else _run_facts(run)
+        ),
         "layers": _layers_text(run),
-        "code": f"commit {source.get('commit') or 'unknown'}; {versions}",
-        "hardware": ", ".join(f"{name} {value}" for name, value in hardware.items()),
+        "code": f"commit {source.commit or 'unknown'}; {versions}",
+        "hardware": ", ".join(f"{name} {value}" for name, value in source.hardware.items()),
     }
     cell = run.path.parent.name == "cells"  # of a study, wherever that lies
     return RunDetails(
         title=condition.label if run.is_model else f"{condition.label}, seed {run.seed}",
         place=f"cells/{run.path.name}" if cell else str(run.path),
         facts={name: text for name, text in facts.items() if text},
-        command=source.get("command", "unknown"),
+        command=source.command,
     )
 
 
 def _run_facts(run: Evidence) -> dict[str, str]:
-    record, result, data = run.record, run.record["result"], run.record["data"]
-    stopped = ", stopped early" if result.get("stopped_early") else ""
-    started = record.get("provenance", {}).get("started", "unknown")
-    fraction = data.get("fraction", 1)
-    part = "" if fraction == 1 else f"{100 * fraction:g} % of the training images: "
+    record, result, data = run.trained, run.trained.outcome, run.trained.data
+    stopped = ", stopped early" if result.stopped_early else ""
+    part = "" if data.fraction == 1 else f"{100 * data.fraction:g} % of the training images: "
     return {
-        "epochs": f"{result['num_epochs']}{stopped}; weights of epoch {result['best_epoch']}; "
-        f"{result['images_seen']:,} images seen",
-        "time": f"training {_duration(result['seconds'])}, measuring "
-        f"{_duration(run.measure['seconds'])}; started {started}",
-        "data": f"{data['name']} ({data['origin']}), hash {data['hash']}; {part}"
-        f"{data['num_train']:,} train, {data['num_validation']:,} validation, "
-        f"{data['num_test']:,} test",
-        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
-        "teacher": _teacher_text(record.get("teacher")),
+        "epochs": f"{result.num_epochs}{stopped}; weights of epoch {result.best_epoch}; "
+        f"{result.images_seen:,} images seen",
+        "time": f"training {_duration(result.seconds)}, measuring "
+        f"{_duration(run.measure.seconds)}; started {record.provenance.started}",
+        "data": f"{data.name} ({data.origin}), hash {data.hash}; {part}"
+        f"{data.num_train:,} train, {data.num_validation:,} validation, {data.num_test:,} test",
+        "model": f"{record.model.name}, {record.model.num_parameters:,} parameters",
+        "teacher": _teacher_text(record.teacher),
     }
 
 
-def _teacher_text(teacher: dict[str, Any] | None) -> str:
+def _teacher_text(teacher: TeacherRecord | None) -> str:
     """Whom a distilled student followed; empty where there was none.
 
-    >>> size = {"num_parameters": 5120, "image_size": [32, 48]}
-    >>> _teacher_text({"name": "resnet10t", "weights": "random", "weights_hash": "7f4f"} | size)
+    >>> size = {"num_parameters": 5120, "image_size": (32, 48)}
+    >>> named = {"name": "resnet10t", "weights": "random", "weights_hash": "7f4f"}
+    >>> _teacher_text(TeacherRecord(**named, **size))
     'resnet10t, 5,120 parameters, weights random (hash 7f4f), images of 32x48 pixels'
     """
     if not teacher:
         return ""
-    rows, cols = teacher["image_size"]
+    rows, cols = teacher.image_size
     return (
-        f"{teacher['name']}, {teacher['num_parameters']:,} parameters, weights "
-        f"{teacher['weights']} (hash {teacher['weights_hash']}), images of {rows}x{cols} pixels"
+        f"{teacher.name}, {teacher.num_parameters:,} parameters, weights {teacher.weights} "
+        f"(hash {teacher.weights_hash}), images of {rows}x{cols} pixels"
     )
 
 
-def _model_facts(run: Evidence) -> dict[str, str]:
-    record, data, weights = run.record, run.record["data"], run.record["weights"]
+def _model_facts(record: MeasuredModel, seconds: float) -> dict[str, str]:
+    model, data, weights = record.model, record.data, record.weights
     origin = {
-        "file": f"{weights.get('file')}, sha256 {weights.get('sha256')}",
-        "pretrained": f"pretrained, as {record['model']['source']} gives them",
-        "random initialisation": f"random initialisation, seed {weights.get('seed')}",
-    }[weights["from"]]
-    steps = record["preprocessing"]
-    colours = f"mean {_text(steps['mean'])}, deviation {_text(steps['std'])}"
+        "file": f"{weights.file}, sha256 {weights.sha256}",
+        "pretrained": f"pretrained, as {model.source} gives them",
+        "random initialisation": f"random initialisation, seed {weights.seed}",
+    }[weights.origin]
+    steps = record.preprocessing
+    colours = f"mean {_text(steps.mean)}, deviation {_text(steps.std)}"
     return {
-        "model": f"{record['model']['name']}, {record['model']['num_parameters']:,} parameters",
-        "weights": " ".join([f"{origin}.", *record.get("notes", [])]),
-        "images": f"{data['num_images']:,} of {data['num_available']:,} in {data['name']}, "
-        f"hash {data['hash']}",
-        "preprocessing": f"{steps['text']}; {colours}",
-        "time": f"measuring {_duration(run.measure['seconds'])}; started "
-        f"{record.get('provenance', {}).get('started', 'unknown')}",
+        "model": f"{model.name}, {model.num_parameters:,} parameters",
+        "weights": " ".join([f"{origin}.", *record.notes]),
+        "images": f"{data.num_images:,} of {data.num_available:,} in {data.name}, hash {data.hash}",
+        "preprocessing": f"{steps.text}; {colours}",
+        "time": f"measuring {_duration(seconds)}; started {record.provenance.started}",
     }
 
 
 def _layers_text(run: Evidence) -> str:
     """What has to be said of layers: those without attention between patches, and notes."""
-    layers = run.measure["layers"]
-    notes = dict.fromkeys(layer.get("note") for layer in layers if layer.get("note"))
-    skipped = [f"{x['name']} ({x['reason']})" for x in run.measure.get("skipped", [])]
+    notes = dict.fromkeys(layer.note for layer in run.measure.layers if layer.note)
+    skipped = [f"{x.name} ({x.reason})" for x in run.measure.skipped]
     text = [f"not measured: {', '.join(skipped)}."] if skipped else []
     return " ".join([*text, *notes])
 

@@ -91,8 +91,8 @@ def _condition_cells(
     seeds = " ".join(str(run.seed) for run in condition.runs if run.seed is not None)
     return (
         Marked(condition.label, swatch=condition),
-        record["model"]["name"],
-        record["data"]["name"],
+        record.model.name,
+        record.data.name,
         family.grids_text,
         seeds,
         condition.num_seeds,
@@ -152,7 +152,7 @@ def head_table(run: Evidence) -> Table:
         "heads",
         (Column("layer.head", "layer.head"), *columns),
         [(f"{layer}.{head}", *numbers) for layer, head, *numbers in _heads(run, metrics)],
-        note=f"Small: 95 % over {run.measure['num_images']:,} images.",
+        note=f"Small: 95 % over {run.measure.num_images:,} images.",
         layout="compact",
     )
 
@@ -180,7 +180,7 @@ def _heads(run: Evidence, metrics: list[Metric]) -> Iterator[tuple[int | Estimat
 def _head_estimate(run: Evidence, name: str, layer: int, head: int) -> Estimate | None:
     if name not in run.heads:
         return None
-    x, n = run.heads[name], int(run.measure["num_images"])
+    x, n = run.heads[name], run.measure.num_images
     return Estimate(x.mean[layer][head], x.low[layer][head], x.high[layer][head], n, "images")
 
 
@@ -224,7 +224,7 @@ def _named_runs(families: list[Family]) -> Iterator[tuple[tuple[str | int | None
     for family in families:
         for condition in family.conditions:
             for run in condition.runs:
-                names = (condition.label, run.record["model"]["name"], run.record["data"]["name"])
+                names = (condition.label, run.model_name, run.record.data.name)
                 yield (*names, run.seed), run
 
 
@@ -239,7 +239,10 @@ def report_json(families: list[Family]) -> str:
                 for number in RUN_NUMBERS
                 if condition.has(number.name)
             },
-            "runs": [{"run": run.record, "measure": run.measure} for run in condition.runs],
+            "runs": [
+                {"run": run.record.contents(), "measure": run.measure.contents()}
+                for run in condition.runs
+            ],
         }
         for family in families
         for condition in family.conditions

@@ -8,13 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 from nearsight.core import console
 from nearsight.measure.catalogue import Metric, Statistic, metric, shown_in
+from nearsight.report.read import gates_of, gaussians_of
 from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.table import Column, Row, Table
-from nearsight.runs import read_measure, read_record, run_name
+from nearsight.runs import MeasuredFolder, read_measured, read_record
+from nearsight.runs.records import (
+    MEASURE_FILE,
+    ConventionRecord,
+    MeasuredModel,
+    MeasureRecord,
+    RunRecord,
+    SummaryNumbers,
+    TrainedRun,
+)
 
 BAR_WIDTH = 10
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -34,16 +43,15 @@ def mad_bar(mad: float, ascii_only: bool = False) -> str:
 
 
 def terminal_table(
-    measures: Sequence[dict[str, Any]],
-    records: Sequence[dict[str, Any]],
+    measures: Sequence[MeasureRecord],
+    records: Sequence[RunRecord],
     ascii_only: bool = False,
 ) -> Table:
     """Accuracy, MAD, entropy and self-mass of every run or model and layer, with two null lines.
 
-    ``measures`` are the contents of measure.json, ``records`` those of run.json. What was not
-    measured has no column or a dash.
+    What was not measured has no column or a dash.
     """
-    trained = any("protocol" in record for record in records)
+    trained = any(isinstance(record, TrainedRun) for record in records)
     shown = shown_columns(measures)
     more = [column.heading for column in shown if not column.metric.default]
     width = (24 if trained else 32) - sum(1 + max(map(len, x.split("\n"))) for x in more)
@@ -55,8 +63,9 @@ def terminal_table(
     )
     rows: list[tuple[Cell, ...] | Row] = []
     for measure, record in zip(measures, records, strict=True):
-        summary, unit = measure["summary"], diagonal(measure)
-        accuracy = (record.get("result") or {}).get("test_accuracy")
+        summary, unit = measure.summary, diagonal(measure)
+        result = record.result if isinstance(record, TrainedRun) else None
+        accuracy = result.test_accuracy if result else None
         numbers = [x.of_model(summary) for x in shown]
         bar = _bar(numbers[1], unit, ascii_only)
         label = Marked(wrapped_name(record, width), bold=True)
@@ -68,9 +77,9 @@ def terminal_table(
             bar = _bar(numbers[1], unit, ascii_only)
             rows.append((f"  layer {layer + 1}{of_grid}", *[""] * trained, *numbers, bar))
     nulls = {
-        (grid, diagonal(measure)): layer.get("null") or measure["null"]
+        (grid, diagonal(measure)): measure.null_lines(layer)
         for measure in measures
-        for grid, layer in zip(layer_grids(measure), measure["layers"])
+        for layer, grid in enumerate(layer_grids(measure))
     }
     for (grid, unit), null in nulls.items():
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
@@ -95,18 +104,18 @@ class TerminalColumn:
             return f"{self.statistic} {self.metric.label}"
         return heading_lines(self.metric)
 
-    def of_model(self, summary: dict[str, Any]) -> float | None:
+    def of_model(self, summary: SummaryNumbers) -> float | None:
         """Return the number of the whole model; None where it was not measured."""
-        entry = summary.get(f"{self.statistic}_{self.metric.name}")
-        return None if entry is None else entry["value"]
+        entry = summary.others.get(f"{self.statistic}_{self.metric.name}")
+        return None if entry is None else entry.value
 
-    def of_layer(self, measure: dict[str, Any], layer: int) -> float | None:
+    def of_layer(self, measure: MeasureRecord, layer: int) -> float | None:
         """Return the number of a layer (counted from 0); None where it was not measured."""
         if self.statistic == "min":
-            heads = measure["layers"][layer].get(self.metric.name)
-            return None if heads is None else min(heads["mean"])
-        layers = measure["summary"].get(f"layer_mean_{self.metric.name}")
-        return None if layers is None else layers[layer]["value"]
+            heads = measure.layers[layer].metrics.get(self.metric.name)
+            return min(heads.per_head) if heads and heads.per_head else None
+        layers = measure.summary.layer_means(self.metric.name)
+        return None if layers is None else layers[layer].value
 
 
 def heading_lines(metric: Metric) -> str:
@@ -114,25 +123,29 @@ def heading_lines(metric: Metric) -> str:
     return metric.label.replace(" ", "\n")
 
 
-def shown_columns(measures: Sequence[dict[str, Any]]) -> list[TerminalColumn]:
+def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
     """Return the columns of the default metrics, and of others that were measured."""
     return [
         TerminalColumn(entry, statistic)
         for entry in shown_in("terminal")
-        if entry.default or any(f"mean_{entry.name}" in measure["summary"] for measure in measures)
+        if entry.default or any(measure.summary.mean(entry.name) for measure in measures)
         for statistic in (("min", "mean") if "min" in entry.columns else ("mean",))
     ]
 
 
-def wrapped_name(record: dict[str, Any], width: int) -> str:
+def wrapped_name(record: RunRecord, width: int) -> str:
     """The name of a run or model in lines of this width; a seed keeps its number."""
-    lines = textwrap.fill(run_name(record).replace("seed ", "seed\u00a0"), width)
+    lines = textwrap.fill(record.name.replace("seed ", "seed\u00a0"), width)
     return lines.replace("\u00a0", " ")
 
 
-def gaussian_table(measure: dict[str, Any], title: str) -> Table | None:
+def gaussian_table(found: MeasuredFolder) -> Table | None:
     """Tabulate widths and strengths of the layers with GAug; None where there are none."""
-    layers = [(x["layer"], x["gaussian"]) for x in measure["layers"] if x.get("gaussian")]
+    layers = [
+        (layer.layer, x)
+        for layer in found.measure.layers
+        if (x := gaussians_of(layer.others.get("gaussian"), 0, MEASURE_FILE, found.path))
+    ]
     columns = (
         Column("Gaussians", "layer"),
         Column("width", "width", "number"),
@@ -147,74 +160,76 @@ def gaussian_table(measure: dict[str, Any], title: str) -> Table | None:
     )
     rows = []
     for number, layer in layers:
-        width, strength = layer["deviation"], layer["strength"]
-        low, _, median, _, high = width["percentiles"]
-        near = layer["near_bounds"] or (None, None)
-        ends = strength["percentiles"][0], strength["percentiles"][-1]
-        numbers = (width["mean"], low, median, high, *near, strength["mean"], *ends)
+        width, strength = layer.deviation, layer.strength
+        low, _, median, _, high = width.percentiles
+        near = layer.near_bounds or (None, None)
+        ends = strength.percentiles[0], strength.percentiles[-1]
+        numbers = (width.mean.value, low, median, high, *near, strength.mean.value, *ends)
         rows.append((f"  layer {number}", *numbers))
-    return Table("gaussians", columns, rows, title) if rows else None
+    return Table("gaussians", columns, rows, found.record.name) if rows else None
 
 
-def gpsa_table(measure: dict[str, Any], title: str) -> Table | None:
+def gpsa_table(found: MeasuredFolder) -> Table | None:
     """Tabulate gates, centres and spans of the layers with GPSA; None where there are none."""
-    layers = [(x["layer"], x["gpsa"]) for x in measure["layers"] if x.get("gpsa")]
+    layers = [
+        (layer.layer, x)
+        for layer in found.measure.layers
+        if (x := gates_of(layer.others.get("gpsa"), MEASURE_FILE, found.path))
+    ]
     headings = ("gate", "lowest", "highest", "centre", "span", "no centre")
     rows: list[tuple[Cell, ...]] = []
     for number, layer in layers:
-        gates = layer["gate"]
-        shown = [fmean(gates), min(gates), max(gates)] if gates else [None] * 3
-        away = [math.hypot(*x) for x in layer["centre"] if x is not None]
-        spans = [x for x in layer["span"] if x is not None]
+        gates = layer.gate
+        shown: list[float | None] = [None] * 3
+        if gates:
+            shown = [fmean(gates), min(gates), max(gates)]
+        away = [math.hypot(*x) for x in layer.centre if x is not None]
+        spans = [x for x in layer.span if x is not None]
         shown += [fmean(away), median(spans)] if spans else [None] * 2
-        rows.append((f"  layer {number}", *shown, len(layer["span"]) - len(spans)))
+        rows.append((f"  layer {number}", *shown, len(layer.span) - len(spans)))
     columns = (Column("GPSA", "layer"), *(Column(x, x, "number") for x in headings))
-    return Table("gpsa", columns, rows, title) if rows else None
+    return Table("gpsa", columns, rows, found.record.name) if rows else None
 
 
-def layer_grids(measure: dict[str, Any]) -> list[str]:
+def layer_grids(measure: MeasureRecord) -> list[str]:
     """The grid of every layer: one and the same but in hierarchical models."""
-    grids = (layer.get("grid", measure["grid"]) for layer in measure["layers"])
-    return [f"{rows}x{cols}" for rows, cols in grids]
+    return [f"{rows}x{cols}" for rows, cols in measure.grids]
 
 
 def _bar(mad: float | None, unit: float, ascii_only: bool) -> str:
     return "" if mad is None else mad_bar(mad / unit, ascii_only)
 
 
-def diagonal(measure: dict[str, Any]) -> float:
+def diagonal(measure: MeasureRecord) -> float:
     """The grid's diagonal in the unit of the measurement: 1 in our convention."""
-    rows, cols = measure["grid"]
-    unit = measure["convention"].get("unit", "grid diagonal")
+    rows, cols = measure.grid
+    unit, size = measure.convention.unit, measure.layers[0].image_size
     patches = math.hypot(rows - 1, cols - 1) or 1.0
     if unit == "patches":
         return patches
-    return (
-        1.0 if unit == "grid diagonal" else patches * measure["layers"][0]["image_size"][0] / rows
-    )
+    return patches * size[0] / rows if unit != "grid diagonal" and size else 1.0
 
 
-def unit_text(measure: dict[str, Any]) -> str:
-    unit = measure["convention"].get("unit", "grid diagonal")
-    return "grid diagonals" if unit == "grid diagonal" else unit
+def unit_text(convention: ConventionRecord) -> str:
+    return "grid diagonals" if convention.unit == "grid diagonal" else convention.unit
 
 
 def print_measurements(paths: Sequence[Path]) -> None:
     """Print the table of measured folders, and below it what the numbers are of."""
-    records = [read_record(Path(path)) for path in paths]
-    measures = [read_measure(Path(path)) for path in paths]
+    folders = [read_measured(Path(path), read_record(Path(path))) for path in paths]
+    records, measures = [x.record for x in folders], [x.measure for x in folders]
     screen = console()
     screen.print(terminal_table(measures, records, screen.options.ascii_only).rich())
-    images = sorted({measure["num_images"] for measure in measures})
-    units = dict.fromkeys(unit_text(measure) for measure in measures)
-    kind = "test images" if all("protocol" in record for record in records) else "images"
+    images = sorted({measure.num_images for measure in measures})
+    units = dict.fromkeys(unit_text(measure.convention) for measure in measures)
+    kind = "test images" if all(isinstance(record, TrainedRun) for record in records) else "images"
     numbers = "–".join(f"{n:,}" for n in images)
     screen.say(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
-    for record, measure in zip(records, measures):
-        if table := gaussian_table(measure, run_name(record)):
+    for found in folders:
+        if table := gaussian_table(found):
             screen.print(table.rich())
             screen.say("Width: standard deviation in patches; near: within 5 % of its range.")
-        if table := gpsa_table(measure, run_name(record)):
+        if table := gpsa_table(found):
             screen.print(table.rich())
             screen.say(
                 "Gate: share of positional attention, mean of heads. Centre: mean distance from "
@@ -225,18 +240,17 @@ def print_measurements(paths: Sequence[Path]) -> None:
             screen.say(line)
 
 
-def remarks(record: dict[str, Any], measure: dict[str, Any]) -> list[str]:
+def remarks(record: RunRecord, measure: MeasureRecord) -> list[str]:
     """What a user should know of a measured model: its images, what was changed or left out."""
     lines = []
-    if "protocol" not in record:
-        data = record["data"]
-        others = data.get("num_other_files", 0)
+    if isinstance(record, MeasuredModel):
+        data, others = record.data, record.data.num_other_files
         left_out = f"; {others:,} other files left out" if others else ""
         lines.append(
-            f"Images: {data['num_images']:,} of {data['num_available']:,} in {data['name']}"
-            f"{left_out}. Preprocessing: {record['preprocessing']['text']}."
+            f"Images: {data.num_images:,} of {data.num_available:,} in {data.name}"
+            f"{left_out}. Preprocessing: {record.preprocessing.text}."
         )
-        lines += record.get("notes", [])
-    lines += [f"Not measured: {x['name']} ({x['reason']})." for x in measure.get("skipped", [])]
-    lines += dict.fromkeys(layer["note"] for layer in measure["layers"] if layer.get("note"))
+        lines += record.notes
+    lines += [f"Not measured: {x.name} ({x.reason})." for x in measure.skipped]
+    lines += dict.fromkeys(layer.note for layer in measure.layers if layer.note)
     return lines

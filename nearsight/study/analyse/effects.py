@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.study.analyse.extremes import ExtremeContrast, min_mad_effects
 from nearsight.study.analyse.factorials import Factorial, factorial
+from nearsight.study.analyse.loaded import LoadedStudy
 from nearsight.study.analyse.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.analyse.outcome import Outcome, factorial_groups
 from nearsight.study.analyse.results import courses, outcomes
@@ -33,17 +33,17 @@ class Effects:
         return self.at_end.value
 
 
-def study_effects(out: Path) -> list[Effects]:
+def study_effects(study: LoadedStudy) -> list[Effects]:
     """By number, then by the level of the other factors; empty where no factor has two levels."""
-    ways = factorial_groups(courses(out))
-    ends = factorial_groups(outcomes(out))
+    ways = factorial_groups(courses(study))
+    ends = factorial_groups(outcomes(study))
     found = []
     for value in (x.name for x in RUN_NUMBERS):
         for at, group in ends.items():
             if not any(value in x.values for x in group):
                 continue  # measured on request, which this study did not
             end, way = factorial(group, value), ways[at]
-            extremes = min_mad_effects(out, end) if value == "min_mad" else {}
+            extremes = min_mad_effects(study, end) if value == "min_mad" else {}
             found.append(Effects(end, at_steps(way, value), at_loss(way, value), extremes))
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,20 +15,18 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.measure.metrics import RESAMPLES, resample_counts, resampled_extremes
-from nearsight.runs import read_json
+from nearsight.runs.records import EstimateRecord, SummaryRecord
 from nearsight.stats import Estimate, over_seeds
 from nearsight.study.analyse.factorials import Factorial, Pair, effect_names, signs
+from nearsight.study.analyse.loaded import LoadedStudy
 from nearsight.study.design import Level
-from nearsight.study.folder import cell_folder, read_cells
 
-SUMMARY = "summary.json"
-OVER_SEEDS = ("over_seeds", "over_both")
-EFFECTS = "effects_on_min_mad_over_seeds_and_images"  # in it
+EFFECTS = "effects_on_min_mad_over_seeds_and_images"  # in summary.json
 BOUNDS = (0.025, 0.975)
 Runs = Mapping[int, Float[np.ndarray, "_ _"]]  # by seed: MAD per image, of every head of all layers
 
 
-def min_mad_effects(out: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeContrast]:
+def min_mad_effects(study: LoadedStudy, of: Factorial) -> dict[tuple[str, ...], ExtremeContrast]:
     """By the factors of each effect of a study's factorial; over its complete seeds.
 
     Where a cell's measure.safetensors is not there (any more), those of summary.json are taken if
@@ -39,12 +36,12 @@ def min_mad_effects(out: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeCo
 
     cells: dict[tuple[Level, ...], dict[int, np.ndarray]] = {}
     known: list[str] | None = None
-    for cell in read_cells(out):
-        path = cell_folder(out, cell) / VALUES
+    for loaded in study.cells:
+        cell, path = loaded.cell, loaded.folder / VALUES
         if cell.seed not in of.seeds or any(cell.factors[x] != y for x, y in of.fixed.items()):
             continue
         if not path.is_file():
-            return _kept(Path(out) / SUMMARY, of)
+            return _kept(study.earlier_summary, of)
         profile, images = read_values(path)
         if known is not None and images != known:
             raise UserError(f"expected the same test images in all cells, but {path} has others")
@@ -55,19 +52,24 @@ def min_mad_effects(out: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeCo
     return extreme_effects(cells, of.levels) if cells else {}
 
 
-def _kept(path: Path, of: Factorial) -> dict[tuple[str, ...], ExtremeContrast]:
+def _kept(summary: SummaryRecord | None, of: Factorial) -> dict[tuple[str, ...], ExtremeContrast]:
     """As an earlier summary has them, if it is of as many seeds."""
-    entries = read_json(path).get(EFFECTS, []) if path.is_file() else []
+    entries = summary.effects_on_min_mad_over_seeds_and_images if summary else []
     found = {
-        tuple(entry["factors"]): ExtremeContrast(
-            Estimate(**entry["over_images"]),
-            *(Estimate(**x) if (x := entry[name]) else None for name in OVER_SEEDS),
+        tuple(entry.factors): ExtremeContrast(
+            _estimate(entry.over_images),
+            _estimate(entry.over_seeds) if entry.over_seeds else None,
+            _estimate(entry.over_both) if entry.over_both else None,
         )
         for entry in entries
-        if entry["at"] == of.fixed
+        if entry.at == of.fixed
     }
     counts = {x.over_both.n for x in found.values() if x.over_both}
     return found if counts <= {len(of.seeds)} else {}
+
+
+def _estimate(x: EstimateRecord) -> Estimate:
+    return Estimate(x.value, x.low, x.high, x.n, x.over)
 
 
 @dataclass(frozen=True)

@@ -1,126 +1,136 @@
-"""What came of a study's cells: outcomes at the end, courses over epochs, read from their folders.
+"""What came of a study's cells: outcomes at the end, courses over epochs.
 
-Only run.json, train.jsonl and measure.json are read. A cell that is not finished is left out.
+A cell that is not finished is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from nearsight.measure.catalogue import RUN_NUMBERS
-from nearsight.report.read import looks_of
-from nearsight.runs import LOG, read_lines, read_measure, read_record
+from nearsight.report.read import Look, looks_of
+from nearsight.runs.records import (
+    LOG_FILE,
+    MEASURE_FILE,
+    EpochLine,
+    IntervalRecord,
+    MeasureRecord,
+    ValuesRecord,
+)
+from nearsight.study.analyse.loaded import FinishedCell, LoadedStudy
 from nearsight.study.analyse.matched import Course
 from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.design import Cell, Level, protocol_settings
-from nearsight.study.folder import cell_folder, is_finished, read_cells
+from nearsight.study.design import Level, protocol_settings
 
 EARLY = 5  # epochs; the paper says "the first few"
 
 
-def outcomes(out: Path) -> list[Outcome]:
-    """The numbers of every finished cell, in the order of the study."""
-    found = []
-    for cell in read_cells(out):
-        folder = cell_folder(out, cell)
-        if is_finished(folder):
-            settings = settings_of(cell, folder)
-            found.append(Outcome(cell.factors, cell.seed, values_of(folder), settings))
-    return found
+def outcomes(study: LoadedStudy) -> list[Outcome]:
+    """Return the numbers of every finished cell, in the order of the study."""
+    return [
+        Outcome(x.cell.factors, x.cell.seed, values_of(x), settings_of(x)) for x in study.finished
+    ]
 
 
-def settings_of(cell: Cell, folder: Path) -> dict[str, Level]:
-    """Everything that was set, and the grid of a finished cell, as claims read it."""
-    rows, cols = read_measure(folder)["grid"]
-    return protocol_settings(cell.protocol, (rows, cols))
+def settings_of(x: FinishedCell) -> dict[str, Level]:
+    """Return everything that was set, and the grid, as claims read it."""
+    return protocol_settings(x.cell.protocol, x.files.measure.grid)
 
 
-def values_of(folder: Path) -> dict[str, float]:
-    """The numbers of a finished cell by name."""
-    record, measure = read_record(folder), read_measure(folder)
-    summary = measure["summary"]
-    result, log = record["result"], read_lines(folder / LOG)
-    found: dict[str, Any] = {
-        "accuracy": result["test_accuracy"],
-        "top5_accuracy": result.get("test_top5_accuracy"),
-        "validation_accuracy": result["validation_accuracy"],
-        "mean_mad": summary["mean_mad"]["value"],
-        **{x.name: entry["value"] for x in RUN_NUMBERS if (entry := x.entry(summary))},
-        "epochs": result["num_epochs"],
-        "best_epoch": result["best_epoch"],
-        "images_seen": result["images_seen"],
-        "train_loss": log[-1]["train_loss"],
-        "seconds": result["seconds"],
-        "num_parameters": record["model"]["num_parameters"],
-        **claim_values(measure, log),
+def values_of(x: FinishedCell) -> dict[str, float]:
+    """Return the numbers of a finished cell by name."""
+    files, measure, result = x.files, x.files.measure, x.record.outcome
+    epochs = [line for line in files.log if isinstance(line, EpochLine)]
+    last = LOG_FILE.needed(files.path, "the line of an epoch", epochs[-1] if epochs else None)
+    mean_mad = MEASURE_FILE.needed(files.path, "summary.mean_mad", measure.summary.mean("mad"))
+    found: dict[str, float | None] = {
+        "accuracy": result.test_accuracy,
+        "top5_accuracy": result.test_top5_accuracy,
+        "validation_accuracy": result.validation_accuracy,
+        "mean_mad": mean_mad.value,
+        **{x.name: entry.value for x in RUN_NUMBERS if (entry := x.entry(measure.summary.others))},
+        "epochs": result.num_epochs,
+        "best_epoch": result.best_epoch,
+        "images_seen": result.images_seen,
+        "train_loss": last.train_loss,
+        "seconds": result.seconds,
+        "num_parameters": x.record.model.num_parameters,
+        **claim_values(files.path, measure, looks_of(files.log, files.path)),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def courses(out: Path) -> list[Course]:
-    """Every finished cell epoch by epoch: validation accuracy, and attention where it was seen."""
+def _layer_means(path: Path, measure: MeasureRecord, metric: str) -> list[IntervalRecord]:
+    found = measure.summary.layer_means(metric)
+    return MEASURE_FILE.needed(path, f"summary.layer_mean_{metric}", found)
+
+
+def courses(study: LoadedStudy) -> list[Course]:
+    """Return every finished cell epoch by epoch: accuracy, and attention where it was seen."""
     found = []
-    for cell in read_cells(out):
-        folder = cell_folder(out, cell)
-        if not is_finished(folder):
-            continue
-        lines = read_lines(folder / LOG)
-        looks = {look.epoch: look for look in looks_of(lines)}
-        seen = [looks.get(line["epoch"]) for line in lines]
+    for x in study.finished:
+        lines = x.files.log
+        looks = {look.epoch: look for look in looks_of(lines, x.files.path)}
+        seen = [looks.get(line.epoch) for line in lines]
+        trained = [line if isinstance(line, EpochLine) else None for line in lines]
         values: dict[str, list[float | None]] = {
-            "accuracy": [line.get("validation_accuracy") for line in lines],
+            "accuracy": [line.validation_accuracy if line else None for line in trained],
             **{
                 x.name: [look.number(x) if look else None for look in seen] for x in RUN_NUMBERS[1:]
             },
         }
-        losses = [line.get("train_loss", math.inf) for line in lines]
-        epochs, settings = [line["epoch"] for line in lines], settings_of(cell, folder)
-        found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings))
+        losses = [line.train_loss if line else math.inf for line in trained]
+        epochs, cell = [line.epoch for line in lines], x.cell
+        found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings_of(x)))
     return found
 
 
-def claim_values(
-    measure: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
-) -> dict[str, float]:
-    """By name; ``lines`` of train.jsonl."""
-    summary, last = measure["summary"], measure["layers"][-1]
-    by_layer = summary["layer_mean_mad"]
+def claim_values(path: Path, measure: MeasureRecord, looks: Sequence[Look]) -> dict[str, float]:
+    """Return the numbers that only claims ask for, by name; ``path`` is the folder they are of."""
+    by_layer = _layer_means(path, measure, "mad")
+    far, last = measure.summary.mean("nonlocality"), measure.layers[-1].metrics
+    least = MEASURE_FILE.needed(path, "summary.min_entropy", measure.summary.smallest("entropy"))
     found: dict[str, float | None] = {
-        "min_entropy": summary["min_entropy"]["value"],
-        "layer1_entropy": summary["layer_mean_entropy"][0]["value"],
-        "mad_rise": by_layer[-1]["value"] - by_layer[0]["value"],
-        "nonlocality": summary.get("mean_nonlocality", {}).get("value"),
-        "last_locality_score": last.get("locality_score", {}).get("mean"),
-        "last_cls_similarity": last.get("cls_similarity", {}).get("mean"),
-        **_while_training(lines),
+        "min_entropy": least.value,
+        "layer1_entropy": _layer_means(path, measure, "entropy")[0].value,
+        "mad_rise": by_layer[-1].value - by_layer[0].value,
+        "nonlocality": far.value if far else None,
+        "last_locality_score": _layer_value(last.get("locality_score")),
+        "last_cls_similarity": _layer_value(last.get("cls_similarity")),
+        **_while_training(looks),
     }
-    return {name: float(x) for name, x in found.items() if x is not None}
+    return {name: x for name, x in found.items() if x is not None}
 
 
-def _while_training(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    looks = {line["epoch"]: line["attention"] for line in lines if line.get("attention")}
-    if 0 not in looks or len(looks) < 2:
+def _layer_value(found: ValuesRecord | None) -> float | None:
+    """The mean of a metric that has one number per layer; None where it is not available."""
+    return found.mean if found and isinstance(found.mean, float) else None
+
+
+def _while_training(looks: Sequence[Look]) -> dict[str, float]:
+    by_epoch = {look.epoch: look for look in looks}
+    if 0 not in by_epoch or len(by_epoch) < 2:
         return {}
-    first, last = looks[0], looks[max(looks)]
+    first, last = by_epoch[0], by_epoch[max(by_epoch)]
     found: dict[str, float] = {}
-    early = [epoch for epoch in looks if 0 < epoch <= EARLY]
+    early = [epoch for epoch in by_epoch if 0 < epoch <= EARLY]
     if early and _far(first):
         found["early_nonlocality"] = max(
-            after - before for before, after in zip(_far(first), _far(looks[max(early)]))
+            after - before for before, after in zip(_far(first), _far(by_epoch[max(early)]))
         )
-    gated = [i for i, entry in enumerate(first.get("gpsa", [])) if entry]
+    gated = [(i, gates) for i, gates in enumerate(first.gates) if gates]
     if gated and _far(first):
-        found["gpsa_nonlocality"] = min(_far(last)[i] - _far(first)[i] for i in gated)
-    gates = [(first["gpsa"][i]["gate"], last["gpsa"][i]["gate"]) for i in gated]
-    if gates and all(before and after for before, after in gates):
+        found["gpsa_nonlocality"] = min(_far(last)[i] - _far(first)[i] for i, _ in gated)
+    after = [last.gates[i] for i, _ in gated]
+    gates = [(x.gate, y.gate) for (_, x), y in zip(gated, after) if y and x.gate and y.gate]
+    if gates and len(gates) == len(gated):
         found["gate_change"] = max(fmean(after) - fmean(before) for before, after in gates)
     return found
 
 
-def _far(look: Mapping[str, Any]) -> list[float]:
+def _far(look: Look) -> list[float]:
     """Nonlocality of every layer."""
-    return [entry["value"] for entry in look.get("layer_mean_nonlocality") or []]
+    return [x.value for x in look.nonlocality or []]

@@ -14,32 +14,32 @@ from typing import Any
 
 from nearsight.core import UserError
 from nearsight.measure.catalogue import RUN_NUMBERS
-from nearsight.runs import SCHEMA_VERSION, read_record, write_json
+from nearsight.runs import SCHEMA_VERSION
+from nearsight.runs.records import SUMMARY_FILE
 from nearsight.stats import deviation, over_seeds, paired
 from nearsight.study.analyse.effects import Effects, study_effects
-from nearsight.study.analyse.extremes import EFFECTS, SUMMARY
+from nearsight.study.analyse.extremes import EFFECTS
 from nearsight.study.analyse.factorials import Effect, Factorial
+from nearsight.study.analyse.loaded import FinishedCell, LoadedCell, LoadedStudy
 from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
 from nearsight.study.analyse.results import outcomes, settings_of, values_of
-from nearsight.study.folder import cell_folder, failure, is_finished, read_cells, read_study
 
 
-def write_summary(out: Path, effects: Sequence[Effects] | None = None) -> Path:
+def write_summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> Path:
     """Write summary.json of what is finished in a study folder; ``effects`` if known already."""
-    path = Path(out) / SUMMARY
-    write_json(path, {"schema_version": SCHEMA_VERSION, **summary(out, effects)})
-    return path
+    contents = {"schema_version": SCHEMA_VERSION, **summary(study, effects)}
+    return SUMMARY_FILE.write(study.path, contents)
 
 
-def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, Any]:
+def summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> dict[str, Any]:
     """The contents of summary.json."""
-    found = outcomes(out)
+    found = outcomes(study)
     if not found:
-        raise UserError(f"expected at least one finished cell in {out}, found none")
-    effects = study_effects(out) if effects is None else effects
+        raise UserError(f"expected at least one finished cell in {study.path}, found none")
+    effects = study_effects(study) if effects is None else effects
     return {
-        "study": read_study(out)["study"],
-        "cells": [_cell(out, cell) for cell in read_cells(out)],
+        "study": study.record.study,
+        "cells": [_cell(x) for x in study.cells],
         "conditions": [
             {"value": value, "condition": condition_text(x.condition)}
             | {key: getattr(x, key) for key in ("mean", "sd", "low", "high", "seeds")}
@@ -62,17 +62,18 @@ def summary(out: Path, effects: Sequence[Effects] | None = None) -> dict[str, An
     }
 
 
-def _cell(out: Path, cell: Any) -> dict[str, Any]:
-    folder = cell_folder(out, cell)
+def _cell(x: LoadedCell) -> dict[str, Any]:
+    cell = x.cell
     facts = {"key": cell.key, "factors": dict(cell.factors), "seed": cell.seed}
-    if not is_finished(folder):
-        return facts | {"failed": failure(folder)}
-    record = read_record(folder)
+    if x.files is None:
+        return facts | {"failed": x.failure}
+    done = FinishedCell(cell, x.files)
+    data = done.record.data
     return facts | {
-        "values": values_of(folder),
-        "settings": settings_of(cell, folder),
-        "data": {key: record["data"][key] for key in ("name", "hash", "num_train")},
-        "provenance": record["provenance"],
+        "values": values_of(done),
+        "settings": settings_of(done),
+        "data": {"name": data.name, "hash": data.hash, "num_train": data.num_train},
+        "provenance": done.record.provenance.contents(),
     }
 
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearsight.core import UserError, suggestion
-from nearsight.runs import SCHEMA_VERSION, write_json
-from nearsight.study.analyse import Outcome, outcomes
+from nearsight.runs import SCHEMA_VERSION
+from nearsight.runs.records import CLAIMS_FILE
+from nearsight.study.analyse import LoadedStudy, Outcome, outcomes
 from nearsight.study.claims.claim import Claim
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS
 from nearsight.study.claims.locat_claims import LOCAT_CLAIMS
@@ -20,7 +21,6 @@ from nearsight.study.claims.protocol_claims import PROTOCOL_CLAIMS
 from nearsight.study.claims.verdict import Verdict, judge
 
 CLAIMS: tuple[Claim, ...] = (*PROTOCOL_CLAIMS, *LOCAT_CLAIMS, *CONVIT_CLAIMS)
-CLAIMS_FILE = "claims.json"
 
 
 def claim(id: str) -> Claim:
@@ -37,10 +37,9 @@ def verdicts(outcomes: Sequence[Outcome], claims: Sequence[Claim] = CLAIMS) -> l
     return [verdict for each in claims for verdict in judge(each, outcomes)]
 
 
-def write_claims(out: Path) -> tuple[Path, list[Verdict]]:
+def write_claims(study: LoadedStudy) -> tuple[Path, list[Verdict]]:
     """Judge the papers' claims by what is finished; claims.json, and the verdicts."""
-    found = verdicts(outcomes(out))
-    path = Path(out) / CLAIMS_FILE
+    found = verdicts(outcomes(study))
     judged = [verdict.contents() for verdict in found]
-    write_json(path, {"schema_version": SCHEMA_VERSION, "verdicts": judged})
-    return path, found
+    contents = {"schema_version": SCHEMA_VERSION, "verdicts": judged}
+    return CLAIMS_FILE.write(study.path, contents), found

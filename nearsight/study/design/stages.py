@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nearsight.core import UserError, suggestion
-from nearsight.evaluate import CAUSAL_STAGE
+from nearsight.evaluate import CAUSAL_STAGE, EVALUATE_STAGE
 from nearsight.measure.folders import MEASURE_STAGE
 from nearsight.runs import Stage
 from nearsight.train import TRAIN_STAGE
@@ -17,6 +17,7 @@ STAGES: dict[str, Stage] = {
         TRAIN_STAGE,
         MEASURE_STAGE,
         CAUSAL_STAGE,
+        EVALUATE_STAGE,
     )
 }
 DEFAULT_STAGES = (TRAIN_STAGE.name, MEASURE_STAGE.name)

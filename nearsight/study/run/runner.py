@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nearsight.core import hold_lock
 from nearsight.study.design import Cell, Recipe, cells_of, keep_stored
 from nearsight.study.engines import EngineOptions, open_engine
 from nearsight.study.folder import (
+    RUNNER_LOCK,
     STUDY,
     State,
     cell_folder,
@@ -82,22 +84,28 @@ def run_study(
 ) -> list[Cell]:
     """Run what is missing of a study and return the cells that are still not finished.
 
-    ``workers``: cells at a time; None: as many as the engine has room for.
+    Nothing in the study folder is written before its lock is held: another runner may be at work.
+
+    Args:
+        workers: Cells at a time; None: as many as the engine has room for.
+        reuse_from: Copy the finished cells of this study folder first.
     """
     from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
     from nearsight.study.run.watcher import Watcher
 
     plan = planned(recipe, seeds, out, data_root, device)
-    write_study(out, recipe.name, plan.cells, recipe.question)
     root = found_root(data_root).resolve()
-    place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
     watcher = Watcher()
-    if reuse_from is not None:
-        copied = reuse(out, plan.cells, reuse_from)
-        watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
-    try:
-        run_cells(out, plan.cells, place, workers or place.room(), retry_failed, watcher)
-    finally:
-        place.close()
+    Path(out).mkdir(parents=True, exist_ok=True)
+    with hold_lock(Path(out) / RUNNER_LOCK, "runner"):
+        write_study(out, recipe.name, plan.cells, recipe.question)
+        if reuse_from is not None:
+            copied = reuse(out, plan.cells, reuse_from)
+            watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
+        place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
+        try:
+            run_cells(out, plan.cells, place, workers or place.room(), retry_failed, watcher)
+        finally:
+            place.close()
     return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]

@@ -20,7 +20,6 @@ from nearsight.study.folder import (
     FAILED,
     QUEUE_LOCK,
     QUEUED,
-    RUNNER_LOCK,
     cell_folder,
     fail,
     failure,
@@ -47,11 +46,14 @@ def run_cells(
     retry_failed: bool,
     watcher: Watcher,
 ) -> Results:
-    """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it."""
+    """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it.
+
+    The caller holds the lock of the study folder.
+    """
     if workers < 1:
         raise UserError(f"expected at least one worker, got {workers}")
     out = Path(out)
-    with hold_lock(out / RUNNER_LOCK, "runner"), hold_lock(out / QUEUE_LOCK):
+    with hold_lock(out / QUEUE_LOCK):
         todo = deque(_unfinished(out, cells, retry_failed))
         running: dict[str, tuple[Cell, Job]] = {}
         losses: dict[str, int] = {}

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nearsight.core import clock
-from nearsight.runs import TIMING, read_lines
+from nearsight.runs.records import TIMING_FILE
 from nearsight.study.design import Cell
 from nearsight.study.folder import at_work, cell_folder, epochs_done, failure, is_finished
 
@@ -96,11 +96,10 @@ class Watcher:
         todo = [x for x in self.cells if x.key not in self.done and x.key not in self.lost]
         left = sum(cell.protocol.epochs - epochs_done(cell_folder(self.out, cell)) for cell in todo)
         seconds = [
-            line["seconds"] for cell in self.cells for line in read_lines(self._timing(cell))
+            line.seconds
+            for cell in self.cells
+            for line in TIMING_FILE.read_lines(cell_folder(self.out, cell))
         ]
         if not seconds or not self.at_work:
             return "time left not known yet"
         return f"at most {clock(left * sum(seconds) / len(seconds) / len(self.at_work))} left"
-
-    def _timing(self, cell: Cell) -> Path:
-        return cell_folder(self.out, cell) / TIMING

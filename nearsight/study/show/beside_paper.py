@@ -21,7 +21,7 @@ PAPER_NOTE = (
 def paper_tables(families: Sequence[Family]) -> tuple[Table, ...]:
     """Make tables 1 and 2 of the protocol paper with our numbers beside them, if there are any."""
     found = {
-        (family.first.record["data"]["name"], condition.label): (family, condition)
+        (family.first.record.data.name, condition.label): (family, condition)
         for family in families
         for condition in family.conditions
         if not family.is_models

@@ -93,11 +93,11 @@ def _row(of: Effects, effect: Effect, names: Sequence[str]) -> tuple[Cell, ...]:
 def cost_table(families: Sequence[Family]) -> Table:
     """Tabulate how long every condition trained, and what it cost."""
     results: list[tuple[str, str, Callable[[Evidence], float], int]] = [
-        ("epochs trained", "epochs", lambda run: run.record["result"]["num_epochs"], 1),
-        ("best epoch", "best_epoch", lambda run: run.record["result"]["best_epoch"], 1),
-        ("last training loss", "train_loss", lambda run: run.log[-1]["train_loss"], 3),
+        ("epochs trained", "epochs", lambda run: run.trained.outcome.num_epochs, 1),
+        ("best epoch", "best_epoch", lambda run: run.trained.outcome.best_epoch, 1),
+        ("last training loss", "train_loss", lambda run: run.log[-1].train_loss, 3),
         ("images seen (millions)", "images_millions", _millions, 2),
-        ("minutes", "minutes", lambda run: run.record["result"]["seconds"] / 60, 1),
+        ("minutes", "minutes", lambda run: run.trained.outcome.seconds / 60, 1),
     ]
     rows: list[tuple[Cell, ...]] = []
     for family in families:
@@ -106,7 +106,7 @@ def cost_table(families: Sequence[Family]) -> Table:
             cells = [over_runs(condition, number) for _, _, number, _ in results]
             rows.append((name, condition.num_seeds, *cells))
     runs = [run for family in families for c in family.conditions for run in c.runs]
-    hours = sum(run.record["result"]["seconds"] for run in runs) / 3600
+    hours = sum(run.trained.outcome.seconds for run in runs) / 3600
     return Table(
         key="cost",
         title="How long each condition trained, and what it cost",
@@ -122,7 +122,7 @@ def cost_table(families: Sequence[Family]) -> Table:
 
 
 def _millions(run: Evidence) -> float:
-    return run.record["result"]["images_seen"] / 1e6
+    return run.trained.outcome.images_seen / 1e6
 
 
 def over_runs(condition: Condition, number: Callable[[Evidence], float]) -> Cell:

@@ -11,48 +11,41 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.runs import RECORD, read_record, write_json
-from nearsight.study.analyse import SUMMARY, write_summary
+from nearsight.runs.records import CELL_FILE, RUN_FILE, SUMMARY_FILE
+from nearsight.study.analyse import load_study, write_summary
 from nearsight.study.design import Cell
-from nearsight.study.folder import (
-    CELL,
-    STUDY,
-    cell_folder,
-    cell_json,
-    is_finished,
-    read_cells,
-    read_study,
-)
+from nearsight.study.folder import STUDY, cell_folder, cell_json, read_study
 from nearsight.study.show.study_page import study_report
 
 
 def export_study(out: Path, target: Path) -> Path:
     """Copy a study without weights into a folder, with its page; the folder."""
     out, target = Path(out), Path(target)
-    name = read_study(out)["study"]
+    study = load_study(out)
+    name = study.record.study
     if out.resolve() == target.resolve():
         raise UserError(f"expected another folder than the study's own, got {target}")
     if target.exists() and not target.is_dir():
         raise UserError(f"expected a folder to export to, but {target} is a file")
     if target.is_dir() and any(target.iterdir()):
-        there = read_study(target)["study"] if (target / STUDY).is_file() else "something else"
+        there = read_study(target).study if (target / STUDY).is_file() else "something else"
         if there != name:
             raise UserError(
                 f"expected an empty folder or one with {name}, but {target} has {there}"
             )
-    write_summary(out)
+    write_summary(study)
     target.mkdir(parents=True, exist_ok=True)
-    for cell in read_cells(out):
-        source, copy = cell_folder(out, cell), cell_folder(target, cell)
+    for loaded in study.cells:
+        cell, copy = loaded.cell, cell_folder(target, loaded.cell)
         copy.mkdir(parents=True, exist_ok=True)
-        write_json(copy / CELL, without_folders(cell_json(cell), cell))
-        if is_finished(source):
-            record = without_folders(read_record(source), cell)
+        CELL_FILE.write(copy, without_folders(cell_json(cell), cell))
+        if loaded.files is not None:
+            record = without_folders(loaded.files.record.contents(), cell)
             record["provenance"]["command"] = f"nearsight study run {name}"
-            write_json(copy / RECORD, record)
+            RUN_FILE.write(copy, record)
             for file in (x for stage in cell.stage_objects for x in stage.exported):
-                shutil.copyfile(source / file, copy / file)
-    for file in (STUDY, SUMMARY):
+                shutil.copyfile(loaded.folder / file, copy / file)
+    for file in (STUDY, SUMMARY_FILE.name):
         shutil.copyfile(out / file, target / file)
     study_report(target, target / "report.html")
     return target

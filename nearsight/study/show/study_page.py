@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nearsight.explore import explorer_frame
 from nearsight.measure.catalogue import numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
-from nearsight.report.read import Family, read_families
-from nearsight.report.write import Chapter, Column, Front, Table, difference_text, write_report
+from nearsight.report.read import Family, evidence_of, grouped_families
+from nearsight.report.write import Chapter, Column, Front, Table, difference_text, write_families
 from nearsight.study.analyse import (
     Course,
     Effect,
     Effects,
     Factorial,
+    LoadedStudy,
     courses,
     effects_by_epoch,
     factorial_groups,
+    load_study,
     study_effects,
     write_summary,
 )
 from nearsight.study.claims import Finding, Verdict, write_claims
-from nearsight.study.folder import cell_folder, is_finished, read_cells, read_study
 from nearsight.study.show.beside_paper import PAPER_NOTE, paper_tables
 from nearsight.study.show.effect_tables import cost_table, effect_tables, effects_note, multiplicity
 
@@ -39,23 +41,24 @@ CLAIM_COLUMNS = ("id", "decision", "sentence", "source", "reason", "scale")
 
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
     """Write the page of what is finished in a study folder, its summary.json and claims.json."""
-    effects = study_effects(out)
-    write_summary(out, effects)
-    folders = [cell_folder(out, cell) for cell in read_cells(out)]
-    done = [folder for folder in folders if is_finished(folder)]
-    return write_report(done, page, formats, study_front(out, read_families(done), effects))
+    study = load_study(out)
+    effects = study_effects(study)
+    write_summary(study, effects)
+    families = grouped_families([evidence_of(x.files) for x in study.finished])
+    front = study_front(study, families, effects)
+    return write_families(families, page, formats, front, explorer_frame(families))
 
 
-def study_front(out: Path, families: list[Family], effects: Sequence[Effects]) -> Front:
+def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Effects]) -> Front:
     """What the page shows before the figures of the runs."""
     seen = [x for x in effects if len(x.at_end.seeds) > 1]
-    _, verdicts = write_claims(out)
+    _, verdicts = write_claims(study)
     scale = scale_text(families)
     of_min_mad = [x for x in seen if x.value == "min_mad"]
-    curves = effect_courses(courses(out)) if seen else []
+    curves = effect_courses(courses(study)) if seen else []
     seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
     return Front(
-        question=read_study(out).get("question", ""),
+        question=study.record.question,
         answers=(answer(of_min_mad, scale),) if of_min_mad else (),
         drawings=(
             *effect_figure(seen, f"{scale} · {seeds}"),

@@ -65,7 +65,7 @@ def print_status(out: Path) -> None:
     screen.print(_grid(cells, texts).rich())
     counts = Counter(states.values())
     told = ", ".join(f"{number} {state}" for state, number in counts.items())
-    screen.say(f"{read_study(out)['study']}: {len(cells)} cells, {told}.")
+    screen.say(f"{read_study(out).study}: {len(cells)} cells, {told}.")
     for cell in cells:
         if states[cell.key] == "failed":
             reason = failure(cell_folder(out, cell))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from measure.folders.made_profiles import NUM_IMAGES, made_profile
+from runs.made_records import measure_contents, model_contents
 
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
@@ -179,10 +180,8 @@ def test_values_that_are_damaged_or_missing_are_one_sentence(tmp_path: Path):
 
 def write_folder(folder: Path, seed: int, images: list[str], data_hash: str = "00ff") -> Path:
     folder.mkdir()
-    record = {"schema_version": 1, "kind": "model", "model": {"name": f"model{seed}"}}
-    record["weights"] = {"from": "pretrained"}
-    (folder / "run.json").write_text(json.dumps(record))
-    measure = {"schema_version": 1, "data": {"name": "x", "hash": data_hash}}
+    (folder / "run.json").write_text(json.dumps(model_contents(f"model{seed}")))
+    measure = measure_contents(data={"name": "x", "hash": data_hash})
     (folder / "measure.json").write_text(json.dumps(measure))
     write_values(folder / "measure.safetensors", made_profile(seed, num_images=len(images)), images)
     return folder
@@ -190,7 +189,7 @@ def write_folder(folder: Path, seed: int, images: list[str], data_hash: str = "0
 
 def test_two_folders_are_compared_by_what_is_in_them(tmp_path: Path):
     a, b = (write_folder(tmp_path / name, seed, names()) for name, seed in (("a", 1), ("b", 2)))
-    found = folder_difference(a, b)
+    found = folder_difference(a, b).contents()
     expected = profile_difference(made_profile(1), made_profile(2))
     assert found["layers"][1]["mad"]["low"] == expected.metrics["mad"].low[1].tolist()
     assert found["layers"][1]["name"] == "blocks.1.attn"

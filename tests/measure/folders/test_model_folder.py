@@ -11,6 +11,7 @@ import pytest
 import torch
 from made_data import write_image
 from PIL import Image
+from runs.made_records import run_contents
 from safetensors.torch import save_file
 
 from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD
@@ -79,7 +80,7 @@ def test_the_numbers_are_those_of_the_model_on_the_pictures(
     reference = create_model("mu", 5, image_size=(32, 48)).state_dict()
     model.load_state_dict({name: 9 * x for name, x in reference.items()})
     expected = measure_model(model, by_hand(pictures, names, (32, 48)))
-    measured = read_measure(tmp_path / "out")
+    measured = read_measure(tmp_path / "out").contents()
     for layer in range(2):
         assert profile.mad.values[layer] == pytest.approx(expected.mad.values[layer], abs=1e-5)
         assert measured["layers"][layer]["mad"]["low"] == pytest.approx(
@@ -90,7 +91,7 @@ def test_the_numbers_are_those_of_the_model_on_the_pictures(
 
 def test_the_record_says_where_everything_came_from(pictures: Path, weights: Path, tmp_path: Path):
     measure_named("mu", pictures, tmp_path / "out", weights=weights, image_size=(32, 48))
-    record = read_record(tmp_path / "out")
+    record = read_record(tmp_path / "out").contents()
     assert record["kind"] == "model"
     assert record["weights"] == {
         "from": "file", "file": str(weights), "sha256": file_hash(weights),
@@ -100,7 +101,7 @@ def test_the_record_says_where_everything_came_from(pictures: Path, weights: Pat
     assert "classifier head for 5 classes" in record["notes"][0]
     data = record["data"]
     assert (data["num_images"], data["num_available"], data["num_other_files"]) == (13, 13, 1)
-    measured = read_measure(tmp_path / "out")
+    measured = read_measure(tmp_path / "out").contents()
     assert measured["data"] == {"name": "pictures", "hash": data["hash"]}
     native = {"loaded": status().loaded, "compiler": status().compiler}
     assert native.items() <= measured["native"].items()
@@ -160,7 +161,7 @@ def test_a_folder_of_something_else_is_not_written_over(pictures: Path, tmp_path
         measure_named("nano", pictures, tmp_path / "out", random_init=True)
     trained = tmp_path / "trained"
     trained.mkdir()
-    (trained / "run.json").write_text('{"schema_version": 1, "protocol": {}, "status": "finished"}')
+    (trained / "run.json").write_text(json.dumps(run_contents()))
     with pytest.raises(ValueError, match="trained is a run that was trained"):
         measure_named("mu", pictures, trained, random_init=True)
 
@@ -200,6 +201,6 @@ def test_a_target_is_a_run_or_a_model(pictures: Path, tmp_path: Path):
     out = measure_target("mu", pictures, tmp_path / "out", random_init=True).parent
     with pytest.raises(ValueError, match="holds the measurement of a model; to repeat it run"):
         measure_target(str(out))
-    (out / "run.json").write_text('{"schema_version": 1, "protocol": {}, "status": "finished"}')
+    (out / "run.json").write_text(json.dumps(run_contents()))
     with pytest.raises(ValueError, match="its own test images: leave out --images, --no-resize"):
         measure_target(str(out), pictures, resize=False)

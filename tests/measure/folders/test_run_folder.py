@@ -1,5 +1,7 @@
 """The measurement of a trained run, written into its folder."""
 
+import base64
+import io
 import json
 from dataclasses import asdict, replace
 
@@ -7,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 from measure.profile.test_profile import sharp_model
+from PIL import Image
+from runs.made_records import DATA, run_contents
 from safetensors.torch import save_file
 
+import nearsight as ns
 from nearsight.data.sets.dataset import Dataset, ImageSet
 from nearsight.measure.folders.run_folder import chosen_images, measure_run
 from nearsight.measure.folders.values import read_values
@@ -16,6 +21,7 @@ from nearsight.measure.profile.profile import measure_model
 from nearsight.models.load.registry import create_model
 from nearsight.native import status
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
+from nearsight.runs.examples import Examples, read_examples_contents
 
 NUM_IMAGES = 23
 
@@ -50,12 +56,9 @@ def write_mu_run(folder, monkeypatch):
         data=DataSettings(name="shapes"),
         model=ModelSettings(name="mu_vit", patch_size=4, num_registers=1),
     )  # fmt: skip
-    data = {"name": "shapes", "hash": f"{0:016d}", "num_classes": 7, "image_size": [12, 20]}
-    data |= {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}
-    record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 0, "data": data}
-    record["model"] = {"name": "mu_vit", "num_classes": 7}
+    record = run_contents(protocol=asdict(protocol), data=DATA | {"hash": f"{0:016d}"})
     folder.mkdir(exist_ok=True)
-    (folder / "run.json").write_text(json.dumps(record | {"status": "finished"}))
+    (folder / "run.json").write_text(json.dumps(record))
     save_file(sharp_model().state_dict(), folder / "weights.safetensors")
     monkeypatch.setattr("nearsight.measure.folders.run_folder.load_dataset", lambda *_: dataset())
     return folder
@@ -142,3 +145,32 @@ def test_null_lines_come_from_images_spread_over_the_choice(tmp_path, monkeypatc
     assert null["num_images"] == 64
     assert null["layer_mean_mad"] == pytest.approx(wanted, abs=1e-7)
     assert wanted != pytest.approx([values.mean() for values in first.mad.values], abs=1e-6)
+
+
+def test_the_attention_of_four_images_spread_over_the_choice_is_kept(run_folder):
+    measured = json.loads(measure_run(run_folder, batch_size=7).read_text())
+    names = ["test/0", "test/5", "test/10", "test/15"]  # 23 images, every fifth
+    assert measured["examples"] == {"names": names}
+    kept = Examples.of_contents(read_examples_contents(run_folder))
+    assert [image.name for image in kept.images] == names
+    positions = [0, 5, 10, 15]
+    pixels = torch.from_numpy(dataset().test.images[positions]).float() / 255
+    mean, std = (torch.tensor(x).view(3, 1, 1) for x in ((0.5, 0.4, 0.3), (0.2, 0.3, 0.25)))
+    with torch.no_grad(), ns.capture_attention(model := sharp_model()) as maps:
+        model((pixels - mean) / std)
+    for layer, exact in enumerate(maps):
+        shown = np.stack([x.layers[layer].weights(kept.layers[layer]) for x in kept.images])
+        assert (np.abs(shown - exact.numpy()) <= exact.amax(-1, keepdim=True).numpy() / 255).all()
+    for image, position in zip(kept.images, positions, strict=True):
+        content = base64.b64decode(image.source.partition(",")[2])
+        picture = np.asarray(Image.open(io.BytesIO(content)))
+        assert (picture == dataset().test.images[position].transpose(1, 2, 0)).all()
+
+
+def test_a_model_with_too_many_weights_keeps_no_examples_and_says_why(run_folder, monkeypatch):
+    measure_run(run_folder)
+    monkeypatch.setattr("nearsight.measure.readouts.example_capture.MAX_WEIGHTS", 17)
+    measured = json.loads(measure_run(run_folder).read_text())
+    assert measured["examples"]["names"] == []
+    assert "more than 17 attention weights" in measured["examples"]["problem"]
+    assert read_examples_contents(run_folder) is None

@@ -9,6 +9,7 @@ import pytest
 import torch
 from made_data import write_image
 from PIL import Image
+from runs.made_records import DATA, model_contents, run_contents
 from safetensors.torch import save_file
 
 from nearsight.data.input.pictures import chosen_pictures, find_pictures
@@ -39,13 +40,11 @@ def run_folder(tmp_path):
         name="baseline", epochs=2, patience=None, warmup_epochs=0, batch_size=3,
         data=DataSettings(name="shapes"), model=ModelSettings(name="mu_vit", patch_size=4),
     )  # fmt: skip
-    data = {"name": "shapes", "image_size": [12, 20], "mean": [0.5, 0.4, 0.3], "std": [0.2] * 3}
-    record = {"schema_version": 1, "protocol": asdict(protocol), "seed": 3, "data": data}
+    data = DATA | {"mean": [0.5, 0.4, 0.3], "std": [0.2] * 3}  # 12x20 pixels
+    record = run_contents(protocol=asdict(protocol), seed=3, data=data)
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "run.json").write_text(
-        json.dumps(record | {"model": {"name": "mu_vit", "num_classes": 7}, "status": "finished"})
-    )
+    (folder / "run.json").write_text(json.dumps(record))
     model = sharp("mu", 5, num_classes=7, image_size=(12, 20), patch_size=4)
     save_file(model.state_dict(), folder / "weights.safetensors")
     return folder, model
@@ -140,7 +139,6 @@ def test_what_a_run_has_of_its_own_cannot_be_given(options, sentence, run_folder
 
 def test_a_measured_model_is_no_target(run_folder, picture):
     folder, _ = run_folder
-    record = {"schema_version": 1, "kind": "model", "model": {"name": "vit_x"}}
-    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "run.json").write_text(json.dumps(model_contents("vit_x")))
     with pytest.raises(ValueError, match="holds the measurement of vit_x, not the model"):
         target_maps([str(folder)], picture)

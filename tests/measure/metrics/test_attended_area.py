@@ -12,11 +12,11 @@ from report.example_runs import write_pair
 from study.example_folders import a_study
 
 from nearsight import capture_attention
+from nearsight.explore import write_report
 from nearsight.measure.metrics.attended_area import attended_area
 from nearsight.measure.profile.nulls import null_lines
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.layers.grid import Grid
-from nearsight.report.write import write_report
 from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.show.study_page import study_report
 

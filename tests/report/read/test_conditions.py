@@ -61,10 +61,10 @@ def test_bold_needs_several_seeds_and_an_interval_without_zero(tmp_path):
 def test_one_seed_makes_no_claim(tmp_path):
     (family,) = read_families(write_pair(tmp_path))
     text = answer(family)
-    assert text.endswith("one seed: no claim.")
+    assert text.endswith("One seed is not enough for a claim.")
     baseline, cutmix = family.conditions
     for condition in (baseline, cutmix):
-        assert f"{condition.runs[0].measure['summary']['min_mad']['value']:.3f}" in text
+        assert f"{condition.runs[0].measure.contents()['summary']['min_mad']['value']:.3f}" in text
     assert f"uniform attention is {Grid(3, 5).uniform_distance():.3f}" in text
     assert question([family]) == "Does CutMix make attention local?"
 
@@ -73,10 +73,10 @@ def test_several_seeds_give_mean_interval_and_n(tmp_path):
     (family,) = read_families(write_pair(tmp_path, seeds=(0, 1, 2)))
     text = answer(family)
     for condition in family.conditions:
-        values = [run.measure["summary"]["min_mad"]["value"] for run in condition.runs]
+        values = [run.measure.contents()["summary"]["min_mad"]["value"] for run in condition.runs]
         x = over_seeds(values)
         assert f"{x.value:.3f} ± {x.high - x.value:.3f} (n = 3 seeds)" in text
-    assert "no claim" not in text
+    assert "for a claim" not in text
     assert "paired by seed" in text
     assert "excludes 0" in text
 
@@ -84,7 +84,7 @@ def test_several_seeds_give_mean_interval_and_n(tmp_path):
 def test_one_condition_with_one_seed_among_several_makes_no_claim(tmp_path):
     runs = write_pair(tmp_path, seeds=(0, 1))[:3]
     (family,) = read_families(runs)
-    assert answer(family).endswith("one seed: no claim.")
+    assert answer(family).endswith("One seed is not enough for a claim.")
 
 
 def test_conditions_that_differ_by_more_than_cutmix_do_not_ask_about_cutmix(tmp_path):
@@ -139,14 +139,14 @@ def test_sorted_heads_are_sorted_within_each_seed_before_averaging(tmp_path):
     (family,) = read_families(write_pair(tmp_path, seeds=(0, 1, 2)))
     condition = family.conditions[0]
     for rank, estimate in enumerate(condition.sorted_heads("mad", 1)):
-        values = [sorted(run.measure["layers"][1]["mad"]["mean"])[rank] for run in condition.runs]
+        values = [sorted(run.measure.layers[1].metrics["mad"].mean)[rank] for run in condition.runs]
         assert estimate.value == pytest.approx(sum(values) / 3)
 
 
 def test_table_rows_are_the_numbers_of_measure_json(tmp_path):
     families = read_families(write_pair(tmp_path))
     rows = conditions_table(families).records()
-    summary = families[0].conditions[1].runs[0].measure["summary"]
+    summary = families[0].conditions[1].runs[0].measure.contents()["summary"]
     row = rows[1]
     assert (row["condition"], row["grid"], row["accuracy_n"]) == ("baseline+cutmix", "3x5", 1009)
     for column, entry in {
@@ -160,6 +160,6 @@ def test_table_rows_are_the_numbers_of_measure_json(tmp_path):
     rows = all_heads(families).records()
     assert len(rows) == 2 * 5 * 3
     row = rows[5 * 3 + 3 + 2]
-    layer = families[0].conditions[1].runs[0].measure["layers"][1]
+    layer = families[0].conditions[1].runs[0].measure.contents()["layers"][1]
     assert (row["layer"], row["head"]) == (2, 3)
     assert row["self_mass_high"] == layer["self_mass"]["high"][2]

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from report.example_runs import write_run
 
+from nearsight.explore import write_report
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import preset
 from nearsight.report.figures.training.fractions import sample_efficiency
 from nearsight.report.read.efficiency import HEADER, efficiency_rows, sample_series
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.efficiency_tables import efficiency_tables
-from nearsight.report.write.page import write_report
 
 ACCURACY = {  # by model and fraction, of seeds 0 and 1
     ("mu_convit", 0.1): (0.30, 0.36),

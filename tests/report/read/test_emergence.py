@@ -1,9 +1,9 @@
 """Since when a head is local: the epoch from which on it stays below a threshold."""
 
 import pytest
+from runs.made_records import looked
 
 from nearsight.report.read.emergence import head_epochs, settled_epoch, thresholds
-from nearsight.report.read.learned import looks_of
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_every_layer_has_its_own_threshold_and_looks_are_taken_in_order_of_epoch
         {"epoch": epoch, "attention": {"num_images": 7, "mad": {"mean": mad}}}
         for epoch, mad in maps.items()
     ]
-    assert head_epochs(looks_of(lines), [0.3, 0.45]) == [[2, None, 4], [2, 2, 2]]
+    assert head_epochs(looked(lines), [0.3, 0.45]) == [[2, None, 4], [2, 2, 2]]
 
 
 def test_thresholds_lie_where_their_words_say():

@@ -8,13 +8,13 @@ import pytest
 from report.example_runs import write_run
 from report.figures.test_null_lines import with_nulls
 
+from nearsight.explore import write_report
 from nearsight.protocol import GaussianSettings, LocatSettings
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.heads.depth import depth_profiles
 from nearsight.report.figures.null_lines import named_randoms
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.answer import answer, question
-from nearsight.report.write.page import write_report
 from nearsight.report.write.terminal_table import print_measurements
 
 
@@ -46,7 +46,7 @@ def test_models_of_one_geometry_share_figures_by_names_and_colours_of_their_own(
 
 def test_question_and_answer_name_what_each_condition_adds(tmp_path):
     (family,) = read_families(demo_runs(tmp_path))
-    least = [c.runs[0].measure["summary"]["min_mad"]["value"] for c in family.conditions]
+    least = [c.runs[0].measure.contents()["summary"]["min_mad"]["value"] for c in family.conditions]
     assert question([family]) == "Do CutMix and LocAt make attention local?"
     text = answer(family)
     found = re.search(
@@ -58,7 +58,7 @@ def test_question_and_answer_name_what_each_condition_adds(tmp_path):
     assert [float(x) for x in found.groups()] == pytest.approx(
         [least[1], least[2], least[0]], abs=5e-4
     )
-    assert text.endswith("one seed: no claim.")
+    assert text.endswith("One seed is not enough for a claim.")
 
 
 def test_several_seeds_give_every_addition_a_paired_difference(tmp_path):
@@ -66,7 +66,7 @@ def test_several_seeds_give_every_addition_a_paired_difference(tmp_path):
     text = answer(family)
     assert re.search(r"CutMix changes it by −0\.\d+ \(.*?, n = 3, excludes 0\)", text)
     assert re.search(r"LocAt changes it by [+−]0\.000 \(.*?, n = 3, includes 0\)", text)
-    assert "no claim" not in text
+    assert "for a claim" not in text
 
 
 def test_models_by_one_protocol_go_by_their_names(tmp_path):

@@ -1,18 +1,14 @@
 """The page in a real browser: nothing fetched, no errors, no overflow, both themes readable."""
 
-import os
-import shutil
 import urllib.parse
 
 import pytest
 from report.example_runs import write_pair, write_run
 from study.example_folders import a_study
 
+from nearsight.explore import write_report
 from nearsight.models.layers.grid import Grid
-from nearsight.report.write.page import write_report
 from nearsight.study.show.study_page import study_report
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 
 CONTRAST = """() => {
   const luminance = (css) => {
@@ -31,17 +27,6 @@ CONTRAST = """() => {
     .map(e => ratio(getComputedStyle(e).fill));
   return [Math.min(...html), Math.min(...svg), svg.length];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no chromium found (set CHROMIUM to its path)")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,12 @@ import re
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
+from nearsight.explore import write_report
 from nearsight.models.layers.grid import Grid
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.changes import print_difference
-from nearsight.report.write.page import write_report
 from nearsight.report.write.terminal_table import print_measurements
+from nearsight.runs.records import DIFF_FILE
 
 RANDOM = {"from": "random initialisation", "seed": 0}
 
@@ -37,7 +38,7 @@ def test_a_page_of_a_model_speaks_of_no_training_and_answers_with_its_head(tmp_p
         f"The most local head of vit_made (layer {least['layer']}, head {least['head']}) has MAD "
         f"{least['value']:.3f}" in text
     )
-    assert not re.search(r"accuracy|[Ss]eed|no claim|Baseline", text.split("How to read")[0])
+    assert not re.search(r"accuracy|[Ss]eed|for a claim|Baseline", text.split("How to read")[0])
     (row,) = table(page, "conditions")
     assert row["seeds"] == ""
     assert float(row["min_mad"]) == least["value"]
@@ -105,6 +106,9 @@ def test_every_stage_has_the_null_lines_of_its_own_grid(tmp_path, capsys):
     assert max(map(len, out.splitlines())) <= 80
 
 
+MEAN = {"value": 0.25, "low": 0.2, "high": 0.3}
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -112,8 +116,11 @@ def test_every_stage_has_the_null_lines_of_its_own_grid(tmp_path, capsys):
             {"convention": {"name": "pixels", "unit": "pixels"}},
             "measure it again with --convention",
         ),
-        ({"summary": {"mean_mad": 1}}, "was measured without entropy, self_mass; measure it again"),
-        ({"summary": 3}, "is damaged"),
+        (
+            {"summary": {"mean_mad": MEAN}},
+            "was measured without entropy, self_mass; measure it again",
+        ),
+        ({"summary": 3}, r"measure\.json is damaged: summary should be an object, but it is 3"),
         ({"schema_version": 3}, "expected schema_version 1 or 2"),
     ],
 )
@@ -164,7 +171,9 @@ def difference(**changes):
             "mean": [0.5, -0.75], "low": [-0.5, -0.8], "high": [0.9, -0.7],
         },
     }  # fmt: skip
-    return {
+    contents = {
+        "schema_version": 1,
+        "interval": "95 %",
         "a": {"folder": "runs/a", "name": "one"},
         "b": {"folder": "runs/b", "name": "two"},
         "num_images": 1009,
@@ -176,7 +185,8 @@ def difference(**changes):
         "mean": {"mad": {"value": 0.25, "low": 0.125, "high": 0.375}},
         "most_local": {"value": -0.0625, "low": -0.07, "high": 0.001},
         "layers": [layer],
-    } | changes
+    }
+    return DIFF_FILE.record(contents | changes)
 
 
 def test_a_difference_is_printed_with_intervals_and_the_heads_that_moved_most(capsys):

@@ -13,9 +13,9 @@ from itertools import pairwise
 import pytest
 from report.example_runs import write_pair, write_run
 
+from nearsight.explore import write_report
 from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.drawing import spread
-from nearsight.report.write.page import write_report
 from nearsight.report.write.terminal_table import print_measurements
 
 pytestmark = pytest.mark.slow  # draws whole pages or trains
@@ -64,7 +64,7 @@ def pair_page(tmp_path_factory):
 def test_the_first_sentence_of_one_seed_makes_no_claim(pair_page):
     _, text, _ = pair_page
     first = re.search(r'<p class="answer">(.*?)</p>', text, re.DOTALL).group(1)
-    assert "one seed: no claim" in first
+    assert "One seed is not enough for a claim." in first
 
 
 def test_the_page_points_to_nothing_outside_itself(pair_page):
@@ -227,7 +227,9 @@ def test_a_measurement_that_lacks_a_part_is_named(tmp_path, part):
     measured = json.loads((run / "measure.json").read_text())
     del measured[part]
     (run / "measure.json").write_text(json.dumps(measured))
-    with pytest.raises(ValueError, match=f"{run} is damaged .*{part}"):
+    with pytest.raises(
+        ValueError, match=f"{run}/measure.json is damaged: {part} is missing; run near"
+    ):
         write_report([run], tmp_path / "report.html")
 
 
@@ -255,7 +257,7 @@ def test_the_report_needs_no_torch(tmp_path):
     run = write_run(tmp_path / "a")
     code = (
         "import sys; from pathlib import Path\n"
-        "from nearsight.report.write.page import write_report\n"
+        "from nearsight.explore import write_report\n"
         "from nearsight.report.write.terminal_table import print_measurements\n"
         "assert 'matplotlib' not in sys.modules\n"
         f"write_report([Path({str(run)!r})], Path({str(tmp_path / 'r.html')!r}))\n"

@@ -11,13 +11,14 @@ from typer.testing import CliRunner
 
 from nearsight.cli.app import app
 from nearsight.protocol.presets import preset
+from nearsight.study.analyse.loaded import load_study
 from nearsight.study.analyse.results import courses, outcomes
 from nearsight.study.analyse.summary import summary
 from nearsight.study.folder import cell_folder, read_cells
 
 
 def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):
-    found = outcomes(a_study(tmp_path, leave_out=1))
+    found = outcomes(load_study(a_study(tmp_path, leave_out=1)))
     assert len(found) == 11
     first = found[1]
     assert first.factors == {"autoaugment": False, "cutmix": True}
@@ -37,7 +38,7 @@ def cell_of(out: Path, number: int):
 
 
 def test_the_effect_of_cutmix_is_that_of_the_made_up_runs(tmp_path: Path):
-    contents = summary(a_study(tmp_path))
+    contents = summary(load_study(a_study(tmp_path)))
     accuracy = next(x for x in contents["effects"] if x["value"] == "accuracy")
     effects = {tuple(x["factors"]): x for x in accuracy["effects"]}
     assert effects["cutmix",]["estimate"]["value"] == pytest.approx(0.1)
@@ -59,14 +60,14 @@ def test_the_effect_of_cutmix_is_that_of_the_made_up_runs(tmp_path: Path):
 
 
 def test_courses_have_an_entry_per_epoch(tmp_path: Path):
-    (first, *_) = courses(a_study(tmp_path))
+    (first, *_) = courses(load_study(a_study(tmp_path)))
     assert list(first.epochs) == [1, 2, 3, 4, 5]
     assert first.values["accuracy"][3] == pytest.approx(0.6)
     assert first.values["min_mad"] == [None] * 5  # not looked at while training
 
 
 def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
-    contents = summary(a_study(tmp_path, leave_out=1))
+    contents = summary(load_study(a_study(tmp_path, leave_out=1)))
     accuracy = contents["effects"][0]
     assert accuracy["seeds"] == [0, 1]
     assert any(
@@ -79,9 +80,9 @@ def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
 def test_effects_on_min_mad_are_bootstrapped_from_the_values_per_image(tmp_path: Path):
     """The values are 0.1 lower with CutMix; without the file of a cell there are no effects."""
     out = a_study(tmp_path)
-    assert summary(out)["effects_on_min_mad_over_seeds_and_images"] == []
+    assert summary(load_study(out))["effects_on_min_mad_over_seeds_and_images"] == []
     values_per_image(out)
-    found = summary(out)["effects_on_min_mad_over_seeds_and_images"]
+    found = summary(load_study(out))["effects_on_min_mad_over_seeds_and_images"]
     assert [x["factors"] for x in found] == [["autoaugment"], ["cutmix"], ["autoaugment", "cutmix"]]
     both = found[1]["over_both"]
     assert both["value"] == pytest.approx(-0.1, abs=0.02)
@@ -91,7 +92,7 @@ def test_effects_on_min_mad_are_bootstrapped_from_the_values_per_image(tmp_path:
 
 def test_a_study_without_finished_cells_has_no_summary(tmp_path: Path):
     with pytest.raises(ValueError, match="expected at least one finished cell in"):
-        summary(a_study(tmp_path, leave_out=12))
+        summary(load_study(a_study(tmp_path, leave_out=12)))
 
 
 def test_claims_are_judged_by_a_study_and_never_beyond_its_scale(tmp_path: Path):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runs.made_records import run_contents
 
 from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
@@ -36,7 +37,7 @@ def cells(study: Study = TWO, seeds=(0, 1), data_hash: str = "aa", device: str =
 
 def finish(folder: Path) -> None:
     """What train and measure leave, in short."""
-    (folder / "run.json").write_text(json.dumps({"schema_version": 1, "status": "finished"}))
+    (folder / "run.json").write_text(json.dumps(run_contents()))
     (folder / "measure.json").write_text("{}")
 
 
@@ -88,7 +89,7 @@ def test_a_short_name_and_a_fitted_warmup_are_the_same_cell():
 def test_a_cell_comes_back_from_its_file(tmp_path: Path):
     write_study(tmp_path, "two", cells())
     assert read_cells(tmp_path) == cells()
-    assert read_study(tmp_path)["study"] == "two"
+    assert read_study(tmp_path).study == "two"
 
 
 def test_more_seeds_and_conditions_add_to_a_folder_and_change_nothing_in_it(tmp_path: Path):
@@ -116,7 +117,7 @@ def test_the_state_of_a_cell_is_read_from_its_folder(tmp_path: Path):
     fail(folder, "the loss became nan")
     assert (state_of(folder), failure(folder)) == ("failed", "the loss became nan")
     (folder / FAILED).unlink()
-    (folder / "run.json").write_text(json.dumps({"schema_version": 1, "status": "running"}))
+    (folder / "run.json").write_text(json.dumps(run_contents(status="running", result=None)))
     assert state_of(folder) == "stopped"
     finish(folder)
     assert state_of(folder) == "finished"

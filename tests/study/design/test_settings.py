@@ -1,12 +1,15 @@
 """What was set for a run, and the numbers of it that claims ask for."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from runs.made_records import looked, measure_contents
 
 from nearsight.protocol import GaussianSettings, GpsaSettings, LocatSettings
 from nearsight.protocol.fraction import at_fraction
 from nearsight.protocol.presets import preset
+from nearsight.runs.records import MEASURE_FILE
 from nearsight.study.analyse.results import claim_values
 from nearsight.study.design.settings import protocol_settings, size_and_kind
 
@@ -67,24 +70,40 @@ def test_names_and_looks_set_nothing_but_the_fraction_does():
 
 
 def look(nonlocality, gates=None):
-    seen = {"layer_mean_nonlocality": [{"value": x} for x in nonlocality]}
+    seen = {"num_images": 7, "mad": {"mean": [[0.25]]}}
+    seen["layer_mean_nonlocality"] = [around(x) for x in nonlocality]
     if gates:
-        seen["gpsa"] = [None if gate is None else {"gate": gate} for gate in gates]
+        rest = {"centre": [], "span": []}
+        seen["gpsa"] = [None if gate is None else {"gate": gate, **rest} for gate in gates]
     return seen
 
 
-MEASURE = {
-    "summary": {
-        "min_entropy": {"value": 0.11},
-        "layer_mean_entropy": [{"value": 0.7}, {"value": 0.9}],
-        "layer_mean_mad": [{"value": 0.2}, {"value": 0.3}, {"value": 0.45}],
-    },
-    "layers": [{}, {}, {"locality_score": {"mean": 0.6}, "cls_similarity": {"mean": None}}],
-}
+def around(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.01, "high": value + 0.01}
+
+
+MEASURE = MEASURE_FILE.record(
+    measure_contents(
+        summary={
+            "min_entropy": around(0.11) | {"layer": 1, "head": 2},
+            "layer_mean_entropy": [around(0.7), around(0.9)],
+            "layer_mean_mad": [around(0.2), around(0.3), around(0.45)],
+        },
+        layers=[
+            {"layer": 1},
+            {"layer": 2},
+            {"layer": 3, "locality_score": {"mean": 0.6}, "cls_similarity": {"mean": None}},
+        ],
+    )
+)
+
+
+def numbers(lines):
+    return claim_values(Path("run"), MEASURE, looked(lines))
 
 
 def test_the_numbers_that_only_claims_ask_for():
-    assert claim_values(MEASURE, []) == pytest.approx(
+    assert numbers([]) == pytest.approx(
         {"min_entropy": 0.11, "layer1_entropy": 0.7, "mad_rise": 0.25, "last_locality_score": 0.6}
     )
 
@@ -97,17 +116,17 @@ def test_changes_while_training_are_of_the_layer_that_speaks_most_against_the_cl
         {"epoch": 4, "attention": look([0.8, 0.9, 2.5], [[0.5, 0.5], [0.6, 0.6], None])},
         {"epoch": 8, "attention": look([1.5, 1.25, 4.0], [[0.1, 0.3], [0.4, 0.8], None])},
     ]
-    found = claim_values(MEASURE, lines)
+    found = numbers(lines)
     assert found["early_nonlocality"] == pytest.approx(-0.1)
     assert found["gpsa_nonlocality"] == pytest.approx(0.25)
     assert found["gate_change"] == pytest.approx(-0.1)
-    assert "gpsa_nonlocality" not in claim_values(MEASURE, lines[1:])  # no look before step 1
+    assert "gpsa_nonlocality" not in numbers(lines[1:])  # no look before step 1
 
 
 def test_psa_has_no_gates_to_change():
-    lines = [{"epoch": e, "attention": look([1.0 + e], [()])} for e in (0, 3)]
+    lines = [{"epoch": e, "attention": look([1.0 + e])} for e in (0, 3)]
     for line in lines:
-        line["attention"]["gpsa"] = [{"gate": None}]
-    found = claim_values(MEASURE, lines)
+        line["attention"]["gpsa"] = [{"gate": None, "centre": [], "span": []}]
+    found = numbers(lines)
     assert (found["early_nonlocality"], found["gpsa_nonlocality"]) == (3.0, 3.0)
     assert "gate_change" not in found

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runs.made_records import run_contents
 
 from nearsight.protocol.presets import preset
-from nearsight.runs.files import CAUSAL, LOG, MEASURE, RECORD
+from nearsight.runs.files import CAUSAL, EVALUATE, LOG, MEASURE, RECORD
+from nearsight.runs.records import RECORDS
 from nearsight.runs.stage import Stage
 from nearsight.study.design import stages
 from nearsight.study.design.plan import Cell, cells_of, keep_stored
@@ -26,7 +28,7 @@ def the_cell(study: Study):
 
 
 def test_stages_run_in_the_order_of_the_table_whatever_the_recipe_says():
-    assert [x.name for x in stages_named(["measure", "causal", "train"])] == [*STAGES]
+    assert [x.name for x in stages_named(["measure", "evaluate", "causal", "train"])] == [*STAGES]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,9 @@ def test_a_cell_is_finished_when_all_the_stages_that_its_recipe_names_are(tmp_pa
     folder = cell_folder(tmp_path, cell)
     (folder / MEASURE).write_text("{}")
     (folder / CAUSAL).write_text("{}")
-    (folder / RECORD).write_text(json.dumps({"schema_version": 1, "status": "running"}))
+    (folder / RECORD).write_text(json.dumps(run_contents(status="running", result=None)))
     assert state_of(folder) == "stopped"
-    (folder / RECORD).write_text(json.dumps({"schema_version": 1, "status": "finished"}))
+    (folder / RECORD).write_text(json.dumps(run_contents()))
     assert state_of(folder) == "finished"
     (folder / CAUSAL).unlink()
     assert state_of(folder) == "stopped"
@@ -70,7 +72,7 @@ def test_a_cell_is_finished_when_all_the_stages_that_its_recipe_names_are(tmp_pa
 
 def test_an_export_keeps_the_log_of_training_and_the_outputs_of_the_other_stages():
     kept = [file for stage in STAGES.values() for file in stage.exported]
-    assert kept == [LOG, MEASURE, CAUSAL]
+    assert kept == [LOG, MEASURE, CAUSAL, EVALUATE, RECORDS]
 
 
 def test_a_new_stage_is_one_line_in_the_table(tmp_path: Path, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from made_data import write_coloured_folder
 from study.made_study import EPOCHS, disturb, made_recipe, worker_of, written_cells
 
-from nearsight.runs.files import LOG, RECORD, WEIGHTS, read_lines, read_record
+from nearsight.runs.files import LOG, RECORD, WEIGHTS, read_log, read_record
 from nearsight.study.engines.base import EngineOptions
 from nearsight.study.engines.opening import open_engine
 from nearsight.study.folder import cell_folder, failure, write_study
@@ -148,8 +148,8 @@ def test_a_cell_of_two_processes_survives_its_killed_worker_and_tells_why_a_rank
     thread.join()
     assert [cell.key for cell in left] == [bad.key]
     assert "the loss became" in (failure(cell_folder(out, bad)) or "")
-    assert read_record(cell_folder(out, good))["provenance"]["hardware"]["processes"] == 2
-    assert [x["epoch"] for x in read_lines(cell_folder(out, good) / LOG)] == [*range(1, EPOCHS + 1)]
+    assert read_record(cell_folder(out, good)).provenance.hardware["processes"] == 2
+    assert [x.epoch for x in read_log(cell_folder(out, good))] == [*range(1, EPOCHS + 1)]
     assert worker_of(cell_folder(out, good)) is None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsight.runs.files import LOG, read_lines, read_measure, read_record
+from nearsight.runs.files import LOG, read_log, read_measure, read_record
 from nearsight.study.design.recipe_file import read_recipe
 from nearsight.study.folder import CELL, cell_folder, read_cells, read_study, state_of, write_study
 from nearsight.study.run.runner import planned, run_study
@@ -70,17 +70,18 @@ def test_an_unfinished_old_study_is_run_to_the_end_and_reported(out: Path, tmp_p
     done = {path.name: path.read_bytes() for path in (out / "cells" / DONE).iterdir()}
     left = run_study(read_recipe(MADE / "smoothing.py"), out, workers=1, data_root=tmp_path)
     assert left == []
-    assert read_study(out)["cells"] == [DONE, OPEN]
+    assert read_study(out).cells == [DONE, OPEN]
     assert {path.name for path in (out / "cells").iterdir()} == {DONE, OPEN}
     assert done == {path.name: path.read_bytes() for path in (out / "cells" / DONE).iterdir()}
     folder = out / "cells" / OPEN
-    assert read_record(folder)["status"] == "finished"
-    assert read_measure(folder)["num_images"] == 11
-    for found, wanted in zip(
-        read_lines(folder / LOG), read_lines(MADE / "trained.jsonl"), strict=True
-    ):
+    assert read_record(folder).status == "finished"
+    assert read_measure(folder).num_images == 11
+    shutil.copy(MADE / "trained.jsonl", tmp_path / LOG)
+    for found, wanted in zip(read_log(folder), read_log(tmp_path), strict=True):
         for name in ("epoch", "step", "train_loss", "validation_loss"):
-            assert found.get(name) == pytest.approx(wanted.get(name), abs=1e-4)
+            assert getattr(found, name, None) == pytest.approx(
+                getattr(wanted, name, None), abs=1e-4
+            )
     page = study_report(out, out / "report.html").read_text()
     assert "Does label smoothing change a model of two layers?" in page
     exported = export_study(out, tmp_path / "exported")

@@ -11,12 +11,24 @@ from pathlib import Path
 
 import pytest
 from made_data import write_coloured_folder
+from runs.made_records import run_contents
 from typer.testing import CliRunner
 
 from nearsight.cli.app import app
-from nearsight.runs.files import LOG, WEIGHTS, read_measure
+from nearsight.core.errors import UserError
+from nearsight.core.locks import hold_lock
+from nearsight.runs.files import LOG, MEASURE, RECORD, WEIGHTS, read_measure, write_json
+from nearsight.runs.records import FINISHED
 from nearsight.study.design.recipe_file import read_recipe
-from nearsight.study.folder import WORKER_LOG, cell_folder, failure, read_cells, state_of
+from nearsight.study.folder import (
+    RUNNER_LOCK,
+    WORKER_LOG,
+    cell_folder,
+    failure,
+    read_cells,
+    state_of,
+    write_study,
+)
 from nearsight.study.run.runner import planned, run_study
 from nearsight.train.loop import train_run
 
@@ -87,7 +99,7 @@ def test_a_killed_runner_takes_its_workers_along_and_the_next_one_ends_as_if_not
     whole = train_run(good.protocol, tmp_path / "whole", seed=0, device="cpu", data_root=tmp_path)
     for name in (WEIGHTS, LOG):
         assert (cell_folder(out, good) / name).read_bytes() == (whole / name).read_bytes()
-    assert read_measure(cell_folder(out, good))["num_images"] == 5
+    assert read_measure(cell_folder(out, good)).num_images == 5
     before = (cell_folder(out, good) / WORKER_LOG).stat().st_mtime_ns
     run_study(read_recipe(file), out, workers=2, data_root=tmp_path)  # nothing is run twice
     assert (cell_folder(out, good) / WORKER_LOG).stat().st_mtime_ns == before
@@ -110,3 +122,26 @@ def test_listing_and_planning_need_no_run(file: Path, tmp_path: Path):
     plan = planned(read_recipe(file), seeds=range(3), data_root=tmp_path)
     assert len(plan.todo) == 6
     assert not (tmp_path / "out").exists()
+
+
+def test_cells_are_not_copied_into_a_study_that_another_runner_is_at_work_on(
+    file: Path, tmp_path: Path
+):
+    out, other, recipe = tmp_path / "out", tmp_path / "other", read_recipe(file)
+    cells = planned(recipe, data_root=tmp_path).cells
+    for folder, status in ((out, "running"), (other, FINISHED)):
+        write_study(folder, recipe.name, cells)
+        run = run_contents(status=status) | ({} if status == FINISHED else {"result": None})
+        write_json(cell_folder(folder, cells[0]) / RECORD, run)
+    write_json(cell_folder(other, cells[0]) / MEASURE, {"schema_version": 1})
+    assert state_of(cell_folder(other, cells[0])) == "finished"
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    with (
+        hold_lock(out / RUNNER_LOCK, "runner"),
+        pytest.raises(UserError, match="another runner is at work"),
+    ):
+        run_study(recipe, out, data_root=tmp_path, reuse_from=other)
+    (out / RUNNER_LOCK).unlink()
+    after = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert after == before
+    assert state_of(cell_folder(out, cells[0])) == "stopped"

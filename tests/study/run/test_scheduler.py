@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from made_data import write_coloured_folder
 from rich.console import Console
+from runs.made_records import run_contents
 from study.made_study import written_cells
 
 from nearsight.core.locks import hold_lock
@@ -40,7 +41,7 @@ class Scripted:
         ending = self.script[cell.key].pop(0)
         self.started.append(cell.key)
         if ending is None:
-            write_json(folder / RECORD, {"schema_version": 1, "status": "finished"})
+            write_json(folder / RECORD, run_contents())
             write_json(folder / MEASURE, {"schema_version": 1})
         return ScriptedJob(ending or Ending())
 
@@ -125,7 +126,7 @@ class QueuedJob(ScriptedJob):
             return None
         if self.first:
             self.lock.__exit__(None, None, None)
-        write_json(self.folder / RECORD, {"schema_version": 1, "status": "finished"})
+        write_json(self.folder / RECORD, run_contents())
         write_json(self.folder / MEASURE, {"schema_version": 1})
         return Ending()
 

@@ -14,6 +14,7 @@ from study.example_folders import a_study, of_rates, values_per_image, written
 from nearsight.report.read.grouping import read_families
 from nearsight.study.analyse.effects import study_effects
 from nearsight.study.analyse.extremes import EFFECTS
+from nearsight.study.analyse.loaded import load_study
 from nearsight.study.analyse.summary import summary
 from nearsight.study.claims.paper_tables import PAPER_TABLE_2
 from nearsight.study.design.designs import cutmix_off_and_on
@@ -67,11 +68,11 @@ def test_formats_also_write_the_tables_of_the_study(whole: Path, tmp_path: Path)
 def test_factors_with_more_levels_split_the_study_into_factorials(tmp_path: Path):
     """CutMix at three rates is three effects of CutMix, each at its own rate."""
     out = of_rates(tmp_path)
-    found = [x for x in study_effects(out) if x.value == "accuracy"]
+    found = [x for x in study_effects(load_study(out)) if x.value == "accuracy"]
     names = [x.at_end.name(x.at_end.effects[0]) for x in found]
     assert names == ["CutMix, 0.1", "CutMix, 0.01", "CutMix, 0.001"]
     assert all(x.at_end.effects[0].estimate.value == pytest.approx(0.1) for x in found)
-    (table, *_) = effect_tables(study_effects(out))
+    (table, *_) = effect_tables(study_effects(load_study(out)))
     assert [row[0] for row in table.rows] == names
     page = study_report(out, tmp_path / "page.html").read_text()
     assert "CutMix, 0.01 −" in page  # its effect on min MAD, in the answer
@@ -158,9 +159,9 @@ def test_an_exported_cell_names_its_weights_without_their_folder_and_keeps_its_k
 def test_effects_over_images_survive_the_export(tmp_path: Path):
     out = a_study(tmp_path / "study")
     values_per_image(out)
-    made = {tuple(x["factors"]): x for x in summary(out)[EFFECTS]}
+    made = {tuple(x["factors"]): x for x in summary(load_study(out))[EFFECTS]}
     there = export_study(out, tmp_path / "results")
-    assert {tuple(x["factors"]): x for x in summary(there)[EFFECTS]} == made
+    assert {tuple(x["factors"]): x for x in summary(load_study(there))[EFFECTS]} == made
     assert len(made) == 3
     assert "at the end, seeds and images" in (there / "report.html").read_text()
 
@@ -168,7 +169,7 @@ def test_effects_over_images_survive_the_export(tmp_path: Path):
 def test_a_study_that_is_no_factorial_has_no_effects(tmp_path: Path):
     out = a_study(tmp_path, leave_out=11)
     done = read_families([cell_folder(out, read_cells(out)[0])])
-    front = study_front(out, done, study_effects(out))
+    front = study_front(load_study(out), done, study_effects(load_study(out)))
     assert front.answers == ()
     assert front.drawings == ()
     assert [chapter.tables for chapter in front.chapters[:2]] == [(), ()]

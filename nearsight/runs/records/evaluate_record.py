@@ -1,0 +1,74 @@
+"""evaluate.json: what frozen features of a model are good for, task by task.
+
+The records of single images are in evaluate.npz beside it, from which two models are compared in
+pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from nearsight.runs.records.run_record import ProvenanceRecord
+from nearsight.runs.records.stored import Stored, StoredFile
+
+RECORDS = "evaluate.npz"  # beside evaluate.json: an array for every result, by its key
+
+
+class EvaluatedData(Stored):
+    """The images of a result."""
+
+    name: str
+    train: str  # identity of the training images that were taken
+    val: str  # identity of the images that the number is over
+    num_train: int
+    num_val: int
+    num_classes: int
+
+
+class ResultNumber(Stored):
+    """One number with its 95 % interval over images."""
+
+    name: str  # such as "miou"
+    value: float
+    low: float
+    high: float
+    number: str  # the function that turns records into it
+    key: str  # of its records in evaluate.npz
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class TaskResult(Stored):
+    """One method of one task at one layer, of the model or of a control."""
+
+    task: str
+    method: str
+    layer: int
+    place: str
+    subject: str
+    identity: str  # of the weights and the architecture
+    control: str | None
+    data: EvaluatedData
+    settings: dict[str, Any]
+    numbers: list[ResultNumber]
+    seconds: float
+
+
+class EvaluateRecord(Stored):
+    """evaluate.json."""
+
+    schema_version: Literal[1]
+    model: str
+    identity: str
+    results: list[TaskResult]
+    remarks: list[str]
+    provenance: ProvenanceRecord
+
+
+EVALUATE_FILE: StoredFile[EvaluateRecord] = StoredFile(
+    name="evaluate.json",
+    kind=EvaluateRecord,
+    repair="run nearsight evaluate {folder} again",
+    absent="{folder} has no evaluate.json: run nearsight evaluate {folder} first",
+)

@@ -1,0 +1,82 @@
+"""train.jsonl and timing.jsonl: a line per epoch.
+
+train.jsonl holds only what protocol and seed decide. Its first line may be of epoch 0: what was
+seen before the first step. timing.jsonl holds what differs from machine to machine.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Tag
+
+from nearsight.runs.records.entries import Entries, IntervalRecord, ValuesRecord
+from nearsight.runs.records.stored import Stored, StoredFile
+
+REPAIR = "restore it from a copy, or train the run again into another folder"
+
+
+class LookRecord(Entries):
+    """The attention of a model while it trained: metrics by name, [layer][head]."""
+
+    num_images: int
+
+    @property
+    def metrics(self) -> dict[str, ValuesRecord]:
+        return self.entries(ValuesRecord)
+
+    def layer_means(self, metric: str) -> list[IntervalRecord] | None:
+        """The mean over the heads of every layer."""
+        return self.entries(list).get(f"layer_mean_{metric}")
+
+
+class StartLine(Stored):
+    """The line of epoch 0."""
+
+    schema_version: Literal[1]
+    epoch: int
+    step: int | None = None
+    attention: LookRecord | None = None
+    clean_train_loss: float | None = None
+
+
+class EpochLine(StartLine):
+    """The line of an epoch of training."""
+
+    lr: float | None = None
+    train_loss: float
+    train_accuracy: float | None = None  # None where every image was mixed
+    validation_loss: float
+    validation_accuracy: float
+    best: bool | None = None
+
+
+class TimingLine(Stored):
+    """How long an epoch took."""
+
+    schema_version: Literal[1]
+    epoch: int
+    seconds: float
+    images_per_second: float
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return "<start>" if value.get("epoch") == 0 else "<epoch>"
+    return "<epoch>" if isinstance(value, EpochLine) else "<start>"
+
+
+LogLine = StartLine | EpochLine
+LOG_FILE: StoredFile[LogLine] = StoredFile(
+    name="train.jsonl",
+    kind=Annotated[
+        Annotated[StartLine, Tag("<start>")] | Annotated[EpochLine, Tag("<epoch>")],
+        Discriminator(_kind),
+    ],
+    repair=REPAIR,
+)
+TIMING_FILE: StoredFile[TimingLine] = StoredFile(
+    name="timing.jsonl",
+    kind=TimingLine,
+    repair=REPAIR,
+)

@@ -1,0 +1,197 @@
+"""measure.json: the attention metrics of every head of a run or model.
+
+Version 1 has layers with their number and metrics alone, and one grid. Version 2 adds the facts and
+null lines of every layer, and what was skipped or is not available; it changes nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from nearsight.runs.records.entries import (
+    Entries,
+    ExtremeRecord,
+    IntervalRecord,
+    ValuesRecord,
+)
+from nearsight.runs.records.stored import Stored, StoredFile
+
+MEASURE_VERSION = 2
+UNIT = "grid diagonal"
+
+
+class ConventionRecord(Stored):
+    """How distances were counted; version 1 was always in the paper's convention."""
+
+    name: str = "paper"
+    unit: str = UNIT
+    text: str = ""
+
+
+class MeasuredNullRecord(Stored):
+    """A null model that was measured: layer means under ``layer_mean_<metric>``."""
+
+    __pydantic_extra__: dict[
+        str,
+        Annotated[
+            Annotated[list[float], Tag("<means>")] | Annotated[Any, Tag("<other>")],
+            Discriminator(lambda x: "<means>" if isinstance(x, list) else "<other>"),
+        ],
+    ]
+    num_images: int
+
+    def layer_means(self, metric: str) -> list[float] | None:
+        found = (self.model_extra or {}).get(f"layer_mean_{metric}")
+        return found if isinstance(found, list) else None
+
+
+class NullRecord(Stored):
+    """Null lines of a grid by name (``uniform_mad``), and nulls that were measured."""
+
+    __pydantic_extra__: dict[
+        str,
+        Annotated[
+            Annotated[MeasuredNullRecord, Tag("<measured>")] | Annotated[float, Tag("<line>")],
+            Discriminator(
+                lambda x: "<measured>" if isinstance(x, dict | MeasuredNullRecord) else "<line>"
+            ),
+        ],
+    ]
+
+    @property
+    def lines(self) -> dict[str, float]:
+        return {name: x for name, x in (self.model_extra or {}).items() if isinstance(x, float)}
+
+    @property
+    def measured(self) -> dict[str, MeasuredNullRecord]:
+        found = (self.model_extra or {}).items()
+        return {name: x for name, x in found if isinstance(x, MeasuredNullRecord)}
+
+
+class LayerRecord(Entries):
+    """A layer: facts, and its metrics by name; read-outs of parts are among ``others``."""
+
+    layer: int  # counted from 1
+    name: str | None = None
+    kind: str | None = None
+    grid: tuple[int, int] | None = None  # version 1: that of the whole model
+    num_heads: int | None = None
+    num_prefix: int | None = None
+    num_keys: int | None = None
+    num_windows: int | None = None
+    proof_error: float | None = None
+    note: str | None = None
+    num_unplaced: int | None = None
+    image_size: tuple[int, int] | None = None
+    null: NullRecord | None = None  # version 1: that of the whole model
+    head_names: list[str] | None = None
+
+    @property
+    def metrics(self) -> dict[str, ValuesRecord]:
+        return self.entries(ValuesRecord)
+
+
+class SummaryNumbers(Entries):
+    """Numbers of the whole model, under names such as ``min_mad`` and ``layer_mean_mad``."""
+
+    heads_below_box: int | None = None
+
+    @model_validator(mode="after")
+    def _names_fit_kinds(self) -> SummaryNumbers:
+        for name, found in self.others.items():
+            kind, told = _expected(name)
+            if kind is not None and not isinstance(found, kind):
+                raise ValueError(f"{name} should be {told}")
+        return self
+
+    def mean(self, metric: str) -> IntervalRecord | None:
+        """The mean over all heads."""
+        return self.entries(IntervalRecord).get(f"mean_{metric}")
+
+    def layer_means(self, metric: str) -> list[IntervalRecord] | None:
+        """The mean over the heads of every layer."""
+        return self.entries(list).get(f"layer_mean_{metric}")
+
+    def smallest(self, metric: str) -> ExtremeRecord | None:
+        """The smallest mean of any head."""
+        return self.entries(ExtremeRecord).get(f"min_{metric}")
+
+
+def _expected(name: str) -> tuple[type | None, str]:
+    if name.startswith(("min_", "max_")):
+        return ExtremeRecord, "an object with value, low, high, layer and head"
+    if name.startswith("layer_mean_"):
+        return list, "a list of objects with value, low and high"
+    if name.startswith("mean_"):
+        return IntervalRecord, "an object with value, low and high"
+    return None, ""
+
+
+class SkippedRecord(Stored):
+    """A layer that was not measured."""
+
+    name: str
+    reason: str
+
+
+class UnavailableRecord(Stored):
+    """A metric that a layer does not have."""
+
+    metric: str
+    layer: Any
+    reason: str
+
+
+class DataNameRecord(Stored):
+    """Which images."""
+
+    name: str
+    hash: str
+
+
+class KeptExamplesRecord(Stored):
+    """The images that examples.json holds the attention of, or why there are none."""
+
+    names: list[str]
+    problem: str | None = None
+
+
+class MeasureRecord(Stored):
+    """measure.json."""
+
+    schema_version: Literal[1, 2]
+    nearsight: str | None = None
+    convention: ConventionRecord
+    num_images: int
+    grid: tuple[int, int]
+    num_prefix: int | None = None
+    num_layers: int
+    num_heads: list[int]
+    null: NullRecord
+    layers: list[LayerRecord]
+    skipped: list[SkippedRecord] = Field(default_factory=list)
+    unavailable: list[UnavailableRecord] = Field(default_factory=list)
+    summary: SummaryNumbers
+    data: DataNameRecord
+    seconds: float
+    examples: KeptExamplesRecord | None = None
+
+    @property
+    def grids(self) -> list[tuple[int, int]]:
+        """The grid of every layer: one and the same but in hierarchical models."""
+        return [layer.grid or self.grid for layer in self.layers]
+
+    def null_lines(self, layer: int) -> dict[str, float]:
+        """The null lines of a layer's grid (layer counted from 0)."""
+        return (self.layers[layer].null or self.null).lines
+
+
+MEASURE_FILE: StoredFile[MeasureRecord] = StoredFile(
+    name="measure.json",
+    kind=MeasureRecord,
+    repair="run nearsight measure {folder} again",
+    absent="{folder} has no measure.json: run nearsight measure {folder} first",
+    versions=(1, MEASURE_VERSION),
+)

@@ -1,0 +1,191 @@
+"""run.json: a run that was trained here, or a model that was only measured."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from nearsight.runs.records.stored import Stored, StoredFile
+
+FINISHED = "finished"
+
+
+class ProvenanceRecord(Stored):
+    """Where a file came from."""
+
+    command: str = "unknown"
+    commit: str | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+    hardware: dict[str, Any] = Field(default_factory=dict)
+    started: str = "unknown"
+
+
+class TrainedDataRecord(Stored):
+    """The data set that a run was trained, validated and tested on."""
+
+    name: str
+    hash: str
+    origin: str
+    fraction: float = 1.0  # of the training images; runs from before there were fractions have all
+    num_train: int
+    num_validation: int
+    num_test: int
+    num_classes: int
+    classes: list[str]
+    image_size: tuple[int, int]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+class TrainedModelRecord(Stored):
+    """The model of a run."""
+
+    name: str
+    num_classes: int
+    num_parameters: int
+    grid: tuple[int, int] | None = None
+    num_prefix: int = 0
+    image_size: tuple[int, int]
+    weights_hash: str | None = None
+
+
+class TeacherRecord(Stored):
+    """The model that a distilled student followed."""
+
+    name: str
+    weights: str
+    weights_hash: str
+    num_parameters: int
+    image_size: tuple[int, int]
+
+
+class ResultRecord(Stored):
+    """What came out of a finished run."""
+
+    best_epoch: int
+    num_epochs: int
+    steps: int
+    images_seen: int
+    stopped_early: bool
+    validation_accuracy: float
+    test_accuracy: float
+    test_top5_accuracy: float | None = None  # older runs did not write it down
+    test_loss: float
+    num_test: int
+    seconds: float
+
+
+class TrainedRun(Stored):
+    """run.json of a run: what was trained, on what, by which settings, and how it ended.
+
+    ``protocol`` stays as it was written; ``nearsight.protocol.protocol_from`` makes settings of it.
+    """
+
+    schema_version: Literal[1]
+    nearsight: str | None = None
+    protocol: dict[str, Any]
+    assumed: list[str] = Field(default_factory=list)
+    seed: int
+    data: TrainedDataRecord
+    model: TrainedModelRecord
+    teacher: TeacherRecord | None = None
+    provenance: ProvenanceRecord = ProvenanceRecord()
+    status: str
+    result: ResultRecord | None = None
+
+    @model_validator(mode="after")
+    def _has_ended_with_a_result(self) -> TrainedRun:
+        if self.is_finished and self.result is None:
+            raise ValueError("the status is finished, but there is no result")
+        return self
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status == FINISHED
+
+    @property
+    def outcome(self) -> ResultRecord:
+        """The result of a finished run."""
+        assert self.result is not None, "asked for the result of a run that has not finished"
+        return self.result
+
+    @property
+    def name(self) -> str:
+        return f"{self.protocol['name']}, {self.model.name}, seed {self.seed}"
+
+
+class PicturesRecord(Stored):
+    """The folder of pictures that a model was measured on."""
+
+    name: str
+    hash: str
+    origin: str
+    folder: str | None = None
+    num_images: int
+    num_available: int
+    num_other_files: int = 0
+    image_seed: int | None = None
+
+
+class MeasuredModelRecord(Stored):
+    """A model that was not trained here."""
+
+    name: str
+    source: str
+    num_parameters: int
+
+
+class WeightsRecord(Stored):
+    """Where the weights of a measured model came from."""
+
+    origin: Literal["file", "pretrained", "random initialisation"] = Field(alias="from")
+    file: str | None = None
+    sha256: str | None = None
+    seed: int | None = None
+
+
+class PreprocessingRecord(Stored):
+    """How pictures became the input of a model."""
+
+    text: str
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+class MeasuredModel(Stored):
+    """run.json of a model that was measured without being trained here."""
+
+    schema_version: Literal[1]
+    kind: Literal["model"]
+    status: str
+    model: MeasuredModelRecord
+    weights: WeightsRecord
+    notes: list[str] = Field(default_factory=list)
+    provenance: ProvenanceRecord = ProvenanceRecord()
+    data: PicturesRecord
+    preprocessing: PreprocessingRecord
+
+    @property
+    def name(self) -> str:
+        """Its name, and whether it was trained at all."""
+        untrained = self.weights.origin == "random initialisation"
+        return self.model.name + ", random initialisation" * untrained
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return "<model>" if value.get("kind") == "model" else "<run>"
+    return "<model>" if isinstance(value, MeasuredModel) else "<run>"
+
+
+RunRecord = TrainedRun | MeasuredModel
+RUN_FILE: StoredFile[RunRecord] = StoredFile(
+    name="run.json",
+    kind=Annotated[
+        Annotated[TrainedRun, Tag("<run>")] | Annotated[MeasuredModel, Tag("<model>")],
+        Discriminator(_kind),
+    ],
+    repair="restore it from a copy, or train or measure again into another folder",
+    absent="expected a run folder with run.json, found none in {folder}",
+)

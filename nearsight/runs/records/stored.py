@@ -1,0 +1,191 @@
+"""Read and write one kind of file: what is wrong with a damaged one is said here and nowhere else.
+
+A file is described by a pydantic model. Keys that a model does not know are kept: they come back in
+``model_extra`` and in ``contents``, so a file of a newer nearsight survives being read and exported
+by an older one. Types are strict: a number written as text is an error, not a number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from nearsight.core import UserError, append_bytes, write_bytes
+
+T = TypeVar("T")
+V = TypeVar("V")
+LONGEST = 60  # characters of a wrong value that an error shows
+VERSION = "schema_version"
+KINDS = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}  # by pydantic's type of error: what should stand there
+
+
+class Stored(BaseModel):
+    """An object inside a file: immutable, strictly typed, with unknown keys kept."""
+
+    model_config = ConfigDict(
+        extra="allow", frozen=True, strict=True, ser_json_inf_nan="constants", allow_inf_nan=True
+    )
+
+    def contents(self) -> dict[str, Any]:
+        """Return what the file said, as plain JSON values; what it left out stays left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+@dataclass(frozen=True)
+class StoredFile(Generic[T]):
+    """A file of a run or study folder.
+
+    Args:
+        name: Its name, such as ``measure.json``.
+        kind: The model of the file, or of each of its lines if it ends in ``.jsonl``.
+        repair: What a user can do about a damaged file; ``{folder}`` is the folder it is in.
+        absent: What to say if there is none; with ``{folder}`` and ``{name}``.
+        versions: The values of ``schema_version`` that can be read.
+    """
+
+    name: str
+    kind: Any
+    repair: str
+    absent: str = "expected {name} in {folder}, found none"
+    versions: tuple[int, ...] = (1,)
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[T]:
+        return TypeAdapter(self.kind)
+
+    def read(self, folder: Path) -> T:
+        """Read the file of a folder.
+
+        Raises:
+            UserError: The file is not there, cut off, of an unknown version, or lacks something.
+        """
+        path = Path(folder) / self.name
+        if not path.is_file():
+            raise UserError(self.absent.format(folder=folder, name=self.name))
+        return self._parsed(path.read_bytes(), path)
+
+    def read_lines(self, folder: Path) -> list[T]:
+        """Read the whole lines of a .jsonl file; leave out a last line that is half-written.
+
+        A file that is not there has no lines.
+        """
+        path = Path(folder) / self.name
+        if not path.is_file():
+            return []
+        whole = path.read_bytes().split(b"\n")[:-1]
+        return [self._parsed(text, path, f"line {n}: ") for n, text in enumerate(whole, 1)]
+
+    def write(self, folder: Path, contents: Mapping[str, Any]) -> Path:
+        """Write the file whole or not at all; contents that could not be read back are our bug."""
+        text = json.dumps(contents, indent=1, allow_nan=False) + "\n"
+        self.adapter.validate_json(text)
+        path = Path(folder) / self.name
+        write_bytes(path, text.encode())
+        return path
+
+    def record(self, contents: Mapping[str, Any]) -> T:
+        """Make a record of contents that were put together here, not read from a file."""
+        return self.adapter.validate_json(json.dumps(contents))
+
+    def append(self, folder: Path, contents: Mapping[str, Any]) -> None:
+        """Add a line to the end of a .jsonl file and wait until it is on the disk."""
+        append_bytes(Path(folder) / self.name, self._line(contents))
+
+    def write_lines(self, folder: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Write a .jsonl file anew."""
+        write_bytes(Path(folder) / self.name, b"".join(map(self._line, lines)))
+
+    def _line(self, contents: Mapping[str, Any]) -> bytes:
+        text = json.dumps(contents) + "\n"
+        self.adapter.validate_json(text)
+        return text.encode()
+
+    def damaged(self, folder: Path, field: str, problem: str) -> UserError:
+        """Return the error that names this file of a folder, a field of it, and what to do."""
+        path, repair = Path(folder) / self.name, self.repair.format(folder=folder)
+        return UserError(f"{path} is damaged: {field} {problem}; {repair}")
+
+    def needed(self, folder: Path, field: str, value: V | None) -> V:
+        """Return a value that a file may leave out but the caller cannot do without."""
+        if value is None:
+            raise self.damaged(folder, field, "is missing")
+        return value
+
+    def part(self, kind: type[V], value: Any, folder: Path, field: str) -> V:
+        """Read a value that this file keeps for another room, such as a read-out of GPSA."""
+        try:
+            return TypeAdapter(kind).validate_json(json.dumps(value))
+        except ValidationError as error:
+            inside, problem = _worst(error, value)
+            raise self.damaged(folder, f"{field}.{inside}".rstrip("."), problem) from None
+
+    def _parsed(self, text: bytes, path: Path, where: str = "") -> T:
+        try:
+            return self.adapter.validate_json(text)
+        except ValidationError as error:
+            invalid = error
+        found = invalid.errors(include_url=False)
+        if found[0]["type"] == "json_invalid":
+            repair = self.repair.format(folder=path.parent)
+            cause = found[0]["ctx"]["error"]
+            raise UserError(f"{path} is damaged, {where}it is not JSON: {cause}; {repair}")
+        raw = json.loads(text)
+        if isinstance(raw, dict) and raw.get(VERSION) not in self.versions:
+            known = " or ".join(map(str, self.versions))
+            raise UserError(
+                f"expected {VERSION} {known} in {path}, got {raw.get(VERSION)!r}; "
+                "install the nearsight that wrote it, or a newer one"
+            )
+        field, problem = _worst(invalid, raw)
+        raise self.damaged(path.parent, f"{where}{field or 'its content'}", problem)
+
+
+def _worst(invalid: ValidationError, raw: Any) -> tuple[str, str]:
+    """Return the field of the error that lies deepest, and what is wrong with it.
+
+    Where a value may be of several kinds, pydantic lists an error for each; the kind that got
+    furthest is the one that was meant.
+    """
+    found = [(_walked(error, raw), error) for error in invalid.errors(include_url=False)]
+    (steps, value), error = max(found, key=lambda x: len(x[0][0]))
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    if error["type"] == "missing":
+        return field.lstrip("."), "is missing"
+    if error["type"] not in KINDS:
+        return field.lstrip("."), f"is wrong ({error['msg'].removeprefix('Value error, ')})"
+    shown = json.dumps(value)
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
+    return field.lstrip("."), f"should be {KINDS[error['type']]}, but it is {shown}"
+
+
+def _walked(error: ErrorDetails, raw: Any) -> tuple[list[str | int], Any]:
+    """Return the keys that lead to an error in the file, without pydantic's names of kinds.
+
+    Kinds that we name ourselves are in angle brackets, so that no key is like them.
+    """
+    steps: list[str | int] = []
+    for number, step in enumerate(error["loc"], 1):
+        known = range(len(raw)) if isinstance(raw, list) else raw if isinstance(raw, dict) else ()
+        if step in known:
+            raw = raw[step]
+            steps.append(step)
+        elif number == len(error["loc"]) and error["type"] == "missing":
+            steps.append(step)
+    return steps, raw

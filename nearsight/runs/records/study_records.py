@@ -1,0 +1,234 @@
+"""The files of a study folder: study.json, cell.json, failed.json, summary.json, claims.json."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from nearsight.runs.records.run_record import ProvenanceRecord
+from nearsight.runs.records.stored import Stored, StoredFile
+
+CELL_VERSION = 2
+Level = bool | int | float | str  # of a factor
+
+
+class StudyRecord(Stored):
+    """study.json: the recipe's name and question, and the keys of its cells in order."""
+
+    schema_version: Literal[1]
+    study: str
+    question: str = ""
+    cells: list[str]
+
+
+class SoftwareRecord(Stored):
+    """What decides numbers beside the settings."""
+
+    torch: str
+    timm: str | None
+    kernel: bool | None
+    numbers: int | None
+
+
+class CellRecord(Stored):
+    """cell.json: everything that decides the numbers of a cell, and the names of its factors.
+
+    Version 1 has no key and no stages: it has torch's version, and what was measured.
+    """
+
+    schema_version: Literal[1, 2]
+    key: str | None = None
+    key_format: int | None = None
+    factors: dict[str, Level]
+    protocol: dict[str, Any]
+    seed: int
+    data_hash: str
+    device: str
+    software: SoftwareRecord | None = None
+    stages: dict[str, dict[str, Any]] | None = None
+    torch: str | None = None
+    measured_images: int | None = None
+    metrics: list[str] | None = None
+    processes: int = 1
+    weights: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _says_its_software_and_stages(self) -> CellRecord:
+        old = self.torch is not None and self.metrics is not None
+        if not old and (self.software is None or self.stages is None):
+            raise ValueError("neither software and stages nor, in version 1, torch and metrics")
+        return self
+
+
+class FailureRecord(Stored):
+    """failed.json: why a cell failed."""
+
+    schema_version: Literal[1]
+    reason: str
+    when: str
+
+
+class EstimateRecord(Stored):
+    """A number with its 95 % interval, and over how many images or seeds."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    over: str
+
+
+class SummaryDataRecord(Stored):
+    """The data of a cell."""
+
+    name: str
+    hash: str
+    num_train: int
+
+
+class SummaryCellRecord(Stored):
+    """A cell: its numbers and settings if it is finished, else why it failed, if it did."""
+
+    key: str
+    factors: dict[str, Level]
+    seed: int
+    failed: str | None = None
+    values: dict[str, float] | None = None
+    settings: dict[str, Level] | None = None
+    data: SummaryDataRecord | None = None
+    provenance: ProvenanceRecord | None = None
+
+
+class ConditionRecord(Stored):
+    """A number of one condition over seeds."""
+
+    value: str
+    condition: str
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    seeds: list[int]
+
+
+class EffectRecord(Stored):
+    """An effect of one or several factors."""
+
+    factors: list[str]
+    per_seed: dict[str, float]
+    estimate: EstimateRecord | None
+    p: float | None
+    holm_p: float | None
+
+
+class FactorialRecord(Stored):
+    """All effects on one number; matched ones say at which epoch or loss."""
+
+    value: str
+    at: dict[str, Level]
+    seeds: list[int]
+    notes: list[str]
+    effects: list[EffectRecord]
+    epoch: int | None = None
+    loss: float | None = None
+
+
+class ExtremeEffectRecord(Stored):
+    """An effect on the MAD of the most local head, three ways."""
+
+    at: dict[str, Level]
+    factors: list[str]
+    over_images: EstimateRecord
+    over_seeds: EstimateRecord | None
+    over_both: EstimateRecord | None
+
+
+class DifferenceRecord(Stored):
+    """A condition minus the first one, paired by seed."""
+
+    value: str
+    condition: str
+    first: str = Field(alias="from")
+    mean: float
+    low: float
+    high: float
+    seeds: list[int]
+
+
+class SummaryRecord(Stored):
+    """summary.json: the results of a study without weights."""
+
+    schema_version: Literal[1]
+    study: str
+    cells: list[SummaryCellRecord]
+    conditions: list[ConditionRecord]
+    effects: list[FactorialRecord] = Field(default_factory=list)
+    effects_at_matched_steps: list[FactorialRecord] = Field(default_factory=list)
+    effects_at_matched_loss: list[FactorialRecord] = Field(default_factory=list)
+    effects_on_min_mad_over_seeds_and_images: list[ExtremeEffectRecord] = Field(
+        default_factory=list
+    )
+    differences: list[DifferenceRecord] = Field(default_factory=list)
+
+
+class ClaimPartRecord(Stored):
+    """One number of a claim; without an interval if there are fewer than two seeds."""
+
+    label: str
+    claimed: str
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+    seen: str | None
+
+
+class VerdictRecord(Stored):
+    """A claim of a paper and what the study says of it."""
+
+    id: str
+    source: str
+    sentence: str
+    direction: str
+    margin: float | None
+    paper: str
+    claimed_scale: str
+    scale: str
+    decision: str
+    reason: str
+    parts: list[ClaimPartRecord]
+
+
+class ClaimsRecord(Stored):
+    """claims.json."""
+
+    schema_version: Literal[1]
+    verdicts: list[VerdictRecord]
+
+
+STUDY_FILE: StoredFile[StudyRecord] = StoredFile(
+    name="study.json",
+    kind=StudyRecord,
+    repair="delete it and run nearsight study run --out {folder} again, which writes it",
+    absent="expected a study folder with study.json, found none in {folder}",
+)
+CELL_FILE: StoredFile[CellRecord] = StoredFile(
+    name="cell.json",
+    kind=CellRecord,
+    repair="delete it and run nearsight study run again, which writes it",
+    versions=(1, CELL_VERSION),
+)
+FAILED_FILE: StoredFile[FailureRecord] = StoredFile(
+    name="failed.json", kind=FailureRecord, repair="delete it and run the study again"
+)
+SUMMARY_FILE: StoredFile[SummaryRecord] = StoredFile(
+    name="summary.json",
+    kind=SummaryRecord,
+    repair="delete it and run nearsight study report {folder} again, which writes it",
+)
+CLAIMS_FILE: StoredFile[ClaimsRecord] = StoredFile(
+    name="claims.json",
+    kind=ClaimsRecord,
+    repair="delete it and run nearsight study claims {folder} again, which writes it",
+)
