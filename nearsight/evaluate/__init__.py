@@ -11,15 +11,15 @@ from nearsight.evaluate.evaluation import (
     evaluate_run,
     evaluate_targets,
 )
-from nearsight.evaluate.result import Evaluation, Outcome, read_evaluation
+from nearsight.evaluate.result import Evaluation, TaskOutcome, read_evaluation
 
 __all__ = [
     "BATCH",
     "CAUSAL_STAGE",
     "EVALUATE_STAGE",
     "Evaluation",
-    "Outcome",
     "Scores",
+    "TaskOutcome",
     "causal_run",
     "evaluate_model",
     "evaluate_run",

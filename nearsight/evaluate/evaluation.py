@@ -39,7 +39,7 @@ from nearsight.evaluate.features import (
 from nearsight.evaluate.result import (
     Evaluation,
     Measured,
-    Outcome,
+    TaskOutcome,
     data_facts,
     read_evaluation,
 )
@@ -99,7 +99,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedMethod:
     """A method of a task that is to be evaluated."""
 
     task: Task
@@ -107,7 +107,7 @@ class Plan:
     options: Mapping[str, Any]
 
 
-def plans(settings: Settings) -> list[Plan]:
+def plans(settings: Settings) -> list[PlannedMethod]:
     """Return every method of every task asked for.
 
     Raises:
@@ -120,7 +120,7 @@ def plans(settings: Settings) -> list[Plan]:
         chosen += [(task, each) for each in task.choose_methods(method)]
     given = choose_options([method for _, method in chosen], settings.options)
     return [
-        Plan(
+        PlannedMethod(
             task,
             method,
             {name: given.get(name, value) for name, value in method.options.items()},
@@ -256,7 +256,7 @@ def _result_path(task: Task, bench: Bench) -> Path:
     return bench.cache.folder / RESULTS / key
 
 
-def _outcome(task: Task, bench: Bench) -> Outcome:
+def _outcome(task: Task, bench: Bench) -> TaskOutcome:
     """Return the finished outcome of a bench, or work it out and keep it."""
     folder = _result_path(task, bench)
     if (folder / EVALUATE).is_file():
@@ -266,7 +266,7 @@ def _outcome(task: Task, bench: Bench) -> Outcome:
     findings = list(task.run(bench))
     seconds = time.perf_counter() - began
     subject = bench.subject
-    outcome = Outcome(
+    outcome = TaskOutcome(
         task=task.name,
         method=bench.method,
         layer=bench.layer,

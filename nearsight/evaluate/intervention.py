@@ -26,10 +26,10 @@ from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.maps import num_leading
-from nearsight.measure.rows import Block, Buffers, Unfolded, prove
+from nearsight.measure.rows import Buffers, RowBlock, Unfolded, prove
 from nearsight.models.layers import Grid
 
-EVERYTHING = Block(slice(None), slice(None), slice(None))
+EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
 SMALLEST = 1e-30  # share on the patches that are left, below which it is spread evenly over them
 
 Rule = Callable[[str, Tensor], Tensor]  # layer's name, weights [batch, head, token, token]

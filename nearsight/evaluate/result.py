@@ -15,7 +15,7 @@ import numpy as np
 
 from nearsight.core import UserError, write_bytes
 from nearsight.evaluate.features import Split
-from nearsight.evaluate.tasks import Finding
+from nearsight.evaluate.tasks import TaskNumber
 from nearsight.runs import SCHEMA_VERSION, provenance
 from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, TaskResult
 from nearsight.stats import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Measured:
     """One number of an outcome; its interval is made when it is first asked for."""
 
-    finding: Finding
+    finding: TaskNumber
 
     @cached_property
     def estimate(self) -> Estimate:
@@ -48,7 +48,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """One method of one task at one layer, of a model or of one of its controls."""
 
     task: str
@@ -115,7 +115,7 @@ class Evaluation:
 
     model: str
     identity: str
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[TaskOutcome]
     remarks: Sequence[str] = field(default_factory=tuple)
 
     def __repr__(self) -> str:
@@ -220,13 +220,13 @@ class Evaluation:
         return EVALUATE_FILE.write(folder, contents)
 
 
-def _best(outcomes: Iterable[Outcome]) -> dict[tuple[Any, ...], Outcome]:
+def _best(outcomes: Iterable[TaskOutcome]) -> dict[tuple[Any, ...], TaskOutcome]:
     """The model's own outcomes by what they can be compared by; of several layers the last."""
     own = sorted((x for x in outcomes if x.control is None), key=lambda x: x.layer)
     return {outcome.comparable: outcome for outcome in own}
 
 
-def stored_outcome(outcome: Outcome) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def stored_outcome(outcome: TaskOutcome) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return what evaluate.json says of an outcome, and its arrays by key."""
     arrays: dict[str, np.ndarray] = {}
     numbers = []
@@ -259,18 +259,18 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
     return file.getvalue()
 
 
-def read_outcome(result: TaskResult, arrays: Mapping[str, np.ndarray]) -> Outcome:
+def read_outcome(result: TaskResult, arrays: Mapping[str, np.ndarray]) -> TaskOutcome:
     """Make an outcome of what was stored."""
     numbers = {}
     for each in result.numbers:
-        finding = Finding(
+        finding = TaskNumber(
             each.name, arrays[each.key], NUMBERS[each.number], result.settings, each.details
         )
         measured = Measured(finding)
         known = Estimate(each.value, each.low, each.high, len(finding.records), "images")
         measured.__dict__["estimate"] = known  # no need to resample again
         numbers[each.name] = measured
-    return Outcome(
+    return TaskOutcome(
         result.task, result.method, result.layer, result.place, result.subject, result.identity,
         result.control, result.data.contents(), result.settings, numbers, result.seconds,
     )  # fmt: skip

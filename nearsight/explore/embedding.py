@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearsight.explore.exploration import Exploration
-from nearsight.explore.subject import Subject, subject_of_files
+from nearsight.explore.subject import ShownModel, subject_of_files
 from nearsight.explore.targets import told_apart
 from nearsight.report.read import Family, read_families
 from nearsight.report.write import write_families
@@ -54,7 +54,7 @@ def embedded_explorer(families: Sequence[Family]) -> Exploration | None:
     return Exploration("Attention", told_apart(_within(shown, MOST_BYTES)))
 
 
-def _within(subjects: Sequence[Subject], most: int) -> list[Subject]:
+def _within(subjects: Sequence[ShownModel], most: int) -> list[ShownModel]:
     """Leave out images, the last ones first, and then models, until the rest is small enough."""
     for num_images in (4, 3, 2, 1):
         cut = [_with_images(subject, num_images) for subject in subjects]
@@ -66,12 +66,12 @@ def _within(subjects: Sequence[Subject], most: int) -> list[Subject]:
     return kept
 
 
-def _with_images(subject: Subject, num: int) -> Subject:
+def _with_images(subject: ShownModel, num: int) -> ShownModel:
     assert subject.examples is not None
     images = subject.examples["images"][:num]
     return replace(subject, examples={**subject.examples, "images": images})
 
 
-def _size(subject: Subject) -> int:
+def _size(subject: ShownModel) -> int:
     assert subject.examples is not None
     return len(json.dumps(subject.examples["images"]))

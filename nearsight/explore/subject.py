@@ -28,7 +28,7 @@ METRICS = ("mad", "entropy", "self_mass")
 
 
 @dataclass(frozen=True)
-class Subject:
+class ShownModel:
     """One model as the page shows it; ``None`` and empty lists stand for what there is not."""
 
     name: str
@@ -48,7 +48,7 @@ def subject_of_model(
     images: Images,
     num_shown: int = NUM_SHOWN,
     detail: str = "",
-) -> Subject:
+) -> ShownModel:
     """Show a model some images: attention of the first ones, numbers of its heads over all."""
     from nearsight.measure.profile import measure_model
     from nearsight.measure.readouts import capture_examples
@@ -59,10 +59,10 @@ def subject_of_model(
     )
     metrics = (*METRICS, "position_share") if len(images.inputs) > 1 else METRICS
     profile = measure_model(model, images.inputs, metrics=metrics)
-    return Subject(name, detail, examples.contents(), profile_numbers(profile))
+    return ShownModel(name, detail, examples.contents(), profile_numbers(profile))
 
 
-def subject_of_folder(folder: Path) -> Subject:
+def subject_of_folder(folder: Path) -> ShownModel:
     """Show what the files of a run folder hold; no model is loaded."""
     record = read_record(folder)
     if (folder / MEASURE).is_file():
@@ -70,19 +70,19 @@ def subject_of_folder(folder: Path) -> Subject:
     return _subject(folder, record, None, read_log(folder))
 
 
-def subject_of_files(files: MeasuredFolder) -> Subject:
+def subject_of_files(files: MeasuredFolder) -> ShownModel:
     """Show the records of a measured folder, which were read before, and its stored examples."""
     return _subject(files.path, files.record, measured_numbers(files.measure), files.log)
 
 
 def _subject(
     folder: Path, record: RunRecord, numbers: dict[str, Any] | None, log: Sequence[LogLine]
-) -> Subject:
+) -> ShownModel:
     examples = read_examples_contents(folder)
     note = ""
     if examples is None:
         note = f"There is no attention of example images: run nearsight measure {folder}."
-    return Subject(
+    return ShownModel(
         record.name, record_detail(record), examples, numbers,
         training_looks(log), note,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import Found, find_folders
 from nearsight.explore.runs_table import run_rows, study_contents
-from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
+from nearsight.explore.subject import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
 from nearsight.runs import RECORD, WEIGHTS, read_record
 from nearsight.runs.records import MeasuredModel, TrainedRun
 
@@ -73,7 +73,7 @@ def explore_targets(
     return explored(" and ".join(map(_short, listed)), subjects, found)
 
 
-def explored(title: str, subjects: Sequence[Subject], found: Found) -> Exploration:
+def explored(title: str, subjects: Sequence[ShownModel], found: Found) -> Exploration:
     """Put subjects and the tables of runs and studies into one page."""
     studies = [study_contents(name, folder) for name, folder in found.studies.items()]
     return Exploration(title, told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
@@ -82,7 +82,7 @@ def explored(title: str, subjects: Sequence[Subject], found: Found) -> Explorati
 def _named_subjects(
     names: Sequence[str], images: Path | None, num_images: int, weights: Sequence[Path],
     pretrained: bool, random_init: bool, image_size: str | None, device: str,
-) -> dict[str, Subject]:  # fmt: skip
+) -> dict[str, ShownModel]:  # fmt: skip
     """Show models by name the images of a folder."""
     if not names:
         if weights:
@@ -101,7 +101,7 @@ def _named_subjects(
 
 def _run_subject(
     target: str, images: Path | None, num_images: int, device: str, data_root: Path | None
-) -> Subject:
+) -> ShownModel:
     """Show a run: its stored examples, or else its weights on new images."""
     from nearsight.measure.maps import run_viewer
 
@@ -125,7 +125,7 @@ def _run_subject(
     return replace(stored, examples=seen.examples, numbers=numbers, note="")
 
 
-def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) -> Subject:
+def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) -> ShownModel:
     """Show a model with its preprocessing the images of a folder, or one image file."""
     from nearsight.explore.images import file_images, folder_names
     from nearsight.measure.folders import check_fit
@@ -142,7 +142,9 @@ def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) 
     return subject_of_model(viewer.name, model, found, num_images, detail)
 
 
-def _seen_test_set(folder: Path, num_images: int, device: str, data_root: Path | None) -> Subject:
+def _seen_test_set(
+    folder: Path, num_images: int, device: str, data_root: Path | None
+) -> ShownModel:
     """Show a run some images of its own test set."""
     from nearsight.explore.images import NUM_MEASURED, run_images
     from nearsight.measure.folders import finished_run
@@ -175,7 +177,7 @@ def image_detail(images: Path) -> str:
     return f"images of {images.resolve().name}"
 
 
-def told_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
+def told_apart(subjects: Sequence[ShownModel]) -> tuple[ShownModel, ...]:
     """Number subjects of the same name."""
     names = [subject.name for subject in subjects]
     return tuple(

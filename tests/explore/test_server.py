@@ -25,7 +25,7 @@ from nearsight.core import UserError
 from nearsight.explore.server import uploads
 from nearsight.explore.server.app import create_app
 from nearsight.explore.server.guard import HEADERS, is_ours
-from nearsight.explore.server.library import Library, run_key
+from nearsight.explore.server.library import ServedFolders, run_key
 from nearsight.explore.server.start import serve_folders
 from nearsight.measure.readouts import capture_examples
 from nearsight.models.load import create_model
@@ -66,7 +66,7 @@ def root(tmp_path_factory):
 
 
 def client_of(root, host="127.0.0.1", **options):
-    app = create_app(Library([root]), host, TOKEN)
+    app = create_app(ServedFolders([root]), host, TOKEN)
     options = {"base_url": f"http://{HOST}", "raise_server_exceptions": False} | options
     return TestClient(app, **options)
 
@@ -253,7 +253,7 @@ def test_test_images_of_a_known_data_set_stand_in_for_examples(tmp_path):
 
     folder = write_trained(tmp_path / "runs" / "r")
     (folder / "examples.json").unlink()
-    library = Library([tmp_path / "runs"], tmp_path / "data")
+    library = ServedFolders([tmp_path / "runs"], tmp_path / "data")
     found = library.model(run_key("runs/r"))
     load_dataset(preset("baseline", "shapes").data, tmp_path / "data")
     again = library.model(run_key("runs/r"))
@@ -375,7 +375,7 @@ def test_any_request_gets_an_answer_that_is_no_500(root):
     import schemathesis
     from hypothesis import HealthCheck, Phase, given, settings
 
-    library = Library([root])
+    library = ServedFolders([root])
     app = create_app(library, "127.0.0.1", TOKEN)
     schema = schemathesis.openapi.from_dict(app.openapi())
     keys = [run_key(run["name"]) for run in library.contents()["runs"]]

@@ -12,7 +12,7 @@ from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import CIFAR10, CIFAR100
 from nearsight.data.sets.dataset import Dataset
 from nearsight.data.sets.shapes import SHAPES
-from nearsight.data.sets.sources import NamedSet, Source, origin_of
+from nearsight.data.sets.sources import Archive, NamedSet, origin_of
 from nearsight.data.sets.tiny_imagenet import TINY_IMAGENET
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ def described(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
     return replace(decoding, origin=lambda: origin_of(folder, source))
 
 
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, Archive]:
     """The data sets that have an official archive, by name."""
     return {name: each.source for name, each in SETS.items() if each.source is not None}
 
 
-def source_of(name: str) -> Source:
+def source_of(name: str) -> Archive:
     """The official archive of a data set that has one."""
     source = SETS[name].source
     assert source is not None
@@ -104,7 +104,7 @@ def found_folder(name: str, root: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Row:
+class ListedSet:
     """A line of ``nearsight data list``."""
 
     name: str
@@ -112,17 +112,17 @@ class Row:
     place: str  # its folder, or how to get it
 
 
-def list_datasets(root: Path | None = None) -> list[Row]:
+def list_datasets(root: Path | None = None) -> list[ListedSet]:
     """Every data set known by name, and whether it is there."""
     rows = []
     for name, each in SETS.items():
         if each.source is None:
-            rows.append(Row(name, "built in", "generated on first use"))
+            rows.append(ListedSet(name, "built in", "generated on first use"))
             continue
         folder = data_root(root) / each.source.folder
         ready = folder.is_dir()
         place = str(folder) if ready else f"nearsight data fetch {name}"
-        rows.append(Row(name, "ready" if ready else "missing", place))
+        rows.append(ListedSet(name, "ready" if ready else "missing", place))
     return rows
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.dataset import ImageSet
-from nearsight.data.sets.sources import NamedSet, Source, files_key
+from nearsight.data.sets.sources import Archive, NamedSet, files_key
 
 NUM_PIXELS = 3 * 32 * 32
 RECORDS_PER_PIECE = 4096
@@ -101,7 +101,7 @@ def _records(path: Path, num_label_bytes: int, num_classes: int) -> Iterator[Ima
 CIFAR10 = NamedSet(
     image_size=32,
     decode=partial(cifar, "cifar10"),
-    source=Source(
+    source=Archive(
         url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
         md5="c32a1d4ab5d03f1284b67883e8d87530",
         folder="cifar-10-batches-bin",
@@ -111,7 +111,7 @@ CIFAR10 = NamedSet(
 CIFAR100 = NamedSet(
     image_size=32,
     decode=partial(cifar, "cifar100"),
-    source=Source(
+    source=Archive(
         url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
         md5="03b5dce01913d631647c71ecec9e9cb8",
         folder="cifar-100-binary",

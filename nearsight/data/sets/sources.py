@@ -17,7 +17,7 @@ NOT_OFFICIAL = "not the official bytes"
 
 
 @dataclass(frozen=True)
-class Source:
+class Archive:
     """One official archive."""
 
     url: str
@@ -39,7 +39,7 @@ class NamedSet:
 
     image_size: int  # pixels
     decode: Callable[[Path, bool], Decoding]  # of its folder, and whether to skip corrupt images
-    source: Source | None = None  # None: it is generated
+    source: Archive | None = None  # None: it is generated
 
 
 def files_key(folder: Path, paths: Iterable[Path]) -> str:
@@ -65,13 +65,13 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def write_origin(folder: Path, source: Source) -> None:
+def write_origin(folder: Path, source: Archive) -> None:
     """Record that ``folder`` came out of the source's archive, whose checksum was right."""
     record = {"schema_version": 1, "md5": source.md5, "sha256": folder_digest(folder)}
     (folder / ORIGIN_FILE).write_text(json.dumps(record, indent=1) + "\n")
 
 
-def origin_of(folder: Path, source: Source) -> str:
+def origin_of(folder: Path, source: Archive) -> str:
     """``official`` if the files are those of the checksummed archive, else not."""
     try:
         record = json.loads((folder / ORIGIN_FILE).read_text())

@@ -13,7 +13,7 @@ from pathlib import Path
 from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.pixels import Labelled, Reader
-from nearsight.data.sets.sources import NamedSet, Source, files_key
+from nearsight.data.sets.sources import Archive, NamedSet, files_key
 
 ANNOTATIONS = "val/val_annotations.txt"
 
@@ -69,7 +69,7 @@ def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
 TINY_IMAGENET = NamedSet(
     image_size=64,
     decode=tiny_imagenet,
-    source=Source(
+    source=Archive(
         url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
         md5="90528d7ca1a48142e341f4ef8d21d0de",
         folder="tiny-imagenet-200",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from nearsight.evaluate.tasks.table import TASKS, tasks_named
-from nearsight.evaluate.tasks.task import Bench, Finding, Kind, Method, Task, choose_options
+from nearsight.evaluate.tasks.task import Bench, Kind, Method, Task, TaskNumber, choose_options
 
 __all__ = [
     "TASKS",
     "Bench",
-    "Finding",
     "Kind",
     "Method",
     "Task",
+    "TaskNumber",
     "choose_options",
     "tasks_named",
 ]

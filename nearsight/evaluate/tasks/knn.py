@@ -18,7 +18,7 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.evaluate.features import PIXEL_STATISTICS, RANDOM_INITIALISATION, Features
 from nearsight.evaluate.solvers import nearest
-from nearsight.evaluate.tasks.task import Bench, Finding, Method, Task
+from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
 from nearsight.stats import weighted_mean
 
 NEIGHBOURS = (10, 20, 100, 200)
@@ -65,7 +65,7 @@ def knn_votes(
     return votes.scatter_add_(1, labels, (cosines / temperature).exp())
 
 
-def run_knn(bench: Bench) -> Iterator[Finding]:
+def run_knn(bench: Bench) -> Iterator[TaskNumber]:
     """Yield top-1 and top-5 accuracy for each number of neighbours."""
     tokens = bench.options["tokens"]
     train, val = (
@@ -88,8 +88,8 @@ def run_knn(bench: Bench) -> Iterator[Finding]:
         hits = (best == truth[:, None]).numpy()
         any_hit: np.ndarray = hits.max(1)
         stated = {**settings, "k": k}
-        yield Finding(f"top1 of {k}", hits[:, 0], weighted_mean, stated)
-        yield Finding(f"top5 of {k}", any_hit, weighted_mean, stated)
+        yield TaskNumber(f"top1 of {k}", hits[:, 0], weighted_mean, stated)
+        yield TaskNumber(f"top5 of {k}", any_hit, weighted_mean, stated)
 
 
 KNN = Task(

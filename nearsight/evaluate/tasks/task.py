@@ -34,7 +34,7 @@ Kind = Literal["masks", "labels"]
 Progress = Callable[[int, int], None]
 
 
-class Finding(NamedTuple):
+class TaskNumber(NamedTuple):
     """One number of a task."""
 
     name: str  # such as "miou"
@@ -115,7 +115,7 @@ class Bench:
         }
 
 
-Function = Callable[[Bench], Iterator[Finding]]
+Function = Callable[[Bench], Iterator[TaskNumber]]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nearsight.core import UserError
 from nearsight.explore.document import SCRIPT, STYLE, bundled, served_html
 from nearsight.explore.server import responses
 from nearsight.explore.server.guard import Guard
-from nearsight.explore.server.library import Library, Unknown
+from nearsight.explore.server.library import ServedFolders, Unknown
 from nearsight.explore.server.uploads import TooLarge, decoded_image, read_limited
 
 Key = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
@@ -26,7 +26,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(library: Library, host: str, token: str) -> FastAPI:
+def create_app(library: ServedFolders, host: str, token: str) -> FastAPI:
     """Build the application for the runs of a library.
 
     Args:
@@ -53,13 +53,13 @@ def create_app(library: Library, host: str, token: str) -> FastAPI:
     def contents() -> dict[str, Any]:
         return library.contents()
 
-    @app.get("/api/runs/{key}", response_model=responses.Model, responses=ERRORS)
+    @app.get("/api/runs/{key}", response_model=responses.ModelContent, responses=ERRORS)
     def model(key: Key) -> dict[str, Any]:
         return _answer(lambda: library.model(key))
 
     @app.post(
         "/api/runs/{key}/images",
-        response_model=responses.Examples,
+        response_model=responses.ExamplesContent,
         responses=ERRORS,
         openapi_extra={
             "requestBody": {

@@ -18,7 +18,7 @@ from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import find_folders, inside
 from nearsight.explore.runs_table import run_rows, study_contents
-from nearsight.explore.subject import NUM_SHOWN, Subject, subject_of_folder, subject_of_model
+from nearsight.explore.subject import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
 from nearsight.runs import EXAMPLES, LOG, MEASURE, RECORD, WEIGHTS, LoadedRun, load_run, read_record
 from nearsight.runs.records import TrainedRun
 
@@ -40,7 +40,7 @@ def run_key(name: str) -> str:
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-class Library:
+class ServedFolders:
     """All runs and studies below some folders."""
 
     def __init__(self, roots: Sequence[Path], data_root: Path | None = None) -> None:
@@ -116,7 +116,7 @@ class Library:
             self._loaded.popitem(last=False)
         return run
 
-    def _with_test_images(self, folder: Path, subject: Subject) -> Subject:
+    def _with_test_images(self, folder: Path, subject: ShownModel) -> ShownModel:
         """Show the run images of its own data set, if that is a known one that is there."""
         from nearsight.data.sets import list_datasets, load_dataset
         from nearsight.explore.images import run_images

@@ -14,7 +14,7 @@ class Curve(BaseModel):
     min_mad: list[float | None]
 
 
-class Run(BaseModel):
+class RunContent(BaseModel):
     key: str
     name: str
     protocol: str
@@ -28,14 +28,14 @@ class Run(BaseModel):
     note: str
 
 
-class Condition(BaseModel):
+class ConditionContent(BaseModel):
     value: str
     condition: str
     num_seeds: int
     estimate: list[float]
 
 
-class Effect(BaseModel):
+class EffectContent(BaseModel):
     value: str
     factors: list[str]
     num_seeds: int
@@ -43,7 +43,7 @@ class Effect(BaseModel):
     estimate: list[float]
 
 
-class Claim(BaseModel):
+class ClaimContent(BaseModel):
     id: str
     source: str
     sentence: str
@@ -54,18 +54,18 @@ class Claim(BaseModel):
     claimed_scale: str
 
 
-class Study(BaseModel):
+class StudyContent(BaseModel):
     name: str
     study: str
     question: str
     num_cells: int
-    conditions: list[Condition]
-    effects: list[Effect]
-    claims: list[Claim]
+    conditions: list[ConditionContent]
+    effects: list[EffectContent]
+    claims: list[ClaimContent]
     note: str
 
 
-class Naming(BaseModel):
+class NamingContent(BaseModel):
     mostly: float
     max_shift: float
     max_spread: float
@@ -74,13 +74,13 @@ class Naming(BaseModel):
     far: float
 
 
-class Metric(BaseModel):
+class MetricContent(BaseModel):
     label: str
     axis: str
     top: float
 
 
-class Column(BaseModel):
+class ColumnContent(BaseModel):
     name: str
     heading: str
     percent: bool
@@ -105,14 +105,14 @@ class Image(BaseModel):
     bytes: str
 
 
-class Examples(BaseModel):
+class ExamplesContent(BaseModel):
     schema_version: int
     prefix_names: list[str]
     layers: list[Places]
     images: list[Image]
 
 
-class Estimates(BaseModel):
+class EstimatesContent(BaseModel):
     mean: list[list[float]]
     low: list[list[float]] | None = None
     high: list[list[float]] | None = None
@@ -130,23 +130,23 @@ class Spread(BaseModel):
     percentiles: list[float]
 
 
-class Gaussian(BaseModel):
+class GaussianContent(BaseModel):
     deviation: Spread
     strength: Spread
 
 
 class Numbers(BaseModel):
     num_images: int
-    mad: Estimates
-    entropy: Estimates
-    self_mass: Estimates
+    mad: EstimatesContent
+    entropy: EstimatesContent
+    self_mass: EstimatesContent
     names: list[list[str]] | None
     null: list[Null]
-    gaussian: list[Gaussian | None] | None
+    gaussian: list[GaussianContent | None] | None
     gates: list[list[float] | None] | None
 
 
-class Look(BaseModel):
+class LookContent(BaseModel):
     epoch: int
     num_images: int
     mad: list[list[float]]
@@ -155,13 +155,13 @@ class Look(BaseModel):
     gates: list[list[float] | None] | None
 
 
-class Model(BaseModel):
+class ModelContent(BaseModel):
     key: str
     name: str
     detail: str
-    examples: Examples | None
+    examples: ExamplesContent | None
     numbers: Numbers | None
-    looks: list[Look]
+    looks: list[LookContent]
     note: str
 
 
@@ -169,9 +169,9 @@ class Contents(BaseModel):
     schema_version: int
     version: str
     title: str
-    naming: Naming
-    metrics: dict[str, Metric]
-    columns: list[Column]
-    models: list[Model]
-    runs: list[Run]
-    studies: list[Study]
+    naming: NamingContent
+    metrics: dict[str, MetricContent]
+    columns: list[ColumnContent]
+    models: list[ModelContent]
+    runs: list[RunContent]
+    studies: list[StudyContent]

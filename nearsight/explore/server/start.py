@@ -34,9 +34,9 @@ def serve_folders(
         raise UserError(
             f"--serve needs {error.name}, which is not installed: pip install 'nearsight[web]'"
         ) from error
-    from nearsight.explore.server.library import Library
+    from nearsight.explore.server.library import ServedFolders
 
-    library = Library(folders, data_root)
+    library = ServedFolders(folders, data_root)
     token = secrets.token_urlsafe(32)
     if not is_loopback(host):
         print(

@@ -37,7 +37,7 @@ MIN_DIMENSIONS = 3  # [batch x head, query, key] at least; a classifier's softma
 
 
 @dataclass(frozen=True)
-class Product:
+class TrackedProduct:
     """A product of attention and values, as ``weights @ values``.
 
     ``arguments`` are those of an ``AttentionCall``; ``order`` is the permutation that makes
@@ -80,7 +80,7 @@ class SoftmaxTracking:
                 self._sources[id(output)] = weakref.ref(output), softmax
                 return
 
-    def product(self, func: Callable, args: tuple, output: Tensor) -> Product | None:
+    def product(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
         """Weights and values of a product one of whose factors comes from a softmax."""
         factors = args[1:] if func is torch.einsum else args
         if len(factors) == 1 and isinstance(factors[0], (list, tuple)):
@@ -96,9 +96,9 @@ class SoftmaxTracking:
         weights_order, values_order, order = orders or _matmul_orders(side, tensors)
         weights, arguments = made.permute(weights_order), {"values": values.permute(values_order)}
         if _is_stochastic(weights):
-            return Product(arguments | {"weights_made": weights}, order)
+            return TrackedProduct(arguments | {"weights_made": weights}, order)
         if weights_order == _as_they_are(made):
-            return Product(arguments | {"weights_made": softmax, "multiplied": made}, order)
+            return TrackedProduct(arguments | {"weights_made": softmax, "multiplied": made}, order)
         if _is_stochastic(made):  # shares of the queries, not of the keys
             return None
         raise UserError(

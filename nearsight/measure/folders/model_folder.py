@@ -29,7 +29,7 @@ from nearsight.data.input import (
     read_picture,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.source import Source, measure_folder
+from nearsight.measure.folders.source import MeasuredSource, measure_folder
 from nearsight.measure.metrics import chosen_metrics, convention_of
 from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
 from nearsight.runs import (
@@ -56,7 +56,7 @@ class ModelChoice(NamedTuple):
     image_size: tuple[int, int] | None = None
 
 
-class PictureSource(Source):
+class PictureSource(MeasuredSource):
     """A named model, and pictures chosen from a folder."""
 
     def __init__(

@@ -14,7 +14,7 @@ from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.source import Source, measure_folder
+from nearsight.measure.folders.source import MeasuredSource, measure_folder
 from nearsight.models.load import model_for
 from nearsight.runs import MEASURE, WEIGHTS, LoadedRun, Stage, file_hash, load_run, read_record
 from nearsight.runs.records import TrainedRun
@@ -55,7 +55,7 @@ def finished_run(
     return run, dataset
 
 
-class RunSource(Source):
+class RunSource(MeasuredSource):
     """The best weights of a finished run, and images of its test set."""
 
     def __init__(

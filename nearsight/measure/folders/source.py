@@ -31,7 +31,7 @@ from nearsight.runs.records import MEASURE_FILE
 NUM_EXAMPLES = 4  # images whose attention is kept
 
 
-class Source(ABC):
+class MeasuredSource(ABC):
     """A model, and the images it is measured on."""
 
     model: nn.Module
@@ -66,7 +66,7 @@ class Source(ABC):
 
 def measure_folder(
     folder: Path,
-    source: Source,
+    source: MeasuredSource,
     *,
     convention: str = "paper",
     metrics: Sequence[str] | str = DEFAULT_METRICS,
@@ -137,7 +137,7 @@ def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
     return range(num)[:: max(1, num // wanted)][:wanted]
 
 
-def _examples(source: Source, folder: Path) -> dict[str, Any]:
+def _examples(source: MeasuredSource, folder: Path) -> dict[str, Any]:
     """Write the attention of a few images, or say why there is none of them."""
     positions = spread_positions(len(source.names), NUM_EXAMPLES)
     names = [source.names[position] for position in positions]
@@ -151,7 +151,7 @@ def _examples(source: Source, folder: Path) -> dict[str, Any]:
     return {"names": names}
 
 
-def _nulls(source: Source, profile: Profile) -> dict[str, Any]:
+def _nulls(source: MeasuredSource, profile: Profile) -> dict[str, Any]:
     few = source.batches(spread_positions(len(source.names)))
     try:
         return measured_nulls(source.model, source.fresh_model(), few, profile)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.measure.layout import MAX_RADIUS, Geometry, Layout
-from nearsight.measure.rows import Block, Rows
+from nearsight.measure.rows import RowBlock, Rows
 from nearsight.models.layers import Grid
 
 ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; half precision sums to one within a hundredth
@@ -149,7 +149,7 @@ def block_of_rows(
         entropies=torch.special.entr(weights).sum(-1),
         sink=None,
         geometry=Geometry(layout, weights.device, weights.dtype, max_radius),
-        block=Block(slice(0, num_images), slice(0, num_heads), slice(0, num_queries)),
+        block=RowBlock(slice(0, num_images), slice(0, num_heads), slice(0, num_queries)),
         span=slice(0, num_queries),
         scratch=torch.empty_like(weights),
     )

@@ -6,11 +6,11 @@ from nearsight.measure.rows.blocks import Rows, attention_rows, wide
 from nearsight.measure.rows.captured import capture_attention, num_leading, on_the_image
 from nearsight.measure.rows.kernel import row_sums
 from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
+from nearsight.measure.rows.unfold import Buffers, RowBlock, Unfolded
 
 __all__ = [
-    "Block",
     "Buffers",
+    "RowBlock",
     "Rows",
     "Unfolded",
     "attention_rows",

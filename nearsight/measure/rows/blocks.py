@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.measure.layout import Geometry
-from nearsight.measure.rows.unfold import Block, Unfolded
+from nearsight.measure.rows.unfold import RowBlock, Unfolded
 
 SMALLEST = 1e-30  # weight whose logarithm is still exact in float32
 LARGE = 64.0  # logsumexp from which a row's logits are counted from the largest one
@@ -37,7 +37,7 @@ class Rows:
     entropies: Float[Tensor, "image window head query"]
     sink: Float[Tensor, "image window head query"] | None
     geometry: Geometry
-    block: Block
+    block: RowBlock
     span: slice  # of the geometry's queries
     scratch: Tensor  # memory of the shape of weights, for anything
 
@@ -79,7 +79,7 @@ def attention_rows(
 
 
 def _recomputed(
-    tensors: Unfolded, geometry: Geometry, block: Block, with_sink: bool
+    tensors: Unfolded, geometry: Geometry, block: RowBlock, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Weights, entropies and sink of a fused call; NaN where every key of a row is hidden."""
     logits = tensors.logits(block, geometry.key_tokens)
@@ -116,7 +116,7 @@ def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
 
 
 def _made(
-    tensors: Unfolded, geometry: Geometry, block: Block, with_sink: bool
+    tensors: Unfolded, geometry: Geometry, block: RowBlock, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The same of weights that the model made itself, or mixed from content and position."""
     rows = tensors.weights(block)

@@ -22,7 +22,7 @@ from nearsight.measure.capture import (
 )
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.rows.proof import prove
-from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
+from nearsight.measure.rows.unfold import Buffers, RowBlock, Unfolded
 from nearsight.models.layers import Grid
 
 
@@ -68,7 +68,7 @@ def capture_attention(
 
 def on_the_image(tensors: Unfolded, layout: Layout) -> Tensor:
     """Weights [batch, head, query, key] over prefix tokens and the whole image."""
-    everything = Block(slice(None), slice(None), slice(None))
+    everything = RowBlock(slice(None), slice(None), slice(None))
     weights = tensors.weights(everything)  # [image, window, head, query, key]
     images, num_windows, heads = weights.shape[:3]
     num_prefix = num_leading(layout.queries), num_leading(layout.keys)

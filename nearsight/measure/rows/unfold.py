@@ -21,7 +21,7 @@ LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the ca
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Some images, heads and queries (of every window) of a layer."""
 
     images: slice
@@ -74,7 +74,7 @@ class Unfolded:
         """[image, window, head, token, ...] of a tensor as the call had it."""
         return x.transpose(1, 2) if self._inner else x.unflatten(0, (-1, self.num_windows))
 
-    def logits(self, block: Block, keys: slice = slice(None)) -> Tensor:
+    def logits(self, block: RowBlock, keys: slice = slice(None)) -> Tensor:
         """scale q k^T + mask [image, window, head, query, key], in memory that is used again.
 
         A key that a boolean mask hides has the logit -inf.
@@ -94,7 +94,7 @@ class Unfolded:
                 logits.add_(mask)
         return logits
 
-    def weights(self, block: Block) -> Tensor:
+    def weights(self, block: RowBlock) -> Tensor:
         """The attention over all tokens of a block, [image, window, head, query, key]."""
         if self.made is not None:
             return self.made[block.images, :, block.heads, block.queries].to(self.dtype)
@@ -112,7 +112,7 @@ class Unfolded:
 
     def blocks(
         self, num_images: int, queries: slice, num_keys: int, whole_layers: bool = False
-    ) -> Iterator[Block]:
+    ) -> Iterator[RowBlock]:
         """Blocks of the first ``num_images`` images; ``whole_layers`` keeps heads together.
 
         ``queries`` may have a step: blocks then have it too, and as many rows as without it.
@@ -134,7 +134,7 @@ class Unfolded:
         for image in range(0, num_images, images):
             for head in range(0, self.num_heads, heads):
                 for query in range(queries.start, queries.stop, step * every):
-                    yield Block(
+                    yield RowBlock(
                         slice(image, min(image + images, num_images)),
                         slice(head, min(head + heads, self.num_heads)),
                         slice(query, min(query + step * every, queries.stop), every),

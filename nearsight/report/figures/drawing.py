@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nearsight.report.read import DARK, MUTED, RULE, TEXT, Condition
+from nearsight.report.read import DARK, MUTED, RULE, TEXT, ConditionRuns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ class Drawing:
     panels: tuple[Panel, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    legend: tuple[Condition, ...] = ()
+    legend: tuple[ConditionRuns, ...] = ()
     inks: tuple[str, ...] = ()  # besides the conditions' colours
     panel_size: tuple[float, float] = PANEL_SIZE
     per_row: int = 2
@@ -185,7 +185,7 @@ def saved_figure(figure: Figure, file_format: str) -> bytes:
     return buffer.getvalue()
 
 
-def line_handle(condition: Condition) -> Any:
+def line_handle(condition: ConditionRuns) -> Any:
     from matplotlib.lines import Line2D
 
     return Line2D(
@@ -202,14 +202,14 @@ def name_rows(axes: Axes, labels: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def labels_fit(conditions: Sequence[Condition]) -> bool:
+def labels_fit(conditions: Sequence[ConditionRuns]) -> bool:
     """Whether lines can be named at their ends: few of them, with short names."""
     return len(conditions) <= 3 and all(len(c.label) <= 18 for c in conditions)
 
 
 def end_labels(
     axes: Axes,
-    ends: Sequence[tuple[float, Condition]],
+    ends: Sequence[tuple[float, ConditionRuns]],
     nulls: Sequence[tuple[float, str]] = (),
     gap: float = 0.085,
 ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from nearsight.report.figures.drawing import MUTED
-from nearsight.report.read import Condition, Evidence, Family
+from nearsight.report.read import ConditionRuns, Evidence, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def grid_null(family: Family, name: str, metric: str, layer: int) -> float:
     return family.first.null(layer)[f"{name}_{metric}"]
 
 
-def random_nulls(family: Family, condition: Condition, metric: str) -> list[float]:
+def random_nulls(family: Family, condition: ConditionRuns, metric: str) -> list[float]:
     """Layer means of a condition's architecture at random initialisation, over all its runs here.
 
     Empty if not measured.
@@ -67,7 +67,7 @@ def drawn_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
     return [(f"init {name}" if short else "random init", layers) for name, layers in found]
 
 
-def shuffled_nulls(condition: Condition, metric: str) -> list[float]:
+def shuffled_nulls(condition: ConditionRuns, metric: str) -> list[float]:
     """Layer means on images with shuffled patches, over the runs of a condition, or empty."""
     return _measured(condition.runs, SHUFFLED, metric)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearsight.report.read.conditions import Condition, Family, paired_difference
+from nearsight.report.read.conditions import ConditionRuns, Family, paired_difference
 from nearsight.report.read.efficiency import HEADER, SCORES, Series, efficiency_rows, sample_series
 from nearsight.report.read.emergence import THRESHOLDS, head_epochs, thresholds
 from nearsight.report.read.evaluations import (
@@ -15,9 +15,9 @@ from nearsight.report.read.evaluations import (
 from nearsight.report.read.evidence import Evidence, evidence_of
 from nearsight.report.read.grouping import flat_settings, grouped_families, read_families
 from nearsight.report.read.learned import (
-    Distribution,
     Gaussians,
     Look,
+    ReadDistribution,
     gates_of,
     gaussians_of,
     looks_of,
@@ -50,14 +50,14 @@ __all__ = [
     "TEXT",
     "THRESHOLDS",
     "VERMILION",
-    "Condition",
-    "Distribution",
+    "ConditionRuns",
     "EvaluatedFolder",
     "Evidence",
     "Family",
     "Gaussians",
     "Look",
     "PairedResult",
+    "ReadDistribution",
     "Series",
     "efficiency_rows",
     "evidence_of",

@@ -17,7 +17,7 @@ from nearsight.stats import Estimate, over_seeds, paired
 
 
 @dataclass(frozen=True)
-class Condition:
+class ConditionRuns:
     """Runs of one protocol, sorted by seed."""
 
     label: str
@@ -103,7 +103,7 @@ class Condition:
 class Family:
     """Conditions that share data and geometry (grids, layers, heads), hence figures."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ConditionRuns, ...]
 
     @property
     def first(self) -> Evidence:
@@ -162,7 +162,7 @@ class Family:
         return self.images_text if self.is_models else f"{self.images_text} · {self.seeds_text}"
 
 
-def paired_difference(one: Condition, other: Condition, scalar: str) -> Estimate | None:
+def paired_difference(one: ConditionRuns, other: ConditionRuns, scalar: str) -> Estimate | None:
     """one - other over the seeds both have; None with fewer than two."""
     if not (one.has(scalar) and other.has(scalar)):
         return None

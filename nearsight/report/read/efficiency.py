@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from nearsight.protocol import whole_name
-from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read.conditions import ConditionRuns, Family
 from nearsight.report.read.evidence import Evidence
 from nearsight.stats import Estimate, over_seeds
 
@@ -23,11 +23,11 @@ class Series:
     """Conditions by fraction, ascending; ``plain`` are those of the plain model beside them."""
 
     label: str
-    points: dict[float, Condition]
-    plain: dict[float, Condition]  # empty for the plain series itself
+    points: dict[float, ConditionRuns]
+    plain: dict[float, ConditionRuns]  # empty for the plain series itself
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> ConditionRuns:
         """Whose colour and mark stand for the series: the one with most data."""
         return self.points[max(self.points)]
 
@@ -50,7 +50,7 @@ def sample_series(family: Family) -> list[Series]:
     """The series of a family; none if no model was trained on several fractions."""
     if family.is_models:
         return []
-    groups: dict[str, dict[float, Condition]] = {}
+    groups: dict[str, dict[float, ConditionRuns]] = {}
     for condition in family.conditions:
         run = condition.runs[0]
         groups.setdefault(_same_but_fraction(run), {})[fraction_of(run)] = condition
@@ -71,13 +71,13 @@ def _same_but_fraction(run: Evidence) -> str:
     return json.dumps(protocol, sort_keys=True)
 
 
-def _is_plain(points: dict[float, Condition]) -> bool:
+def _is_plain(points: dict[float, ConditionRuns]) -> bool:
     """Whether these models have neither GPSA nor GAug."""
     run = next(iter(points.values())).runs[0]
     return not any(run.gates) and not any(run.gaussians)
 
 
-def _labels(found: list[dict[float, Condition]]) -> list[str]:
+def _labels(found: list[dict[float, ConditionRuns]]) -> list[str]:
     """Models where the protocol is one, else what the conditions are called."""
     firsts = [next(iter(points.values())) for points in found]
     models = [condition.runs[0].model_name for condition in firsts]
@@ -86,7 +86,7 @@ def _labels(found: list[dict[float, Condition]]) -> list[str]:
     return [whole_name(max(points.items())[1].label) for points in found]
 
 
-def relative_gain(one: Condition, plain: Condition, score: str) -> Estimate | None:
+def relative_gain(one: ConditionRuns, plain: ConditionRuns, score: str) -> Estimate | None:
     """100 (one - plain) / plain over shared seeds; None with fewer than two."""
     if not (one.has(score) and plain.has(score)):
         return None

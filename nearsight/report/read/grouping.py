@@ -15,7 +15,7 @@ from typing import Any
 
 from nearsight.core import UserError
 from nearsight.protocol import LocatSettings
-from nearsight.report.read.conditions import Condition, Family
+from nearsight.report.read.conditions import ConditionRuns, Family
 from nearsight.report.read.evidence import Evidence, read_run
 from nearsight.report.read.palette import CONDITIONS, OTHERS
 
@@ -38,7 +38,7 @@ def grouped_families(runs: Sequence[Evidence]) -> list[Family]:
     return [Family(_conditions(list(groups.values()))) for groups in families.values()]
 
 
-def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
+def _conditions(groups: list[list[Evidence]]) -> tuple[ConditionRuns, ...]:
     groups = [sorted(runs, key=lambda run: run.seed or 0) for runs in groups]
     for runs in groups:
         for first, second in pairwise(runs):
@@ -50,7 +50,7 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[Condition, ...]:
     firsts = [runs[0] for runs in groups]
     labels, colours = _labels(firsts), _colours(firsts)
     found = zip(labels, colours, groups, strict=True)
-    return tuple(Condition(label, colour, tuple(runs)) for label, colour, runs in found)
+    return tuple(ConditionRuns(label, colour, tuple(runs)) for label, colour, runs in found)
 
 
 def _colours(firsts: list[Evidence]) -> list[str]:

@@ -16,7 +16,7 @@ from nearsight.stats import Estimate
 
 
 @dataclass(frozen=True)
-class Distribution:
+class ReadDistribution:
     """A number of every patch and head of a layer: its mean, and its percentiles."""
 
     mean: Estimate
@@ -27,8 +27,8 @@ class Distribution:
 class Gaussians:
     """What GAug does in a layer: standard deviations in patches, and strengths."""
 
-    deviation: Distribution
-    strength: Distribution
+    deviation: ReadDistribution
+    strength: ReadDistribution
     largest: float | None  # bound of the standard deviation; None where it is fixed
     near_bounds: tuple[float, float] | None  # shares near 0 and near the largest
 
@@ -122,5 +122,5 @@ def gaussians_of(entry: Any, n: int, file: StoredFile[Any], folder: Path) -> Gau
     )
 
 
-def _distribution(x: _SpreadRecord, n: int) -> Distribution:
-    return Distribution(Estimate(x.mean, x.low, x.high, n, "images"), x.percentiles)
+def _distribution(x: _SpreadRecord, n: int) -> ReadDistribution:
+    return ReadDistribution(Estimate(x.mean, x.low, x.high, n, "images"), x.percentiles)

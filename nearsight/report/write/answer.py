@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearsight.report.read import Condition, Family, flat_settings, paired_difference
+from nearsight.report.read import ConditionRuns, Family, flat_settings, paired_difference
 from nearsight.report.write.cells import NumberStyle
 from nearsight.stats import Estimate
 
@@ -53,7 +53,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def additions(family: Family) -> tuple[Condition, dict[str, Condition]] | None:
+def additions(family: Family) -> tuple[ConditionRuns, dict[str, ConditionRuns]] | None:
     """The condition that all others add one thing to, and what each adds; None if there is none."""
     if family.is_models or len(family.conditions) < 2:
         return None
@@ -65,7 +65,7 @@ def additions(family: Family) -> tuple[Condition, dict[str, Condition]] | None:
     return None
 
 
-def _addition(plain: Condition, other: Condition) -> str | None:
+def _addition(plain: ConditionRuns, other: ConditionRuns) -> str | None:
     """CutMix, a part of LocAt or a ConViT, if that alone sets the other condition apart."""
     settings = [flat_settings(condition.runs[0].protocol) for condition in (plain, other)]
     paths = {path for each in settings for path in each}
@@ -106,7 +106,7 @@ def answer(family: Family) -> str:
     return f"{text}. The difference, paired by seed, is {difference_text(difference)}. {lines}"
 
 
-def _of_additions(plain: Condition, added: dict[str, Condition], lines: str) -> str:
+def _of_additions(plain: ConditionRuns, added: dict[str, ConditionRuns], lines: str) -> str:
     """With each thing that is added, and without; differences are from the plain condition."""
     (what, first), *others = added.items()
     text = f"With {what} ({first.label}) the most local head has MAD {_number(first)}"
@@ -131,7 +131,7 @@ def _of_models(family: Family, lines: str) -> str:
     return f"{ends}{text}. {lines}"
 
 
-def _place(condition: Condition) -> str:
+def _place(condition: ConditionRuns) -> str:
     where = condition.runs[0].measure.summary.smallest("mad")
     assert where is not None, "checked when the evidence was read"
     return f"layer {where.layer}, head {where.head}"
@@ -149,7 +149,7 @@ def _extremes(family: Family, lines: str) -> str:
     return f"{text} {NO_CLAIM}" if single else text
 
 
-def _number(condition: Condition) -> str:
+def _number(condition: ConditionRuns) -> str:
     x = condition.estimate("min_mad")
     if x.over == "images":
         seed = "" if condition.is_model else ", 1 seed"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearsight.core import printable
-from nearsight.report.read import Condition
+from nearsight.report.read import ConditionRuns
 from nearsight.stats import Estimate
 
 Value = str | int | float | Estimate | None
@@ -42,7 +42,7 @@ class Marked:
     bold: bool = False
     code: bool = False
     tag: str = ""
-    swatch: Condition | None = None  # its colour, line and shape, as in the figures
+    swatch: ConditionRuns | None = None  # its colour, line and shape, as in the figures
 
 
 Cell = Value | Marked

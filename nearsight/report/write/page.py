@@ -21,7 +21,7 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
-from nearsight.report.read import Condition, Evidence, Family, page_colours
+from nearsight.report.read import ConditionRuns, Evidence, Family, page_colours
 from nearsight.report.write.answer import answer, question
 from nearsight.report.write.cells import csv_text
 from nearsight.report.write.downloads import MEDIA, SUFFIX, Download
@@ -181,7 +181,7 @@ def _figure(drawing: Drawing, extra: dict[tuple[str, str], bytes]) -> dict[str, 
     }
 
 
-def _condition_details(family: Family, condition: Condition) -> dict[str, Any]:
+def _condition_details(family: Family, condition: ConditionRuns) -> dict[str, Any]:
     """Collect the layers of a condition and the heads of its runs."""
     label, model = condition.label, condition.runs[0].model_name
     named = label if condition.is_model or model in label else f"{model} by {label}"

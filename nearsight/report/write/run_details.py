@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nearsight.protocol import preset
-from nearsight.report.read import Condition, Evidence, Family, flat_settings
+from nearsight.report.read import ConditionRuns, Evidence, Family, flat_settings
 from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.table import Column, Table
 from nearsight.runs.records import MeasuredModel, TeacherRecord
@@ -69,7 +69,7 @@ class RunDetails:
     command: str
 
 
-def run_details(condition: Condition, run: Evidence) -> RunDetails:
+def run_details(condition: ConditionRuns, run: Evidence) -> RunDetails:
     """Collect what the page says of a run or model."""
     source = run.record.provenance
     versions = ", ".join(f"{name} {number}" for name, number in source.versions.items())

@@ -8,7 +8,7 @@ from itertools import repeat
 
 import nearsight
 from nearsight.measure.catalogue import RUN_NUMBERS, Metric, Number, metric, shown_in
-from nearsight.report.read import Condition, Evidence, Family, paired_difference
+from nearsight.report.read import ConditionRuns, Evidence, Family, paired_difference
 from nearsight.report.write.cells import Cell, Kind, Marked
 from nearsight.report.write.table import Column, Format, Row, Table
 from nearsight.stats import Estimate
@@ -39,7 +39,7 @@ def shown_numbers(families: list[Family]) -> list[Number]:
     return [number for number in RUN_NUMBERS if any(c.has(number.name) for c in conditions)]
 
 
-def stands_out(family: Family, condition: Condition, number: Number) -> bool:
+def stands_out(family: Family, condition: ConditionRuns, number: Number) -> bool:
     """Tell whether a condition beats every other one by a paired interval that excludes 0."""
     others = [other for other in family.conditions if other is not condition]
     differences = [paired_difference(condition, other, number.name) for other in others]
@@ -85,7 +85,7 @@ def _number_column(number: Number) -> Column:
 
 
 def _condition_cells(
-    family: Family, condition: Condition, numbers: list[Number]
+    family: Family, condition: ConditionRuns, numbers: list[Number]
 ) -> tuple[Cell, ...]:
     record = condition.runs[0].record
     seeds = " ".join(str(run.seed) for run in condition.runs if run.seed is not None)
@@ -124,7 +124,7 @@ def interval_note(families: list[Family]) -> str:
     return " ".join(text)
 
 
-def layer_table(condition: Condition) -> Table:
+def layer_table(condition: ConditionRuns) -> Table:
     """Tabulate the smallest head's MAD and the means of every layer of a condition."""
     over = condition.layer_estimate("mad", 0)
     means = (Column(f"mean {x.label}", x.name, "number") for x in condition.metrics)

@@ -52,7 +52,7 @@ def within(margin: float) -> Region:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClaimPart:
     """One number of a claim: per seed, from which outcomes, and where it should lie."""
 
     label: str
@@ -61,7 +61,7 @@ class Part:
     used: tuple[Outcome, ...]
 
 
-Statistic = Callable[[Sequence[Outcome]], list[Part]]
+Statistic = Callable[[Sequence[Outcome]], list[ClaimPart]]
 
 
 @dataclass(frozen=True)

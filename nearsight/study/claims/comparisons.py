@@ -15,7 +15,7 @@ import numpy as np
 from nearsight.protocol import CutMix, optional_parts
 from nearsight.stats import paired
 from nearsight.study.analyse import Outcome, factorial
-from nearsight.study.claims.claim import Part, Region, Statistic
+from nearsight.study.claims.claim import ClaimPart, Region, Statistic
 from nearsight.study.design import Level, level_text
 
 Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
@@ -57,9 +57,11 @@ def _numbers(found: Mapping[int, Outcome], value: str) -> dict[int, float]:
 def level(value: str, side: Side, region: Region, label: str) -> Statistic:
     """The number itself under these settings."""
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         found = matching(outcomes, side, value)
-        return [Part(label, _numbers(found, value), region, tuple(found.values()))] * bool(found)
+        return [ClaimPart(label, _numbers(found, value), region, tuple(found.values()))] * bool(
+            found
+        )
 
     return statistic
 
@@ -67,12 +69,12 @@ def level(value: str, side: Side, region: Region, label: str) -> Statistic:
 def difference(value: str, one: Side, other: Side, region: Region, label: str) -> Statistic:
     """one - other, paired by seed."""
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         sides = [matching(outcomes, side, value) for side in (one, other)]
         if not all(sides):
             return []
         per_seed = paired(*(_numbers(side, value) for side in sides))
-        return [Part(label, per_seed, region, _outcomes(sides))]
+        return [ClaimPart(label, per_seed, region, _outcomes(sides))]
 
     return statistic
 
@@ -104,7 +106,7 @@ def _outcomes(cells: Iterable[Mapping[int, Outcome]]) -> tuple[Outcome, ...]:
 def main_effect(value: str, factor: str, region: Region, label: str) -> Statistic:
     """The main effect of one of the three parts of Modern, over all eight conditions."""
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = _eight(outcomes, value)
         if not cells:
             return []
@@ -114,7 +116,7 @@ def main_effect(value: str, factor: str, region: Region, label: str) -> Statisti
             for seed, outcome in cell.items()
         ]
         effect = factorial(plain, value).effect(factor)
-        return [Part(label, effect.per_seed, region, _outcomes(cells.values()))]
+        return [ClaimPart(label, effect.per_seed, region, _outcomes(cells.values()))]
 
     return statistic
 
@@ -127,7 +129,7 @@ def null_beside(value: str, factor: str, other: str, share: float, label: str) -
     size of the main effect of ``other``, both on the logarithm. Each must lie below 0.
     """
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = _eight(outcomes, value)
         if not cells or any(x.values[value] <= 0 for x in _outcomes(cells.values())):
             return []
@@ -139,7 +141,7 @@ def null_beside(value: str, factor: str, other: str, share: float, label: str) -
         effects = factorial(logs, value)
         own, scale = (effects.effect(name).per_seed for name in (factor, other))
         return [
-            Part(
+            ClaimPart(
                 f"{label}, {'increase' if sign > 0 else 'decrease'}",
                 {seed: sign * x - share * abs(scale[seed]) for seed, x in own.items()},
                 Region(high=0.0, closed=False),
@@ -154,7 +156,7 @@ def null_beside(value: str, factor: str, other: str, share: float, label: str) -
 def separation(value: str, factor: str, region: Region, label: str) -> Statistic:
     """The largest number with a part of Modern minus the smallest without, of eight conditions."""
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = _eight(outcomes, value)
         if not cells:
             return []
@@ -164,7 +166,7 @@ def separation(value: str, factor: str, region: Region, label: str) -> Statistic
             - min(x[seed].values[value] for on, x in cells.items() if not on[place])
             for seed in sorted(set.intersection(*map(set, cells.values())))
         }
-        return [Part(label, per_seed, region, _outcomes(cells.values()))]
+        return [ClaimPart(label, per_seed, region, _outcomes(cells.values()))]
 
     return statistic
 
@@ -172,7 +174,7 @@ def separation(value: str, factor: str, region: Region, label: str) -> Statistic
 def slope(value: str, side: Side, along: str, region: Region, label: str) -> Statistic:
     """Least-squares slope of the number over a numeric setting, of seeds that have every level."""
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = {x: matching(outcomes, {**side, along: x}, value) for x in _levels(outcomes, along)}
         return _slope_part({x: cell for x, cell in cells.items() if cell}, value, region, label)
 
@@ -181,7 +183,7 @@ def slope(value: str, side: Side, along: str, region: Region, label: str) -> Sta
 
 def _slope_part(
     cells: Mapping[float, Mapping[int, Outcome]], value: str, region: Region, label: str
-) -> list[Part]:
+) -> list[ClaimPart]:
     if len(cells) < 2:
         return []
     shared = sorted(set.intersection(*(set(cell) for cell in cells.values())))
@@ -189,13 +191,13 @@ def _slope_part(
         seed: _slope([(x, cell[seed].values[value]) for x, cell in cells.items()])
         for seed in shared
     }
-    return [Part(label, per_seed, region, _outcomes(cells.values()))]
+    return [ClaimPart(label, per_seed, region, _outcomes(cells.values()))]
 
 
 def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str) -> Statistic:
     """How much the relative gain, 100 (one - plain) / plain, grows per tenfold less data."""
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         gains: dict[float, dict[int, Outcome]] = {}
         used: list[Outcome] = []
         for fraction in _levels(outcomes, "data.fraction"):
@@ -212,7 +214,7 @@ def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str)
                 if (below := b[seed].values[value]) > 0
             }
         found = _slope_part(gains, value, region, label)
-        return [Part(part.label, part.per_seed, part.region, tuple(used)) for part in found]
+        return [ClaimPart(part.label, part.per_seed, part.region, tuple(used)) for part in found]
 
     return statistic
 

@@ -12,7 +12,7 @@ from nearsight.study.claims.claim import (
     BELOW,
     NULL_SHARE,
     Claim,
-    Part,
+    ClaimPart,
     Region,
     Scale,
     Statistic,
@@ -71,7 +71,7 @@ def _thresholds() -> Statistic:
                 found.append(level("min_mad", side, region, f"min MAD, {label}"))
     every = parts(*found)
 
-    def statistic(outcomes: Sequence[Outcome]) -> list[Part]:
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         seen = every(outcomes)
         return seen if len({part.region for part in seen}) == 2 else []  # with and without
 

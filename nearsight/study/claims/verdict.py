@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from nearsight.stats import MOST_FOR_P, Estimate, over_seeds, sign_flip_p
 from nearsight.study.analyse import Outcome
-from nearsight.study.claims.claim import FEWEST_SEEDS, Claim, Part
+from nearsight.study.claims.claim import FEWEST_SEEDS, Claim, ClaimPart
 from nearsight.study.claims.comparisons import AmbiguousError
 from nearsight.study.design import Level, level_text
 
@@ -138,7 +138,7 @@ def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
     }
 
 
-def _verdict(claim: Claim, parts: list[Part], also: str) -> Verdict:
+def _verdict(claim: Claim, parts: list[ClaimPart], also: str) -> Verdict:
     used = [outcome for part in parts for outcome in part.used]
     where, findings = where_text(used) + also, tuple(_finding(part) for part in parts)
     fewest = min(len(part.per_seed) for part in parts)
@@ -163,7 +163,7 @@ def _verdict(claim: Claim, parts: list[Part], also: str) -> Verdict:
     return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, where)
 
 
-def _finding(part: Part) -> Finding:
+def _finding(part: ClaimPart) -> Finding:
     n = len(part.per_seed)
     if n < 2:
         return Finding(part.label, str(part.region), n, None, None)
@@ -178,7 +178,7 @@ def _finding(part: Part) -> Finding:
     return Finding(part.label, str(part.region), n, x, seen, p)
 
 
-def _interval(part: Part, level: float = 0.95) -> Estimate:
+def _interval(part: ClaimPart, level: float = 0.95) -> Estimate:
     return over_seeds(list(part.per_seed.values()), level)
 
 

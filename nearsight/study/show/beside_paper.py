@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from nearsight.report.read import Condition, Evidence, Family, paired_difference
+from nearsight.report.read import ConditionRuns, Evidence, Family, paired_difference
 from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.study.claims import PAPER_TABLE_1, PAPER_TABLE_2
 from nearsight.study.show.effect_tables import over_runs
 
-Found = Mapping[tuple[str, str], tuple[Family, Condition]]
+Found = Mapping[tuple[str, str], tuple[Family, ConditionRuns]]
 PAPER_NOTE = (
     "The paper: one seed, the compact ViT (8 layers, 192 wide, 8x8 patches), up to 600 epochs. "
     "Ours: mean and 95 % interval over seeds at the scale named; other scales need not agree."
@@ -84,7 +84,7 @@ def _columns(value: str) -> tuple[Column, Column]:
     )
 
 
-def _beside(value: str, condition: Condition, name: str) -> tuple[Cell, Cell]:
+def _beside(value: str, condition: ConditionRuns, name: str) -> tuple[Cell, Cell]:
     paper = PAPER_TABLE_2[name][value]
     if value == "accuracy":
         return condition.estimate("accuracy"), paper

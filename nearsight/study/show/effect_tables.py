@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nearsight.measure.catalogue import heading_of, number_named
-from nearsight.report.read import Condition, Evidence, Family
+from nearsight.report.read import ConditionRuns, Evidence, Family
 from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.stats import over_seeds
 from nearsight.study.analyse import Effect, Effects
@@ -125,7 +125,7 @@ def _millions(run: Evidence) -> float:
     return run.trained.outcome.images_seen / 1e6
 
 
-def over_runs(condition: Condition, number: Callable[[Evidence], float]) -> Cell:
+def over_runs(condition: ConditionRuns, number: Callable[[Evidence], float]) -> Cell:
     """Average a number over seeds; where all seeds agree, or there is one, return it alone."""
     values = [float(number(run)) for run in condition.runs]
     return values[0] if len(set(values)) == 1 else over_seeds(values)

@@ -12,10 +12,10 @@ from nearsight.data.sets import catalog
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.catalog import check_dataset, dataset_name, list_datasets, load_dataset
 from nearsight.data.sets.dataset import ImageSet
-from nearsight.data.sets.sources import NamedSet, Source, write_origin
+from nearsight.data.sets.sources import Archive, NamedSet, write_origin
 from nearsight.protocol import DataSettings, preset
 
-SOURCE = Source("http://127.0.0.1/grey.tar.gz", md5="0" * 32, folder="grey-files", marker="levels")
+SOURCE = Archive("http://127.0.0.1/grey.tar.gz", md5="0" * 32, folder="grey-files", marker="levels")
 
 
 def grey(folder: Path, skip_corrupt: bool) -> Decoding:

@@ -11,11 +11,11 @@ import nearsight as ns
 from nearsight.core import UserError
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.layout.tokens import Layout
-from nearsight.measure.rows.unfold import Block, Buffers, Unfolded
+from nearsight.measure.rows.unfold import Buffers, RowBlock, Unfolded
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.registry import create_model
 
-EVERYTHING = Block(slice(None), slice(None), slice(None))
+EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
 
 
 def sharpened(model):

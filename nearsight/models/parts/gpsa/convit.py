@@ -37,7 +37,7 @@ PLAIN_LAYERS = 2  # at the end, unless told otherwise: for the class token
 
 
 @dataclass(frozen=True)
-class Changes:
+class GpsaChanges:
     """What ``add_gpsa`` did to a model; ``model.gpsa`` holds it."""
 
     layers: tuple[str, ...]  # attention modules that became GPSA
@@ -127,7 +127,7 @@ def add_gpsa(
     if num and isinstance(model, TimmViT):
         model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
     heads = blocks[0].attn.num_heads
-    model.gpsa = Changes(  # type: ignore[assignment]
+    model.gpsa = GpsaChanges(  # type: ignore[assignment]
         layers=tuple(f"blocks.{index}.attn" for index in range(num)),
         num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
         grid=tokens.grid,

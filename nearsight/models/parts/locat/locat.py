@@ -33,7 +33,7 @@ NOT_SERVED = {  # classes of attention that no bias between patches can serve
 
 
 @dataclass(frozen=True)
-class Changes:
+class LocatChanges:
     """What ``add_locat`` did to a model; ``model.locat`` holds it."""
 
     layers: tuple[str, ...]  # attention modules that got GAug
@@ -92,7 +92,7 @@ def add_locat(
         model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
     if slot:
         slot.fill()
-    changes = Changes(
+    changes = LocatChanges(
         layers=tuple(name for name, _ in layers),
         num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
         grid=None if _is_swin(model) else tokens.grid,

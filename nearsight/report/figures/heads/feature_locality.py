@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nearsight.measure.catalogue import metric as entry
 from nearsight.report.figures.drawing import RULE, Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.heads.profiles import band_text
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TITLES = {"locality_score": "Neighbouring patches", "cls_similarity": "Patches a
 NOT_A_NUMBER = Estimate(math.nan, math.nan, math.nan, 0, "images")
 
 
-def feature_lines(family: Family, metric: str) -> list[tuple[Condition, list[Estimate | None]]]:
+def feature_lines(family: Family, metric: str) -> list[tuple[ConditionRuns, list[Estimate | None]]]:
     """The layers of every condition in which some layer has this number."""
     found = [
         (condition, [condition.feature_estimate(metric, i) for i in range(family.num_layers)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nearsight.measure.catalogue import Metric, shown_in
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.null_lines import named_randoms, shuffled_nulls
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MOST_LABELLED = 10  # heads in a row that still have room for a number
 ON_DARK, ON_PALE = "#ffffff", "#000000"  # inside cells; no inks, the cells have no dark theme
 
 
-def cells(condition: Condition, metric: str) -> list[list[Estimate]]:
+def cells(condition: ConditionRuns, metric: str) -> list[list[Estimate]]:
     """[layer][head]: heads as they are for one seed; with several, the k-th smallest of each."""
     num_layers = len(condition.runs[0].heads[metric].mean)
     if condition.num_seeds > 1:
@@ -31,7 +31,7 @@ def cells(condition: Condition, metric: str) -> list[list[Estimate]]:
     ]
 
 
-def draw_heatmap(axes: Axes, condition: Condition, metric: Metric) -> None:
+def draw_heatmap(axes: Axes, condition: ConditionRuns, metric: Metric) -> None:
     top = metric.top or metric.limits[1]
     values = [[head.value for head in layer] for layer in cells(condition, metric.name)]
     num_heads = max(len(layer) for layer in values)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.heads.plane import PLANE, arms, draw_frame, head_points, null_points
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ KEY_PROTOCOLS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
 FEWEST = 3  # of them
 
 
-def key_conditions(family: Family) -> list[Condition]:
+def key_conditions(family: Family) -> list[ConditionRuns]:
     """In the order of KEY_PROTOCOLS; empty if too few are there, or one twice (several models)."""
     found = [
         condition
@@ -38,7 +38,7 @@ def key_conditions(family: Family) -> list[Condition]:
     return found if FEWEST <= len(found) == len(names) else []
 
 
-def head_mean(condition: Condition, metric: str) -> Estimate:
+def head_mean(condition: ConditionRuns, metric: str) -> Estimate:
     """Mean over all heads: over seeds where there are several, over images otherwise."""
     if condition.num_seeds == 1:
         return _over_images(condition.runs[0], metric)
@@ -51,7 +51,7 @@ def _over_images(run: Evidence, metric: str) -> Estimate:
     return Estimate(entry.value, entry.low, entry.high, run.measure.num_images, "images")
 
 
-def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
+def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
     """Heads faint, over them the mean of each condition as an open mark, null points named."""
     draw_frame(axes, family, null_points(family, conditions))
     for condition in conditions:
@@ -74,7 +74,7 @@ def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) 
     axes.legend(handles=[_mark(condition) for condition in conditions], loc="lower right")
 
 
-def _mark(condition: Condition) -> object:
+def _mark(condition: ConditionRuns) -> object:
     from matplotlib.lines import Line2D
 
     return Line2D(
@@ -124,7 +124,7 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
     )  # fmt: skip
 
 
-def _whiskers_text(conditions: Sequence[Condition]) -> str:
+def _whiskers_text(conditions: Sequence[ConditionRuns]) -> str:
     """What the whiskers of a mean are, in words."""
     several = any(condition.num_seeds > 1 for condition in conditions)
     single = any(condition.num_seeds == 1 for condition in conditions)

@@ -11,7 +11,7 @@ from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
 from nearsight.report.figures.heads.profiles import mad_limit
 from nearsight.report.figures.null_lines import drawn_randoms, shuffled_nulls
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ PLANE = ("mad", "entropy")  # to the right, and up
 TOGETHER = 2  # conditions that share one plane; more get a plane each
 
 
-def draw_plane(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
+def draw_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
     """Colour by layer, shape by condition, whiskers over images, null points named."""
     colours = layer_colours(family.num_layers)
     draw_frame(axes, family, [*null_points(family, conditions), *_shuffled_points(conditions)])
@@ -56,7 +56,7 @@ def draw_frame(axes: Axes, family: Family, nulls: Sequence[tuple]) -> None:
     axes.set_ylabel(metric("entropy").axis_label)
 
 
-def null_points(family: Family, conditions: Sequence[Condition]) -> list[tuple]:
+def null_points(family: Family, conditions: Sequence[ConditionRuns]) -> list[tuple]:
     """Name, place, mark, and where the name stands: uniform, 3x3 box, random initialisation."""
     points: list[tuple] = [
         ("uniform", (family.null["uniform_mad"], family.null["uniform_entropy"]), "x", (0, 6),
@@ -70,7 +70,7 @@ def null_points(family: Family, conditions: Sequence[Condition]) -> list[tuple]:
     return points
 
 
-def _shuffled_points(conditions: Sequence[Condition]) -> list[tuple]:
+def _shuffled_points(conditions: Sequence[ConditionRuns]) -> list[tuple]:
     """The same of images with shuffled patches, a point per condition."""
     points: list[tuple] = []
     for condition in conditions:
@@ -88,7 +88,7 @@ def arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -
     return [below, above]
 
 
-def _shape(condition: Condition) -> object:
+def _shape(condition: ConditionRuns) -> object:
     from matplotlib.lines import Line2D
 
     return Line2D(
@@ -116,7 +116,7 @@ def layer_bar(axes: Axes, colours: list[str], below: bool = False) -> None:
         bar.ax.invert_yaxis()
 
 
-def head_points(conditions: Sequence[Condition]) -> tuple[tuple, ...]:
+def head_points(conditions: Sequence[ConditionRuns]) -> tuple[tuple, ...]:
     """Condition, seed, layer, head, MAD and entropy of every head."""
     return tuple(
         (condition.label, run.seed, layer, head, mad, entropy)

@@ -14,7 +14,7 @@ from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, s
 from nearsight.report.figures.heads.plane import arms
 from nearsight.report.figures.heads.profiles import mad_limit
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +23,12 @@ FEWEST = 3  # conditions that are worth a ranking
 NULL_GAP = 0.19  # between names of null lines, as a share of the axis
 
 
-def ranked_conditions(family: Family) -> list[Condition]:
+def ranked_conditions(family: Family) -> list[ConditionRuns]:
     """By ascending min MAD."""
     return sorted(family.conditions, key=lambda condition: condition.estimate("min_mad").value)
 
 
-def draw_ranking(axes: Axes, family: Family, conditions: Sequence[Condition]) -> None:
+def draw_ranking(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
     """A row per condition: its mean with whiskers, and faint dots for the single seeds."""
     top = mad_limit(family)
     axes.set_xlim(0, top)
@@ -90,7 +90,7 @@ def least_distances(family: Family, key: str, subtitle: str) -> Drawing | None:
     )
 
 
-def _rows(condition: Condition) -> list[tuple]:
+def _rows(condition: ConditionRuns) -> list[tuple]:
     """The mean over seeds where there are several, then every seed with its interval."""
     named = [(run.seed, run.scalars["min_mad"]) for run in condition.runs]
     if condition.num_seeds > 1:
@@ -102,7 +102,7 @@ def _rows(condition: Condition) -> list[tuple]:
     ]  # fmt: skip
 
 
-def _whiskers_text(conditions: Sequence[Condition]) -> str:
+def _whiskers_text(conditions: Sequence[ConditionRuns]) -> str:
     """What a whisker and a dot are, in words."""
     over_images = "95 % over images (bootstrap, the minimum recomputed)"
     if all(condition.num_seeds == 1 for condition in conditions):
@@ -113,7 +113,7 @@ def _whiskers_text(conditions: Sequence[Condition]) -> str:
     return text
 
 
-def _groups_text(conditions: Sequence[Condition]) -> str:
+def _groups_text(conditions: Sequence[ConditionRuns]) -> str:
     """Ranges with and without CutMix, where there are both."""
     groups = {
         word: [c.estimate("min_mad").value for c in conditions if c.has_cutmix == cutmix]

@@ -16,7 +16,7 @@ import numpy as np
 
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.maps.map_panels import map_scale
-from nearsight.report.read import Condition, Evidence, Family
+from nearsight.report.read import ConditionRuns, Evidence, Family
 from nearsight.runs import Examples, LayerPlaces, read_examples_contents
 from nearsight.runs.records import MEASURE_FILE
 
@@ -32,7 +32,7 @@ SHOWN_PIXELS = 160  # of the longer side: a page has many of these pictures
 class Seen:
     """The example images of a condition's first run, and its two maps of each."""
 
-    condition: Condition
+    condition: ConditionRuns
     names: list[str]
     pictures: list[np.ndarray]  # [h, w, 3]
     patch: tuple[int, int]  # of the first layer, as a share of the image the same for all
@@ -58,7 +58,7 @@ def example_maps(family: Family, key: str, subtitle: str) -> list[Drawing]:
     return [_drawing(seen, key, subtitle, which) for which in ("local", "last")]
 
 
-def _seen(condition: Condition) -> Seen | None:
+def _seen(condition: ConditionRuns) -> Seen | None:
     run = condition.runs[0]
     contents = read_examples_contents(run.path)
     if contents is None:

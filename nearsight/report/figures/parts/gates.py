@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from nearsight.report.figures.drawing import TEXT, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ READING = (
 )
 
 
-def gate_curves(condition: Condition) -> dict[int, dict[int, list[list[float]]]]:
+def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float]]]]:
     """By layer with gates (counted from 0), by epoch: [seed][head]."""
     found: dict[int, dict[int, list[list[float]]]] = {}
     for epoch, looks in condition.looks.items():
@@ -36,7 +36,7 @@ def gate_curves(condition: Condition) -> dict[int, dict[int, list[list[float]]]]
     return found
 
 
-def final_gates(condition: Condition) -> dict[int, list[list[float]]]:
+def final_gates(condition: ConditionRuns) -> dict[int, list[list[float]]]:
     """By layer with gates (counted from 0): [seed][head] of the weights that were measured."""
     found = {}
     for layer, of_seeds in enumerate(zip(*(run.gates for run in condition.runs))):
@@ -52,7 +52,9 @@ def mean_gate(gates: list[list[float]]) -> Estimate | None:
     return over_seeds(means) if len(means) > 1 else None
 
 
-def draw_layer(axes: Axes, condition: Condition, by_epoch: dict[int, list[list[float]]]) -> None:
+def draw_layer(
+    axes: Axes, condition: ConditionRuns, by_epoch: dict[int, list[list[float]]]
+) -> None:
     """Every head of every seed, their mean in black, its band over seeds."""
     from matplotlib.ticker import MaxNLocator
 
@@ -82,7 +84,10 @@ def gate_training(family: Family, number: str) -> list[Drawing]:
 
 
 def _of_condition(
-    condition: Condition, curves: dict[int, dict[int, list[list[float]]]], key: str, subtitle: str
+    condition: ConditionRuns,
+    curves: dict[int, dict[int, list[list[float]]]],
+    key: str,
+    subtitle: str,
 ) -> Drawing:
     ends = ", ".join(
         f"layer {layer + 1} {fmean(map(fmean, list(by_epoch.values())[-1])):.2f}"
@@ -114,7 +119,7 @@ def _of_condition(
     )
 
 
-def draw_depth(axes: Axes, family: Family, conditions: list[Condition]) -> None:
+def draw_depth(axes: Axes, family: Family, conditions: list[ConditionRuns]) -> None:
     """A point per head, a line through the means of the layers."""
     from matplotlib.ticker import MaxNLocator
 

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels
-from nearsight.report.read import Condition, Distribution, Family, Gaussians
+from nearsight.report.read import ConditionRuns, Family, Gaussians, ReadDistribution
 from nearsight.stats import over_seeds
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ PERCENTILES = (5, 25, 50, 75, 95)
 HEADROOM = 1.3  # the bound is drawn where it is at most this far above the data
 
 
-def distributions(condition: Condition, name: str) -> dict[int, Distribution]:
+def distributions(condition: ConditionRuns, name: str) -> dict[int, ReadDistribution]:
     """By layer with GAug (counted from 0); over seeds the mean of every percentile."""
     runs = [[getattr(x, name, None) for x in run.gaussians] for run in condition.runs]
     found = {}
@@ -36,11 +36,11 @@ def distributions(condition: Condition, name: str) -> dict[int, Distribution]:
             continue
         mean = known[0].mean if len(known) == 1 else over_seeds([x.mean.value for x in known])
         percentiles = tuple(map(fmean, zip(*(x.percentiles for x in known))))
-        found[layer] = Distribution(mean, percentiles)
+        found[layer] = ReadDistribution(mean, percentiles)
     return found
 
 
-def draw_widths(axes: Axes, family: Family, condition: Condition, name: str) -> None:
+def draw_widths(axes: Axes, family: Family, condition: ConditionRuns, name: str) -> None:
     """Bands from 5 to 95 % and from 25 to 75 %, the median, and the mean with its interval."""
     from matplotlib.ticker import MaxNLocator
 
@@ -70,7 +70,7 @@ def draw_widths(axes: Axes, family: Family, condition: Condition, name: str) -> 
     end_labels(axes, [], [*nulls, (parts[4][-1], "95 %"), (parts[0][-1], "5 %")])
 
 
-def _layers(condition: Condition) -> list[Gaussians]:
+def _layers(condition: ConditionRuns) -> list[Gaussians]:
     return [x for run in condition.runs for x in run.gaussians if x is not None]
 
 
@@ -84,7 +84,7 @@ def _highest(family: Family, name: str) -> float:
     return data or 1.0
 
 
-def near_text(condition: Condition) -> str:
+def near_text(condition: ConditionRuns) -> str:
     """The bound and how many are near one, in words."""
     layers = [x for x in _layers(condition) if x.near_bounds is not None]
     if not layers:
@@ -151,5 +151,5 @@ def gaussian_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
     )  # fmt: skip
 
 
-def _numbers_of(x: Distribution) -> tuple:
+def _numbers_of(x: ReadDistribution) -> tuple:
     return (x.mean.value, x.mean.low, x.mean.high, x.mean.n, x.mean.over, *x.percentiles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.runs.records import EpochLine
 from nearsight.stats import Estimate, over_seeds, wilson_interval
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def accuracy_curve(condition: Condition) -> list[Estimate]:
+def accuracy_curve(condition: ConditionRuns) -> list[Estimate]:
     """Per epoch in percent: over seeds as far as all of them got, else over validation images."""
     logs = [[line.validation_accuracy for line in run.log] for run in condition.runs]
     if condition.num_seeds > 1:
@@ -26,7 +26,7 @@ def accuracy_curve(condition: Condition) -> list[Estimate]:
     return curve
 
 
-def loss_curve(condition: Condition) -> list[float]:
+def loss_curve(condition: ConditionRuns) -> list[float]:
     """Mean training loss over seeds, as far as all of them got."""
     logs = [[line.train_loss for line in run.log] for run in condition.runs]
     return [sum(epoch) / len(epoch) for epoch in zip(*logs)]

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours, name_rows
 from nearsight.report.figures.heads import layer_bar
 from nearsight.report.figures.training.locality import left_out_text, looks_text
-from nearsight.report.read import THRESHOLDS, Condition, Evidence, Family, head_epochs, thresholds
+from nearsight.report.read import (
+    THRESHOLDS,
+    ConditionRuns,
+    Evidence,
+    Family,
+    head_epochs,
+    thresholds,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +40,7 @@ class Settled:
     epoch: int | None
 
 
-def settled_heads(condition: Condition, name: str) -> list[Settled]:
+def settled_heads(condition: ConditionRuns, name: str) -> list[Settled]:
     """Every head of every run that looked, in order of layers."""
     found = []
     for run in condition.runs:
@@ -68,7 +75,9 @@ def apart(num: int) -> list[tuple[float, float]]:
     return places
 
 
-def draw_emergence(axes: Axes, family: Family, conditions: Sequence[Condition], name: str) -> None:
+def draw_emergence(
+    axes: Axes, family: Family, conditions: Sequence[ConditionRuns], name: str
+) -> None:
     """Dots coloured by layer; beside a row how many heads; a stroke where looks end."""
     from matplotlib.ticker import MaxNLocator
 

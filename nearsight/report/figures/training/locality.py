@@ -11,7 +11,7 @@ from nearsight.measure.catalogue import RUN_NUMBERS, Number, metric, numbers_of
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
 from nearsight.report.figures.heads import axis_top
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import over_seeds
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LOOKED_AT = [x for x in RUN_NUMBERS if x.metric and "training" in metric(x.metri
 Course = dict[int, list[float]]  # by epoch, a value of every seed
 
 
-def locality_course(condition: Condition, number: Number) -> Course:
+def locality_course(condition: ConditionRuns, number: Number) -> Course:
     """Of the epochs in which all seeds looked at their attention and wrote this number down."""
     found = {
         epoch: [value for look in looks if (value := look.number(number)) is not None]
@@ -45,7 +45,7 @@ def number_null(family: Family, name: str, number: Number) -> float:
 
 
 def draw_locality(
-    axes: Axes, family: Family, conditions: Sequence[Condition], number: Number, last: int
+    axes: Axes, family: Family, conditions: Sequence[ConditionRuns], number: Number, last: int
 ) -> None:
     """A line per condition with its band over seeds, and the null lines."""
     from matplotlib.ticker import MaxNLocator
@@ -128,14 +128,14 @@ def _interval(values: list[float]) -> tuple[float, float | str, float | str]:
     return x.value, x.low, x.high
 
 
-def _point(condition: Condition, end: int) -> str:
+def _point(condition: ConditionRuns, end: int) -> str:
     epoch, values = list(locality_course(condition, MIN_MAD).items())[end]
     value, low, high = _interval(values)
     interval = "" if len(values) == 1 else f" ({low:.3f} to {high:.3f})"
     return f"{value:.3f}{interval} in epoch {epoch}"
 
 
-def _bands_text(conditions: Sequence[Condition]) -> str:
+def _bands_text(conditions: Sequence[ConditionRuns]) -> str:
     several = any(condition.num_seeds > 1 for condition in conditions)
     single = any(condition.num_seeds == 1 for condition in conditions)
     if several and single:
@@ -143,14 +143,14 @@ def _bands_text(conditions: Sequence[Condition]) -> str:
     return "Bands: 95 % over seeds." if several else "One seed: lines alone, no interval."
 
 
-def looks_text(conditions: Sequence[Condition]) -> str:
+def looks_text(conditions: Sequence[ConditionRuns]) -> str:
     """On how many images attention was looked at."""
     looks = [look for c in conditions for run in c.runs for look in run.looks]
     counts = sorted({look.num_images for look in looks})
     return f"{'–'.join(f'{n:,}' for n in counts)} validation images"
 
 
-def left_out_text(family: Family, conditions: Sequence[Condition]) -> str:
+def left_out_text(family: Family, conditions: Sequence[ConditionRuns]) -> str:
     """Conditions that a figure over epochs cannot show, in words."""
     lacking = [c.label for c in family.conditions if c not in conditions]
     return f" Not looked at while training: {', '.join(lacking)}." if lacking else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, layer_colours
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Curve = list[tuple[int, Estimate]]  # epoch and value
 
 
-def nonlocality_curves(condition: Condition) -> list[Curve]:
+def nonlocality_curves(condition: ConditionRuns) -> list[Curve]:
     """One per layer, over seeds where there are several; empty where runs did not look at it."""
     found: list[Curve] = []
     for epoch, looks in condition.looks.items():
@@ -44,13 +44,13 @@ def patch_nulls(family: Family) -> list[tuple[float, str]]:
     return [(diagonal * grid_null(family, key, "mad", 0), name) for key, name in OF_GRID]
 
 
-def is_plain(condition: Condition, layer: int) -> bool:
+def is_plain(condition: ConditionRuns, layer: int) -> bool:
     """Whether this is a layer without GPSA of a model that has layers with it."""
     gates = condition.runs[0].gates
     return any(gates) and gates[layer] is None
 
 
-def draw_nonlocality(axes: Axes, family: Family, condition: Condition, top: float) -> None:
+def draw_nonlocality(axes: Axes, family: Family, condition: ConditionRuns, top: float) -> None:
     """A line per layer with its band, between the null lines."""
     from matplotlib.ticker import MaxNLocator
 

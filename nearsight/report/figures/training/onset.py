@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, layer_colours
 from nearsight.report.figures.heads import mad_limit
 from nearsight.report.figures.null_lines import draw_nulls
-from nearsight.report.read import Condition, Family
+from nearsight.report.read import ConditionRuns, Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def looks(condition: Condition) -> list[tuple[int, list[list[float]]]]:
+def looks(condition: ConditionRuns) -> list[tuple[int, list[list[float]]]]:
     """Epoch and [layer][head] MAD, the mean over seeds as far as all of them got."""
     return [
         (epoch, _mean([look.mad for look in of_seeds]))
@@ -28,7 +28,7 @@ def _mean(maps: list[list[list[float]]]) -> list[list[float]]:
     return [[sum(values) / len(values) for values in zip(*layers)] for layers in zip(*sorted_maps)]
 
 
-def draw_onset(axes: Axes, family: Family, condition: Condition) -> None:
+def draw_onset(axes: Axes, family: Family, condition: ConditionRuns) -> None:
     """A line per layer: the mean of its heads, and its most local head as points."""
     from matplotlib.ticker import MaxNLocator
 
