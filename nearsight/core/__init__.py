@@ -3,13 +3,13 @@ processes, signals."""
 
 from __future__ import annotations
 
+from nearsight.core.durable_files import append_bytes, sync, write_bytes
 from nearsight.core.errors import UserError
-from nearsight.core.files import append_bytes, sync, write_bytes
 from nearsight.core.locks import hold_lock, is_locked
 from nearsight.core.memory import keep_freed_memory
-from nearsight.core.names import closest, suggestion
 from nearsight.core.processes import World, find_device, joined
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
+from nearsight.core.suggestions import closest, suggestion
 from nearsight.core.terminal import Screen, clock, console, counting, printable
 
 __all__ = [

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearsight.explore.exploration import Exploration
-from nearsight.explore.subject import ShownModel, subject_of_files
+from nearsight.explore.shown_model import ShownModel, subject_of_files
 from nearsight.explore.targets import told_apart
 from nearsight.report.read import Family, read_families
 from nearsight.report.write import write_families

@@ -11,7 +11,7 @@ import nearsight
 from nearsight.core import UserError, write_bytes
 from nearsight.explore.document import document_html, iframe_html
 from nearsight.explore.heads import METRICS
-from nearsight.explore.subject import NUM_SHOWN, ShownModel, subject_of_model
+from nearsight.explore.shown_model import NUM_SHOWN, ShownModel, subject_of_model
 from nearsight.measure.catalogue import NAMING, RUN_NUMBERS, metric
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import Found, find_folders
 from nearsight.explore.runs_table import run_rows, study_contents
-from nearsight.explore.subject import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
+from nearsight.explore.shown_model import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
 from nearsight.runs import RECORD, WEIGHTS, read_record
 from nearsight.runs.records import MeasuredModel, TrainedRun
 

@@ -5,7 +5,7 @@ train.jsonl         a line per epoch: only what protocol and seed decide
 timing.jsonl        a line per epoch: wall-clock and images/s
 weights.safetensors the best checkpoint
 checkpoint/         what is needed to go on (train/checkpoint.py)
-measure.json        attention metrics of every head (measure/folders/summary.py)
+measure.json        attention metrics of every head (measure/folders/measure_contents.py)
 measure.safetensors the same per image (measure/folders/values.py)
 causal.json         accuracy lost when heads are changed (evaluate/causal.py)
 evaluate.json       what frozen features are good for (evaluate/evaluation.py)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearsight.stats.accuracy import accuracy_loss
+from nearsight.stats.accuracy_loss import accuracy_loss
 from nearsight.stats.confusion import NUMBERS, class_ious, miou, number_name, pixel_accuracy
 from nearsight.stats.estimate import (
     Estimate,

@@ -23,7 +23,7 @@ from nearsight.models.layers.attention import attend
 from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.study import write_causal_figure
 from nearsight.runs.records import CAUSAL_FILE
-from nearsight.stats.accuracy import accuracy_loss
+from nearsight.stats.accuracy_loss import accuracy_loss
 from nearsight.study.show.causal_table import causal_table
 
 

@@ -9,7 +9,7 @@ from measure import toy_models
 import nearsight as ns
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.images import Images
-from nearsight.explore.subject import subject_of_model
+from nearsight.explore.shown_model import subject_of_model
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load import create_model
 

@@ -8,7 +8,7 @@ from explore.made_pages import made_images
 from report.example_runs import write_model, write_run
 
 from nearsight.explore.images import Images
-from nearsight.explore.subject import subject_of_model
+from nearsight.explore.shown_model import subject_of_model
 from nearsight.models.load import create_model
 
 LOOKS = (0, 2, 4)

@@ -16,7 +16,7 @@ from measure import toy_models
 
 import nearsight as ns
 from nearsight.explore.embedding import embedded_explorer
-from nearsight.explore.subject import subject_of_folder
+from nearsight.explore.shown_model import subject_of_folder
 from nearsight.measure.readouts import capture_examples
 from nearsight.models.layers.grid import Grid
 from nearsight.report.read import read_families

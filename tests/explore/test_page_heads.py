@@ -5,7 +5,7 @@ from explore.made_pages import made_exploration, made_subject
 from explore.made_runs import LOOKS, made_look, part_subject, write_looked_run
 
 from nearsight.explore.exploration import Exploration
-from nearsight.explore.subject import subject_of_folder
+from nearsight.explore.shown_model import subject_of_folder
 
 DRAWN = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 

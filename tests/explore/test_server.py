@@ -23,10 +23,10 @@ from safetensors.torch import save_model
 import nearsight as ns
 from nearsight.core import UserError
 from nearsight.explore.server import uploads
-from nearsight.explore.server.app import create_app
 from nearsight.explore.server.guard import HEADERS, is_ours
-from nearsight.explore.server.library import ServedFolders, run_key
+from nearsight.explore.server.served_folders import ServedFolders, run_key
 from nearsight.explore.server.start import serve_folders
+from nearsight.explore.server.web_app import create_app
 from nearsight.measure.readouts import capture_examples
 from nearsight.models.load import create_model
 from nearsight.protocol import preset

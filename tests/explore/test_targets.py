@@ -15,7 +15,7 @@ from nearsight.explore.folders import find_folders
 from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
 from nearsight.explore.runs_table import run_rows, study_contents
 from nearsight.explore.targets import explore_targets
-from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.runs import Examples, read_log, write_examples
 from nearsight.runs.records import MEASURE_FILE
 

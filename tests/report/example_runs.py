@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import torch
 from runs.made_records import DATA, MODEL, PROVENANCE, RESULT, model_contents, run_contents
 
-from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.layout.tokens import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile

@@ -6,7 +6,7 @@ defines how it is found (``voc2012.py`` is the shortest example), and a line in 
 
 from __future__ import annotations
 
+from nearsight.data.segmentation.all_masks import SETS, open_segmentation
 from nearsight.data.segmentation.segments import VOID, Segments
-from nearsight.data.segmentation.table import SETS, open_segmentation
 
 __all__ = ["SETS", "VOID", "Segments", "open_segmentation"]

@@ -6,13 +6,6 @@ after the final norm or PRR, and kept in half precision in memory-mapped files.
 
 from __future__ import annotations
 
-from nearsight.evaluate.features.cache import (
-    FeatureCache,
-    Features,
-    cache_root,
-    delete_cache,
-    stored_caches,
-)
 from nearsight.evaluate.features.controls import (
     CONTROLS,
     PIXEL_STATISTICS,
@@ -27,7 +20,14 @@ from nearsight.evaluate.features.extraction import (
     extract_features,
     image_batches,
 )
-from nearsight.evaluate.features.pictures import (
+from nearsight.evaluate.features.feature_cache import (
+    FeatureCache,
+    Features,
+    cache_root,
+    delete_cache,
+    stored_caches,
+)
+from nearsight.evaluate.features.image_splits import (
     VOID,
     Preparation,
     Split,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from nearsight.core import UserError, clock
-from nearsight.evaluate.features.cache import FeatureCache, Features, Shape
-from nearsight.evaluate.features.pictures import Preparation, Split
+from nearsight.evaluate.features.feature_cache import FeatureCache, Features, Shape
+from nearsight.evaluate.features.image_splits import Preparation, Split
 from nearsight.evaluate.features.subject import Subject
 from nearsight.evaluate.features.taps import FeatureBatch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearsight.evaluate.tasks.table import TASKS, tasks_named
+from nearsight.evaluate.tasks.all_tasks import TASKS, tasks_named
 from nearsight.evaluate.tasks.task import Bench, Kind, Method, Task, TaskNumber, choose_options
 
 __all__ = [

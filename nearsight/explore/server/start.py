@@ -29,12 +29,12 @@ def serve_folders(
     try:
         import uvicorn
 
-        from nearsight.explore.server.app import create_app
+        from nearsight.explore.server.web_app import create_app
     except ImportError as error:
         raise UserError(
             f"--serve needs {error.name}, which is not installed: pip install 'nearsight[web]'"
         ) from error
-    from nearsight.explore.server.library import ServedFolders
+    from nearsight.explore.server.served_folders import ServedFolders
 
     library = ServedFolders(folders, data_root)
     token = secrets.token_urlsafe(32)

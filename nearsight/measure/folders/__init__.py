@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
+from nearsight.measure.folders.measure_contents import layer_means
 from nearsight.measure.folders.model_folder import check_fit, default_folder, measure_named
 from nearsight.measure.folders.run_folder import (
     IMAGE_SEED,
@@ -12,7 +13,6 @@ from nearsight.measure.folders.run_folder import (
     finished_run,
     measure_run,
 )
-from nearsight.measure.folders.summary import layer_means
 from nearsight.measure.folders.target import measure_target, sides
 from nearsight.measure.folders.values import VALUES, read_values
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError, World
 from nearsight.measure.catalogue import DEFAULT_METRICS
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.folders.sharing import gather_profile
-from nearsight.measure.folders.summary import measurement
 from nearsight.measure.folders.values import VALUES, write_values
 from nearsight.measure.profile import NULL_IMAGES, Profile, measure_model, measured_nulls
 from nearsight.measure.readouts import capture_examples

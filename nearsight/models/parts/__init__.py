@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nearsight.models.parts.all_parts import PARTS, changes_in, choose_parts, install_parts
 from nearsight.models.parts.part import (
     CostCounts,
     CostHook,
@@ -12,7 +13,6 @@ from nearsight.models.parts.part import (
     Part,
 )
 from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
-from nearsight.models.parts.table import PARTS, changes_in, choose_parts, install_parts
 
 __all__ = [
     "PARTS",

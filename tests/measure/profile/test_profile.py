@@ -8,7 +8,7 @@ import torch
 from measure import reference_attention as slow
 
 import nearsight as ns
-from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.nulls import null_lines
 from nearsight.measure.profile.profile import measure_model

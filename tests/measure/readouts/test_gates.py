@@ -10,7 +10,7 @@ from timm.models.convit import ConVit
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.readouts import gpsa_gates
 from nearsight.models.parts.gpsa import LayerGates, layer_gates

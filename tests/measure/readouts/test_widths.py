@@ -10,7 +10,7 @@ from measure.toy_models import images, plain, windows
 from torch import nn
 
 import nearsight as ns
-from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.readouts import gaussian_widths
 from nearsight.models.layers.grid import Grid

@@ -13,7 +13,7 @@ from measure.toy_models import images
 from torch import Tensor, nn
 
 from nearsight.core import UserError
-from nearsight.measure.folders.summary import measurement
+from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.profile import measure_model
 from nearsight.measure.readouts import merge_collections, training_contents
 from nearsight.models.cost.flops import model_cost

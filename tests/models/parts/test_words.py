@@ -29,7 +29,7 @@ OWN = (  # the parts' own files, room by room
 )
 TABLES = {  # tables of names, and what they list
     "__init__.py": "the front door",
-    "models/parts/table.py": "parts",
+    "models/parts/all_parts.py": "parts",
     "measure/readouts/__init__.py": "functions of the front door",
     "measure/readouts/by_name.py": "functions of the front door",
     "measure/layout/families.py": "classes of timm",

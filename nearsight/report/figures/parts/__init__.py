@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nearsight.report.figures.drawing import Drawing
-from nearsight.report.figures.parts.gates import gate_depth, gate_drawings, gate_training
-from nearsight.report.figures.parts.widths import gaussian_depth, gaussian_drawings
+from nearsight.report.figures.parts.gate_panels import gate_depth, gate_drawings, gate_training
+from nearsight.report.figures.parts.width_panels import gaussian_depth, gaussian_drawings
 from nearsight.report.read import Family
 
 Draw = Callable[[Family, str], list[Drawing]]  # of a family; the text tells families' keys apart

@@ -8,7 +8,7 @@ from nearsight.report.figures.study.causal_losses import (
     causal_drawings,
     write_causal_figure,
 )
-from nearsight.report.figures.study.effects import Contrast, effect_plot
+from nearsight.report.figures.study.effect_panels import Contrast, effect_plot
 from nearsight.report.figures.study.effects_over_time import EffectCurve, effect_curves
 
 __all__ = [

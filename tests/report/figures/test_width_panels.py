@@ -7,7 +7,7 @@ from report.example_runs import NUM_IMAGES, write_model, write_run
 
 from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.parts.widths import distributions, gaussian_depth
+from nearsight.report.figures.parts.width_panels import distributions, gaussian_depth
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.terminal_table import print_measurements
 from nearsight.stats.estimate import over_seeds

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from nearsight.data.input.pictures import chosen_pictures, find_pictures
 from nearsight.measure.maps.image_maps import attention_maps
-from nearsight.measure.maps.targets import target_maps
+from nearsight.measure.maps.viewers import target_maps
 from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol
 

@@ -9,7 +9,12 @@ from report.example_runs import NUM_EPOCHS, write_model, write_run
 
 from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
-from nearsight.report.figures.parts.gates import gate_curves, gate_depth, gate_training, mean_gate
+from nearsight.report.figures.parts.gate_panels import (
+    gate_curves,
+    gate_depth,
+    gate_training,
+    mean_gate,
+)
 from nearsight.report.figures.training.nonlocality import (
     nonlocality_curves,
     nonlocality_training,

@@ -13,7 +13,7 @@ from nearsight.core import UserError
 from nearsight.explore.document import SCRIPT, STYLE, bundled, served_html
 from nearsight.explore.server import responses
 from nearsight.explore.server.guard import Guard
-from nearsight.explore.server.library import ServedFolders, Unknown
+from nearsight.explore.server.served_folders import ServedFolders, Unknown
 from nearsight.explore.server.uploads import TooLarge, decoded_image, read_limited
 
 Key = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]

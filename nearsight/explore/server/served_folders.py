@@ -18,7 +18,7 @@ from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import find_folders, inside
 from nearsight.explore.runs_table import run_rows, study_contents
-from nearsight.explore.subject import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
+from nearsight.explore.shown_model import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
 from nearsight.runs import EXAMPLES, LOG, MEASURE, RECORD, WEIGHTS, LoadedRun, load_run, read_record
 from nearsight.runs.records import TrainedRun
 
