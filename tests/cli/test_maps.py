@@ -32,6 +32,7 @@ def test_two_models_stand_in_one_figure_and_its_words_are_text(
         assert text in svg
 
 
+@pytest.mark.slow
 def test_every_head_has_a_column_and_gates_have_numbers(
     nearsight: Callable[..., Answer], picture: str
 ):

@@ -90,6 +90,7 @@ def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
         (["--image-size", "64"], "expected the name of a model"),
     ],
 )
+@pytest.mark.slow
 def test_a_mistake_gets_one_sentence(
     nearsight: Callable[..., Answer], words: list[str], sentence: str
 ):

@@ -105,6 +105,7 @@ def test_explore_can_be_called_again_once_its_room_is_loaded():
         assert len(call(toy_models.plain(), images).subjects) == 1
 
 
+@pytest.mark.slow
 def test_explore_shows_several_models_by_name_and_in_a_list():
     images = toy_models.images(12, 20, count=2)
     named = ns.explore({"x": toy_models.plain(), "y": toy_models.plain()}, images)
@@ -113,6 +114,7 @@ def test_explore_shows_several_models_by_name_and_in_a_list():
     assert [x.name for x in listed.subjects] == ["VisionTransformer 1", "VisionTransformer 2"]
 
 
+@pytest.mark.slow
 def test_explore_takes_folders_files_and_pictures(tmp_path):
     pixels = made_images("plain").pixels
     for number, each in enumerate(pixels):

@@ -66,6 +66,7 @@ def test_the_report_has_the_explorer_of_its_runs(browser, report):
     context.close()
 
 
+@pytest.mark.slow
 def test_maps_of_the_examples_hold_the_captured_weights(report, runs):
     (family,) = read_families(runs)
     rows = list(
@@ -82,6 +83,7 @@ def test_maps_of_the_examples_hold_the_captured_weights(report, runs):
     assert report.read_text().count('id="examples-local') >= 1
 
 
+@pytest.mark.slow
 def test_the_most_local_head_is_the_one_of_measure_json(report, runs):
     text = re.sub("(?s)<iframe.*?</iframe>", "", report.read_text())
     for run in runs:
@@ -114,6 +116,7 @@ def test_tables_of_the_report_sort_by_their_headings(browser, report):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_report_without_examples_has_no_explorer(tmp_path):
     run = write_looked_run(tmp_path / "run")
     assert embedded_explorer(read_families([run])) is None
@@ -134,6 +137,7 @@ def test_a_report_that_would_be_too_large_shows_fewer_images_and_then_fewer_mode
         assert [len(x.examples["images"]) for x in found.subjects] == expected
 
 
+@pytest.mark.slow
 def test_a_report_with_an_explorer_needs_no_torch(runs, tmp_path):
     out = tmp_path / "r.html"
     code = (

@@ -248,6 +248,7 @@ def test_a_model_that_would_be_looked_for_on_a_hub_is_refused(tmp_path):
     assert "hub" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 def test_test_images_of_a_known_data_set_stand_in_for_examples(tmp_path):
     from nearsight.data.sets import load_dataset
 
@@ -370,6 +371,7 @@ def test_damaged_runs_are_said_to_be_damaged(tmp_path):
             assert send(client, f"runs/{name}").status_code == 409
 
 
+@pytest.mark.slow
 def test_any_request_gets_an_answer_that_is_no_500(root):
     """schemathesis sends what the schema allows and what it does not."""
     import schemathesis

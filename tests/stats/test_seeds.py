@@ -118,6 +118,7 @@ def test_equal_signs_reach_the_smallest_p_and_words_say_what_it_is():
         sign_flip_p([1.0] * 25)
 
 
+@pytest.mark.slow
 def test_holm_is_that_of_statsmodels():
     rng = np.random.default_rng(5)
     for size in (1, 2, 7, 35):

@@ -47,6 +47,7 @@ def together(batch):
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100])
+@pytest.mark.slow
 def test_chunk_size_changes_no_bit(batch, together, size):
     chunks = [augmented(*chunk) for chunk in zip(*(part.split(size) for part in batch))]
     assert torch.equal(torch.cat(chunks), together)

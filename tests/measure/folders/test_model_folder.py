@@ -154,6 +154,7 @@ def test_images_that_the_grid_does_not_divide_have_no_line_of_shuffled_patches(
     assert "shuffled_patches" not in found["null"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_something_else_is_not_written_over(pictures: Path, tmp_path: Path):
     measure_named("mu", pictures, tmp_path / "out", random_init=True)
     measure_named("mu", pictures, tmp_path / "out", random_init=True)

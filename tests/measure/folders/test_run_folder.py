@@ -167,6 +167,7 @@ def test_the_attention_of_four_images_spread_over_the_choice_is_kept(run_folder)
         assert (picture == dataset().test.images[position].transpose(1, 2, 0)).all()
 
 
+@pytest.mark.slow
 def test_a_model_with_too_many_weights_keeps_no_examples_and_says_why(run_folder, monkeypatch):
     measure_run(run_folder)
     monkeypatch.setattr("nearsight.measure.readouts.example_capture.MAX_WEIGHTS", 17)

@@ -23,6 +23,7 @@ def own_layers(case, model, images):
     return list(zip(own, case.places().values(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_toy_of_the_family_is_measured_as_its_own_weights_say(case):
     model, images = case.model(), case.images()
     profile = measure_model(model, images, metrics=("mad",))

@@ -76,6 +76,7 @@ def test_in_windows_a_row_can_attend_to_its_window_without_the_padding():
     assert profile.attended_area.values[0][1, 2] == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_it_where_it_was_asked_for(nearsight, tmp_path):
     for index in range(3):
         write_image(tmp_path / "pictures" / f"{index}.png", (41, 37), seed=index)
@@ -108,6 +109,7 @@ def with_area(folder, value):
     path.write_text(json.dumps(measured))
 
 
+@pytest.mark.slow
 def test_the_report_has_it_in_its_page_and_files(tmp_path):
     one, other = write_pair(tmp_path / "runs")
     with_area(one, 0.3125)
@@ -123,6 +125,7 @@ def test_the_report_has_it_in_its_page_and_files(tmp_path):
     assert "" in found  # the other run was measured without it
 
 
+@pytest.mark.slow
 def test_a_study_has_effects_on_it(tmp_path):
     out = a_study(tmp_path / "study")
     for cell in read_cells(out):

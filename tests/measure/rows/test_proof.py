@@ -67,6 +67,7 @@ def test_half_precision_passes_with_its_own_tolerance(dtype):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("wrap", ["outside", "a block", "in place"])
+@pytest.mark.slow
 def test_a_compiled_model_is_measured_through_its_inside(wrap):
     model = vit()
     expected = ns.measure_model(model, IMAGES).mad.mean[1]

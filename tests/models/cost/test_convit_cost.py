@@ -73,6 +73,7 @@ def test_psa_costs_a_layer_of_patches_as_its_scores_are_added():
 
 
 @pytest.mark.parametrize("name", TABLE_1)
+@pytest.mark.slow
 def test_table_1_has_the_parameters_before_the_head_and_operations_with_attention_or_without(name):
     millions, giga = TABLE_1[name]
     model_width = ARCHITECTURES[name].options["embed_dim"]
@@ -85,6 +86,7 @@ def test_table_1_has_the_parameters_before_the_head_and_operations_with_attentio
 
 
 @pytest.mark.parametrize(("mixing", "part"), [("gated", "GPSA"), ("summed", "PSA")])
+@pytest.mark.slow
 def test_a_convit_stands_beside_the_same_model_without_its_layers(mixing: str, part: str):
     found = named_cost("compact_convit", gpsa={"mixing": mixing}, num_classes=7)
     plain = named_cost("compact_vit", num_heads=4, num_classes=7)

@@ -57,6 +57,7 @@ def test_a_vit_costs_what_its_layers_cost_by_hand():
 
 
 @pytest.mark.parametrize(("name", "options", "plain", "with_locat"), TABLE_1)
+@pytest.mark.slow
 def test_the_papers_unit_is_that_of_table_1(
     name: str, options: dict[str, Any], plain: float, with_locat: float
 ):
@@ -76,6 +77,7 @@ def test_the_papers_unit_is_that_of_table_1(
         ("torchvision/swin_t", "locatswin_tiny"),
     ],
 )
+@pytest.mark.slow
 def test_without_locat_our_names_cost_what_stock_models_cost(stock: str, ours: str):
     found = named_cost(stock)
     assert found.plain is None

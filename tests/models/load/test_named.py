@@ -98,6 +98,7 @@ def test_random_initialisation_is_the_same_each_time_and_leaves_torchs_state():
     assert state.equal(torch.get_rng_state())
 
 
+@pytest.mark.slow
 def test_preprocessing_is_the_librarys_own():
     steps = named_model("vit_base_patch16_clip_224", random_init=True).preprocessing
     assert (steps.resize, steps.crop, steps.interpolation) == ((235, 235), (224, 224), "bicubic")
@@ -139,6 +140,7 @@ def test_training_takes_ours_and_timms_only():
         model_for(ModelSettings(name="torchvision/vit_b_16"), 7, (32, 32))
 
 
+@pytest.mark.slow
 def test_a_file_of_weights_leaves_the_preparation_in_doubt(tmp_path):
     file = tmp_path / "some.safetensors"
     save_file(create_model("mu", num_classes=1000).state_dict(), file)

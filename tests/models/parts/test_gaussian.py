@@ -265,6 +265,7 @@ def test_the_hand_written_gradient_reaches_the_factors():
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.slow
 def test_the_forward_of_flex_attention_gives_the_same_values(monkeypatch: pytest.MonkeyPatch):
     from torch.nn.attention.flex_attention import flex_attention
 

@@ -26,6 +26,7 @@ def test_logits_are_the_published_ones():
 
 
 @pytest.mark.parametrize("name", ["convit_tiny", "convit_small"])
+@pytest.mark.slow
 def test_weights_of_timm_load_strictly_and_give_its_logits(name: str):
     theirs = filled(timm.create_model(name, img_size=64))
     ours = create_model(name, image_size=64).eval()

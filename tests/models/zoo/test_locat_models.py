@@ -268,6 +268,7 @@ def test_the_authors_weights_come_from_a_folder_in_the_hubs_layout(name, tmp_pat
         ("locatswin_tiny", 0.485),
     ],
 )
+@pytest.mark.slow
 def test_images_are_prepared_as_the_published_weights_need_them(name, mean):
     from timm.data import resolve_model_data_config
 

@@ -74,6 +74,7 @@ def test_a_model_without_a_class_token_has_one_panel(tmp_path):
     assert [panel.title for panel in drawing.panels] == ["Neighbouring patches"]
 
 
+@pytest.mark.slow
 def test_the_page_shows_features_only_where_they_were_measured(tmp_path):
     plain, measured = write_model(tmp_path / "plain"), write_model(tmp_path / "measured")
     with_features(measured, 0.9)

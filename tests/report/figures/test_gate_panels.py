@@ -166,6 +166,7 @@ def test_the_table_of_heads_holds_gate_centre_and_span(tmp_path):
     assert rows[4][3:] == (3, 2, 2, pytest.approx(0.55), None, None, None)
 
 
+@pytest.mark.slow
 def test_page_and_terminal_show_gates_only_where_there_are_some(tmp_path, capsys):
     plain, gated = (write_run(tmp_path / name) for name in ("plain", "gated"))
     with_looks(with_gates(gated, 0.25), gate=0.5)

@@ -87,6 +87,7 @@ def test_looks_while_training_are_averaged_over_seeds_head_by_sorted_head(tmp_pa
     assert found[1][1][0] == pytest.approx([0.21, 0.26, 0.31])
 
 
+@pytest.mark.slow
 def test_the_page_shows_when_locality_appears_only_where_it_was_looked_at(tmp_path):
     plain, looked = write_run(tmp_path / "plain"), write_run(tmp_path / "looked")
     with_looks(looked, (2, 4), first=0.3)

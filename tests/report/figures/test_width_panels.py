@@ -85,6 +85,7 @@ def test_fixed_widths_are_said(tmp_path):
     assert "vit_made: fixed widths." in gaussian_depth(family, "gaussians", "").reading
 
 
+@pytest.mark.slow
 def test_page_and_terminal_show_gaussians_only_where_there_are_some(tmp_path, capsys):
     plain, augmented = (write_model(tmp_path / name) for name in ("plain", "augmented"))
     with_gaussians(augmented, 1.0)

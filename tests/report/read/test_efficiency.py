@@ -73,6 +73,7 @@ def test_rows_hold_images_epochs_and_seeds(tmp_path):
     assert rows[4]["gain_percent"] == ""
 
 
+@pytest.mark.slow
 def test_the_figure_and_the_table_say_what_was_found(tmp_path):
     folders = write_runs(tmp_path)
     (family,) = read_families(folders)
@@ -88,6 +89,7 @@ def test_the_figure_and_the_table_say_what_was_found(tmp_path):
     assert "<span>+35.0 %</span>" in page
 
 
+@pytest.mark.slow
 def test_one_fraction_is_no_series(tmp_path):
     one = {key: value for key, value in ACCURACY.items() if key[1] == 1.0}
     folders = write_runs(tmp_path, one)

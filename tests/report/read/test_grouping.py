@@ -121,6 +121,7 @@ def test_every_architecture_has_a_random_initialisation_of_its_own(tmp_path):
     assert "init mu_locat" in drawn
 
 
+@pytest.mark.slow
 def test_page_and_terminal_name_the_model_of_every_run(tmp_path, capsys):
     runs = demo_runs(tmp_path)
     text = write_report(runs, tmp_path / "report.html").read_text()

@@ -28,6 +28,7 @@ def table(path, name):
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.slow
 def test_a_page_of_a_model_speaks_of_no_training_and_answers_with_its_head(tmp_path):
     folder = write_model(tmp_path / "a")
     page = write_report([folder], tmp_path / "r.html", ("csv", "json", "latex"))
@@ -46,6 +47,7 @@ def test_a_page_of_a_model_speaks_of_no_training_and_answers_with_its_head(tmp_p
     assert {head["seed"] for head in table(page, "heads")} == {""}
 
 
+@pytest.mark.slow
 def test_the_page_says_where_a_model_came_from(tmp_path):
     page = write_report([write_model(tmp_path / "a")], tmp_path / "r.html")
     text = words(page.read_text())
@@ -79,6 +81,7 @@ def test_a_measurement_given_twice_is_refused(tmp_path):
         read_families(folders)
 
 
+@pytest.mark.slow
 def test_runs_and_models_stand_in_one_report(tmp_path):
     folders = [write_run(tmp_path / "run"), write_model(tmp_path / "model")]
     page = write_report(folders, tmp_path / "r.html", ("csv", "latex"))
@@ -91,6 +94,7 @@ def test_runs_and_models_stand_in_one_report(tmp_path):
     assert latex.count("--") == 1
 
 
+@pytest.mark.slow
 def test_every_stage_has_the_null_lines_of_its_own_grid(tmp_path, capsys):
     folder = write_model(tmp_path / "a", grids=(Grid(8, 8), Grid(2, 2)))
     text = words(write_report([folder], tmp_path / "r.html").read_text())
@@ -129,6 +133,7 @@ def test_what_a_report_cannot_use_is_said(changes, sentence, tmp_path):
         read_families([write_model(tmp_path / "a", **changes)])
 
 
+@pytest.mark.slow
 def test_a_measurement_of_the_first_version_is_still_read(tmp_path):
     folder = write_run(tmp_path / "old")
     measured = json.loads((folder / "measure.json").read_text())

@@ -33,6 +33,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_report_reads_every_file_of_a_study_once_and_validates_every_protocol_once(
     tmp_path: Path, reads: Counter[Path], monkeypatch: pytest.MonkeyPatch
 ):

@@ -95,6 +95,7 @@ def test_a_study_without_finished_cells_has_no_summary(tmp_path: Path):
         summary(load_study(a_study(tmp_path, leave_out=12)))
 
 
+@pytest.mark.slow
 def test_claims_are_judged_by_a_study_and_never_beyond_its_scale(tmp_path: Path):
     out = a_study(tmp_path)
     shown = CliRunner().invoke(app, ["study", "claims", str(out)])

@@ -63,6 +63,7 @@ class ScriptedJob:
         pass
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_started_again_before_the_others_and_not_for_ever(
     root: Path, tmp_path: Path
 ):
