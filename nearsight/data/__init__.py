@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from nearsight.data.segmentation import open_segmentation
+from nearsight.data.segmentation import VOID, open_segmentation
 
-__all__ = ["open_segmentation"]
+__all__ = ["VOID", "open_segmentation"]

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from nearsight.stats.accuracy_loss import accuracy_loss
-from nearsight.stats.confusion import NUMBERS, class_ious, miou, number_name, pixel_accuracy
+from nearsight.stats.confusion import (
+    NUMBERS,
+    class_ious,
+    hungarian_miou,
+    miou,
+    number_name,
+    pixel_accuracy,
+)
 from nearsight.stats.estimate import (
     Estimate,
     deviation,
@@ -16,6 +23,7 @@ from nearsight.stats.resampling import (
     Number,
     bootstrap_counts,
     image_interval,
+    image_intervals,
     paired_image_interval,
     weighted_mean,
 )
@@ -32,7 +40,9 @@ __all__ = [
     "class_ious",
     "deviation",
     "holm",
+    "hungarian_miou",
     "image_interval",
+    "image_intervals",
     "miou",
     "normal_interval",
     "number_name",

@@ -66,6 +66,17 @@ def image_interval(
     return Estimate(value, low, high, len(records), "images")
 
 
+def image_intervals(numbers: Number, records: Shaped[np.ndarray, "image ..."]) -> list[Estimate]:
+    """Return several numbers of the same records, such as the IoU of each class, with intervals."""
+    values = numbers(records, np.ones(len(records)))
+    resampled = numbers(records, bootstrap_counts(len(records)))
+    bounds = [_percentiles(column) for column in resampled.T]
+    return [
+        Estimate(float(value), low, high, len(records), "images")
+        for value, (low, high) in zip(values, bounds)
+    ]
+
+
 def paired_image_interval(
     number: Number,
     one: Shaped[np.ndarray, "image ..."],

@@ -30,7 +30,7 @@ Values = Integer[np.ndarray, "h w"]
 
 
 class Segments(ABC):
-    """A split of a segmentation set: ``segments[i]`` is an RGB image and its mask."""
+    """A split of a segmentation set: images, and a mask for each of them."""
 
     name: str
     split: str
@@ -40,7 +40,15 @@ class Segments(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def __getitem__(self, index: int) -> tuple[Image.Image, Mask]: ...
+    def image(self, index: int) -> Image.Image:
+        """Return an image in RGB."""
+
+    @abstractmethod
+    def mask(self, index: int) -> Mask:
+        """Return the class of every pixel of an image, VOID where it is not known."""
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, Mask]:
+        return self.image(index), self.mask(index)
 
     @property
     @abstractmethod
@@ -72,17 +80,22 @@ class FileSegments(Segments):
     def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, Mask]:
+    def image(self, index: int) -> Image.Image:
+        with _open(self.files[index][0]) as image:
+            return as_rgb(image)
+
+    def mask(self, index: int) -> Mask:
         image_path, mask_path = self.files[index]
-        image = _read_image(image_path)
         values = (self.read_values or read_grey)(mask_path)
-        if values.shape != (image.height, image.width):
+        with _open(image_path, decode=False) as image:
+            width, height = image.size
+        if values.shape != (height, width):
             raise UserError(
                 f"the mask {mask_path} is {values.shape[1]} x {values.shape[0]} pixels, but its "
-                f"image {image_path.name} is {image.width} x {image.height}; a mask must have the "
-                "size of its image"
+                f"image {image_path.name} is {width} x {height}; a mask must have the size of its "
+                "image"
             )
-        return image, self._translate(values, mask_path)
+        return self._translate(values, mask_path)
 
     @cached_property
     def identity(self) -> str:
@@ -187,15 +200,11 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def _read_image(path: Path) -> Image.Image:
-    with _open(path) as image:
-        return as_rgb(image)
-
-
-def _open(path: Path) -> Image.Image:
+def _open(path: Path, decode: bool = True) -> Image.Image:
     try:
         image = Image.open(path)
-        image.load()
+        if decode:
+            image.load()
     except (OSError, ValueError, SyntaxError) as problem:  # what decoders raise
         reason = str(problem).replace(str(path), "the file") or type(problem).__name__
         if isinstance(problem, UnidentifiedImageError):

@@ -25,12 +25,13 @@ class ShapeSegments(Segments):
     def __len__(self) -> int:
         return len(self._images)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, Mask]:
+    def image(self, index: int) -> Image.Image:
+        return Image.fromarray(self._images.images[index].transpose(1, 2, 0).copy())
+
+    def mask(self, index: int) -> Mask:
         assert self._images.masks is not None
-        pixels = np.ascontiguousarray(self._images.images[index].transpose(1, 2, 0))
         on_object = self._images.masks[index].astype(bool)
-        mask = np.where(on_object, self._images.labels[index] + 1, 0).astype(np.uint8)
-        return Image.fromarray(pixels), mask
+        return np.where(on_object, self._images.labels[index] + 1, 0).astype(np.uint8)
 
     @property
     def identity(self) -> str:

@@ -28,7 +28,6 @@ from nearsight.evaluate.features.feature_cache import (
     stored_caches,
 )
 from nearsight.evaluate.features.image_splits import (
-    VOID,
     Preparation,
     Split,
     open_labels,
@@ -51,7 +50,6 @@ __all__ = [
     "PLACES",
     "POSITION_ONLY",
     "RANDOM_INITIALISATION",
-    "VOID",
     "Change",
     "Estimated",
     "Extractor",

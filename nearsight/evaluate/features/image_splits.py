@@ -18,9 +18,6 @@ from nearsight.data.input import Preprocessing
 from nearsight.data.sets import dataset_name, load_dataset
 from nearsight.protocol import DataSettings
 
-VOID = 255  # in a mask: not labelled
-LARGEST_LABEL = 254
-
 
 @dataclass(frozen=True)
 class Split:
@@ -39,15 +36,9 @@ class Split:
         return len(self.names)
 
     def mask(self, number: int) -> np.ndarray:
-        """Return the labels of every pixel of an image, VOID where it has none.
-
-        Raises:
-            UserError: The mask does not fit the image or the classes, or says nothing.
-        """
+        """Return the class of every pixel of an image, VOID where it is not known."""
         assert self.masks is not None
-        mask, where = self.masks(number), f"{self.data} {self.name} {self.names[number]}"
-        width, height = self.image(number).size
-        return checked_mask(mask, (height, width), len(self.classes), where)
+        return self.masks(number)
 
     def part(self, chosen: np.ndarray, name: str) -> Split:
         """Return some of the images as a split of its own."""
@@ -62,31 +53,6 @@ class Split:
             None if self.labels is None else self.labels[chosen],
             None if masks is None else (lambda i: masks(int(chosen[i]))),
         )
-
-
-def checked_mask(
-    mask: np.ndarray, size: tuple[int, int], num_classes: int, where: str
-) -> np.ndarray:
-    """Return a mask once it is known to fit its image and the class list.
-
-    >>> checked_mask(np.array([[0, 255]]), (1, 2), 3, "made up").tolist()
-    [[0, 255]]
-    """
-    if mask.shape != size:
-        raise UserError(
-            f"{where}: the mask has {mask.shape[0]}x{mask.shape[1]} pixels, but the image has "
-            f"{size[0]}x{size[1]}; a mask must be as large as its image"
-        )
-    known = mask != VOID
-    if not known.any():
-        raise UserError(f"{where}: the mask has no labelled pixel; leave the image out")
-    wrong = known & ((mask >= num_classes) | (mask < 0))
-    if wrong.any():
-        raise UserError(
-            f"{where}: the mask has the label {int(mask[wrong][0])}, but there are {num_classes} "
-            f"classes, 0 to {num_classes - 1}, and {VOID} for pixels without a label"
-        )
-    return mask
 
 
 def spread(num: int, wanted: int | None) -> np.ndarray:
@@ -112,11 +78,6 @@ def open_masks(data: str, root: Path | None, split: str, num: int | None = None)
         num: How many of its images, at equal steps; None for all.
     """
     found = open_segmentation(data, root, split)
-    if len(found.classes) > LARGEST_LABEL + 1:
-        raise UserError(
-            f"{data} has {len(found.classes)} classes, but at most {LARGEST_LABEL + 1} can be told "
-            f"from pixels without a label ({VOID})"
-        )
     chosen = spread(len(found), num)
     return Split(
         data=found.name,
@@ -124,8 +85,8 @@ def open_masks(data: str, root: Path | None, split: str, num: int | None = None)
         identity=_digest(f"{found.identity} {split}", chosen),
         names=tuple(str(i) for i in chosen),
         classes=tuple(found.classes),
-        image=lambda i: found[int(chosen[i])][0],
-        masks=lambda i: np.asarray(found[int(chosen[i])][1]),
+        image=lambda i: found.image(int(chosen[i])),
+        masks=lambda i: found.mask(int(chosen[i])),
     )
 
 

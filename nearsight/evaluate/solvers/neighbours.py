@@ -30,6 +30,7 @@ def nearest(
     k: int,
     *,
     normalise: bool = False,
+    rows: Int[np.ndarray, " row"] | None = None,
     held: int = HELD,
     progress: Progress | None = None,
 ) -> tuple[Float[Tensor, "query k"], Int[Tensor, "query k"]]:
@@ -43,6 +44,7 @@ def nearest(
         queries: [query, width].
         k: How many neighbours.
         normalise: Divide the vectors by their length first, so that the products are cosines.
+        rows: Which vectors of the memory to take, in ascending order; None for all.
         held: How many numbers of the memory to hold at once.
         progress: Called with the queries done and the queries in all, of all passes.
 
@@ -54,7 +56,8 @@ def nearest(
     >>> products.tolist(), found.tolist()
     ([[2.0, 1.600000023841858]], [[1, 2]])
     """
-    num, width = memory.shape
+    width = memory.shape[1]
+    num = len(memory) if rows is None else len(rows)
     if num < k:
         raise UserError(f"{k} neighbours were asked for, but the memory has only {num} vectors")
     at_once = max(k, held // width // BLOCK * BLOCK)
@@ -63,20 +66,21 @@ def nearest(
     where = torch.zeros(len(queries), k, dtype=torch.int64)
     total, done = len(starts) * len(queries), 0
     for start in starts:
-        part = _floats(memory[start : start + at_once], normalise)
+        some = slice(start, start + at_once)
+        part = _floats(memory[some if rows is None else rows[some]], normalise)
         blocks = _blocks(part)
         for first in range(0, len(queries), QUERIES):
-            rows = slice(first, first + QUERIES)
-            asked = _floats(queries[rows], normalise)
+            to = slice(first, first + QUERIES)
+            asked = _floats(queries[to], normalise)
             values, indices = _nearest_of(blocks, len(part), asked, min(k, len(part)))
-            values = torch.cat([best[rows], values], 1)
-            indices = torch.cat([where[rows], indices + start], 1)
-            best[rows], order = values.topk(k, -1)
-            where[rows] = indices.gather(1, order)
+            values = torch.cat([best[to], values], 1)
+            indices = torch.cat([where[to], indices + start], 1)
+            best[to], order = values.topk(k, -1)
+            where[to] = indices.gather(1, order)
             done += len(asked)
             if progress:
                 progress(done, total)
-    return best, where
+    return best, where if rows is None else torch.from_numpy(rows)[where]
 
 
 def _floats(vectors: Tensor | np.ndarray, normalise: bool) -> Float[Tensor, "vector width"]:

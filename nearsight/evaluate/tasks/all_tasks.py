@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from nearsight.core import UserError, suggestion
 from nearsight.evaluate.tasks.knn import KNN
+from nearsight.evaluate.tasks.segmentation import SEGMENTATION
 from nearsight.evaluate.tasks.task import Task
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
+        SEGMENTATION,
         KNN,
     )
 }  # fmt: skip

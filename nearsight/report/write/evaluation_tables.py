@@ -44,7 +44,7 @@ def _method_table(
             Column(
                 name,
                 name.replace(" ", "_"),
-                "points",
+                "share",
                 digits=1,
                 only=FORMATS if number < SHOWN else WITHOUT_TERMINAL,
             )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import timm
 import torch
-from evaluate.made_sets import bench_of, pictures, small_model, small_subject
+from evaluate.made_sets import bench_of, small_model, small_subject
 
 from nearsight.core import UserError
 from nearsight.evaluate.features import (
@@ -215,18 +215,3 @@ def test_controls_know_nothing_of_the_weights() -> None:
     torch.testing.assert_close(found.patches[0], found.patches[2])
     flat = found.patches[0].flatten(0, 1)
     assert len(torch.unique(flat, dim=0)) == 15
-
-
-@pytest.mark.parametrize(
-    ("mask", "problem"),
-    [
-        (np.zeros((24, 39), np.uint8), "the mask has 24x39 pixels, but the image has 24x40"),
-        (np.full((24, 40), 255, np.uint8), "no labelled pixel"),
-        (np.full((24, 40), 3, np.uint8), "has the label 3, but there are 3 classes"),
-    ],
-)
-def test_a_mask_that_does_not_fit_is_an_error(mask, problem) -> None:
-    split = pictures(3, 0)
-    wrong = type(split)(**vars(split) | {"masks": lambda i: mask})
-    with pytest.raises(UserError, match=problem):
-        wrong.mask(1)

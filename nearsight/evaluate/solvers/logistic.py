@@ -1,0 +1,151 @@
+"""Multinomial logistic regression on frozen features: convex, no seed, any number of rows.
+
+The target of a row is a weight for each class, so that a patch of two classes counts for both. As
+in scikit-learn, C weighs the sum of the cross-entropies against half the squared length of the
+weights, and the bias is not penalised. Features are standardised by their mean and deviation.
+Rows are read in chunks; if they are too many to be held, they are read from disk at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from nearsight.core import UserError
+from nearsight.evaluate.solvers.lbfgs import Vector, minimise
+
+CHUNK = 8192  # rows
+HELD = 1 << 28  # numbers of features and targets that are held at once, in float32: 1 GiB
+TOLERANCE = 1e-5  # of the gradient of the mean loss
+MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows of features and their targets.
+
+    Args:
+        features: [row, width], may be a memory map in half precision.
+        targets: [row, cls], the weight of each class; a sparse array of scipy.
+        rows: Which rows to take, in ascending order.
+    """
+
+    features: np.ndarray
+    targets: Any
+    rows: Int[np.ndarray, " row"]
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.targets.shape[1])
+
+    def chunks(self) -> Iterator[tuple[Float[Tensor, "row width"], Float[Tensor, "row cls"]]]:
+        """Yield features and targets of some rows at a time, in float32."""
+        for start in range(0, len(self.rows), CHUNK):
+            rows = self.rows[start : start + CHUNK]
+            targets = self.targets[rows].toarray().astype(np.float32)
+            features = np.asarray(self.features[rows], np.float32)
+            yield torch.from_numpy(features), torch.from_numpy(targets)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of every feature; a constant feature has deviation 1."""
+
+    mean: Float[Tensor, " width"]
+    deviation: Float[Tensor, " width"]
+
+    def __call__(self, features: Float[Tensor, "row width"]) -> Float[Tensor, "row width"]:
+        return (features - self.mean) / self.deviation
+
+
+def feature_scale(features: np.ndarray, rows: Int[np.ndarray, " row"]) -> Scale:
+    """Return the scale of some rows of features, in two passes over chunks."""
+    parts = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
+    sums = sum(np.asarray(features[part], np.float64).sum(0) for part in parts)
+    mean = sums / len(rows)
+    squares = sum(((np.asarray(features[part], np.float64) - mean) ** 2).sum(0) for part in parts)
+    deviation = np.sqrt(squares / len(rows))
+    deviation[deviation == 0] = 1
+    return Scale(torch.from_numpy(mean).float(), torch.from_numpy(deviation).float())
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """A fitted regression."""
+
+    scale: Scale
+    weight: Float[np.ndarray, "cls width"]
+    bias: Float[np.ndarray, " cls"]
+    steps: int
+    converged: bool
+
+    def logits(self, features: np.ndarray | Tensor) -> Float[Tensor, "row cls"]:
+        """Return the logits of rows of features."""
+        rows = torch.as_tensor(np.asarray(features, np.float32))
+        weight = torch.from_numpy(self.weight).float()
+        return self.scale(rows) @ weight.T + torch.from_numpy(self.bias).float()
+
+
+class LogisticProblem:
+    """The regression on some examples, to be solved for one or several values of C."""
+
+    def __init__(self, examples: Examples, scale: Scale | None = None) -> None:
+        self.examples = examples
+        self.scale = scale or feature_scale(examples.features, examples.rows)
+        self.width = int(examples.features.shape[1])
+        numbers = len(examples.rows) * (self.width + examples.num_classes)
+        self.held = list(self._chunks()) if numbers <= HELD else None
+        self.total = sum(
+            float(targets.double().sum()) for _, targets in self.held or self._chunks()
+        )
+        if not self.total > 0:
+            raise UserError("no training patch has a label, so nothing can be fitted")
+
+    def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return ((self.scale(rows), targets) for rows, targets in self.examples.chunks())
+
+    def fit(
+        self,
+        c: float,
+        start: LogisticModel | None = None,
+        tolerance: float = TOLERANCE,
+        most: int = MOST_STEPS,
+    ) -> LogisticModel:
+        """Fit with one value of C, which has one solution wherever the search starts."""
+        num_classes = self.examples.num_classes
+        shape = (num_classes, self.width + 1)
+        first = np.zeros(shape)
+        if start is not None:
+            first[:] = np.column_stack([start.weight, start.bias])
+
+        def loss(vector: Vector) -> tuple[float, Vector]:
+            return self._loss(vector.reshape(shape), c)
+
+        found = minimise(loss, first.ravel(), tolerance=tolerance, most=most)
+        solved = found.place.reshape(shape)
+        return LogisticModel(
+            self.scale, solved[:, :-1].copy(), solved[:, -1].copy(), found.steps, found.converged
+        )
+
+    def _loss(self, solved: Float[np.ndarray, "cls number"], c: float) -> tuple[float, Vector]:
+        """The mean loss with its penalty, and its gradient; sums are in float64."""
+        weight = torch.from_numpy(solved[:, :-1].astype(np.float32)).T.contiguous()
+        bias = torch.from_numpy(solved[:, -1].astype(np.float32))
+        value = 0.0
+        slope = torch.zeros(solved.shape, dtype=torch.float64)
+        for rows, targets in self.held or self._chunks():
+            logs = torch.addmm(bias, rows, weight).log_softmax(-1)
+            value -= float((targets * logs).sum(dtype=torch.float64))
+            error = logs.exp_().mul_(targets.sum(-1, keepdim=True)).sub_(targets)
+            slope[:, :-1] += (error.T @ rows).double()
+            slope[:, -1] += error.sum(0, dtype=torch.float64)
+        gradient = slope.numpy() / self.total
+        gradient[:, :-1] += solved[:, :-1] / (c * self.total)
+        penalty = float((solved[:, :-1] ** 2).sum()) / (2 * c * self.total)
+        return value / self.total + penalty, gradient.ravel()

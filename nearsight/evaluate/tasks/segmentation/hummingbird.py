@@ -1,0 +1,109 @@
+"""Hummingbird: a patch gets the labels of its nearest training patches (Balazevic et al. 2023).
+
+The memory holds every training patch, normalised, with the class shares of its pixels. The k
+patches with the largest cosine vote with weight softmax(cosine / T). Scores are interpolated to
+the size of the mask. The search is exact; the memory is streamed from disk if it does not fit.
+
+``hummingbird`` leaves pixels without a label out of the memory. ``open-hummingbird`` does as the
+public implementation: they become the first class of the memory, images and masks are compared at
+the model's image size, predicted classes are renamed by the Hungarian algorithm before they are
+scored, a class that occurs nowhere counts as 0, and label 0 of ADE20K ("other") is a class. Unlike
+it, the search is exact and not approximate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from nearsight.data import VOID
+from nearsight.evaluate.solvers import nearest
+from nearsight.evaluate.tasks.segmentation.scores import (
+    Maps,
+    score_images,
+    segmentation_findings,
+)
+from nearsight.evaluate.tasks.segmentation.truth import PatchLabels, patch_labels
+from nearsight.evaluate.tasks.task import Bench, Finding
+from nearsight.stats import hungarian_miou
+
+OPTIONS = {"k": 30, "temperature": 0.02}
+WITH_OTHER = ("ade20k",)  # sets whose label 0 is a class to open-hummingbird
+
+
+def voted_maps(bench: Bench, labels: PatchLabels) -> Maps:
+    """Return the function that gives the votes for an image of the scored split.
+
+    Args:
+        bench: Its options are ``k`` and ``temperature``.
+        labels: The labels of the training patches; patches without any are not in the memory.
+    """
+    train, val = bench.features(bench.train), bench.features(bench.val)
+    k = int(bench.options["k"])
+    cosines, found = nearest(
+        train.patches.reshape(-1, train.width), val.patches.reshape(-1, val.width), k,
+        normalise=True, rows=labels.labelled, progress=bench.progress,
+    )  # fmt: skip
+    weights = (cosines / bench.options["temperature"]).softmax(-1).numpy()
+    grid, num = val.grid, val.grid.rows * val.grid.cols
+
+    def votes(number: int) -> Tensor:
+        rows = slice(number * num, (number + 1) * num)
+        starts = np.arange(num + 1) * k
+        parts = (weights[rows].ravel(), found[rows].numpy().ravel(), starts)
+        voters = csr_array(parts, shape=(num, labels.shares.shape[0]))
+        dense = (voters @ labels.shares).toarray()  # [patch, cls]
+        return torch.from_numpy(dense).T.unflatten(1, (grid.rows, grid.cols))
+
+    return votes
+
+
+def run_hummingbird(bench: Bench) -> Iterator[Finding]:
+    """Yield the numbers of Hummingbird, done correctly."""
+    num_classes = len(bench.train.classes)
+    grid = bench.features(bench.train).grid
+    labels = patch_labels(bench.train, grid, num_classes)
+    matrices = score_images(
+        bench.val, voted_maps(bench, labels), num_classes, progress=bench.progress
+    )
+    settings = {
+        **bench.settings(),
+        "label_size": "of each mask",
+        "void": "neither in the memory nor scored",
+        "chosen_on": "nothing is chosen",
+        "memory": f"{len(labels.labelled):,} patches, exact search",
+    }
+    yield from segmentation_findings(matrices, bench.val.classes, settings)
+
+
+def run_open_hummingbird(bench: Bench) -> Iterator[Finding]:
+    """Yield mIoU as the public implementation gives it."""
+    with_other = bench.train.data in WITH_OTHER
+    num_classes = len(bench.train.classes) + with_other
+
+    def in_memory(mask: np.ndarray) -> np.ndarray:
+        return np.where(mask == VOID, 0, mask + with_other)
+
+    def scored(mask: np.ndarray) -> np.ndarray:
+        return in_memory(mask) if with_other else mask
+
+    grid = bench.features(bench.train).grid
+    labels = patch_labels(bench.train, grid, num_classes, in_memory)
+    matrices = score_images(
+        bench.val, voted_maps(bench, labels), num_classes, label_size=bench.subject.size,
+        recode=scored, progress=bench.progress,
+    )  # fmt: skip
+    settings = {
+        **bench.settings(),
+        "label_size": list(bench.subject.size),
+        "void": "the first class in the memory; "
+        + ("scored as a class" if with_other else "not scored"),
+        "chosen_on": "classes are renamed by the Hungarian algorithm on val",
+        "classes": num_classes,
+        "memory": f"{len(labels.labelled):,} patches, exact search",
+    }
+    yield Finding("mIoU (compat)", matrices.whole, hungarian_miou, settings)
