@@ -8,8 +8,8 @@ import torch
 from evaluate.made_sets import bench_of, pictures
 
 from nearsight.core import UserError
-from nearsight.evaluate.tasks.segmentation.hummingbird import voted_maps
 from nearsight.evaluate.tasks.segmentation.all_methods import SEGMENTATION
+from nearsight.evaluate.tasks.segmentation.hummingbird import voted_maps
 from nearsight.evaluate.tasks.segmentation.truth import patch_labels
 from nearsight.models.layers import Grid
 from nearsight.stats import image_interval, miou
