@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearsight.evaluate.tasks.segmentation import hummingbird, logreg
-from nearsight.evaluate.tasks.task import Bench, Finding, Function, Method, Task
+from nearsight.evaluate.tasks.task import Bench, Function, Method, Task, TaskNumber
 
 METHODS: dict[str, tuple[Method, Function]] = {
     method.name: (method, function)
@@ -21,7 +21,7 @@ METHODS: dict[str, tuple[Method, Function]] = {
 }
 
 
-def run_segmentation(bench: Bench) -> Iterator[Finding]:
+def run_segmentation(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the numbers of the bench's method."""
     return METHODS[bench.method][1](bench)
 

@@ -28,7 +28,7 @@ from nearsight.evaluate.tasks.segmentation.scores import (
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.segmentation.truth import PatchLabels, patch_labels
-from nearsight.evaluate.tasks.task import Bench, Finding
+from nearsight.evaluate.tasks.task import Bench, TaskNumber
 from nearsight.stats import hungarian_miou
 
 OPTIONS = {"k": 30, "temperature": 0.02}
@@ -62,7 +62,7 @@ def voted_maps(bench: Bench, labels: PatchLabels) -> Maps:
     return votes
 
 
-def run_hummingbird(bench: Bench) -> Iterator[Finding]:
+def run_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the numbers of Hummingbird, done correctly."""
     num_classes = len(bench.train.classes)
     grid = bench.features(bench.train).grid
@@ -80,7 +80,7 @@ def run_hummingbird(bench: Bench) -> Iterator[Finding]:
     yield from segmentation_findings(matrices, bench.val.classes, settings)
 
 
-def run_open_hummingbird(bench: Bench) -> Iterator[Finding]:
+def run_open_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
     """Yield mIoU as the public implementation gives it."""
     with_other = bench.train.data in WITH_OTHER
     num_classes = len(bench.train.classes) + with_other
@@ -106,4 +106,4 @@ def run_open_hummingbird(bench: Bench) -> Iterator[Finding]:
         "classes": num_classes,
         "memory": f"{len(labels.labelled):,} patches, exact search",
     }
-    yield Finding("mIoU (compat)", matrices.whole, hungarian_miou, settings)
+    yield TaskNumber("mIoU (compat)", matrices.whole, hungarian_miou, settings)

@@ -28,7 +28,7 @@ from nearsight.evaluate.tasks.segmentation.scores import (
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.segmentation.truth import patch_labels
-from nearsight.evaluate.tasks.task import Bench, Finding
+from nearsight.evaluate.tasks.task import Bench, TaskNumber
 from nearsight.stats import miou
 
 OPTIONS = {"C": 0.0}  # C = 0: chosen on a split of train
@@ -45,14 +45,14 @@ class Choice:
     scores: dict[str, float]  # mIoU of the held-out training images by C; empty: C was given
 
 
-def run_logreg(bench: Bench) -> Iterator[Finding]:
+def run_logreg(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the numbers of logistic regression on the class shares of patches."""
     labels = patch_labels(bench.train, bench.features(bench.train).grid, len(bench.train.classes))
     targets = csr_array(labels.shares.multiply(labels.known[:, None]))
     yield from _run(bench, targets, labels.labelled, VALUES, None)
 
 
-def run_capi_logreg(bench: Bench) -> Iterator[Finding]:
+def run_capi_logreg(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the numbers of logistic regression on majority labels, as CAPI does."""
     num_classes = len(bench.train.classes)
     labels = patch_labels(bench.train, bench.features(bench.train).grid, num_classes)
@@ -70,7 +70,7 @@ def _run(
     rows: Int[np.ndarray, " row"],
     values: Sequence[float],
     label_size: tuple[int, int] | None,
-) -> Iterator[Finding]:
+) -> Iterator[TaskNumber]:
     features = bench.features(bench.train)
     flat = features.patches.reshape(-1, features.width)
     given = float(bench.options["C"])

@@ -15,7 +15,7 @@ from torch import Tensor
 from nearsight.data import VOID
 from nearsight.evaluate.features import Split, resize_labels
 from nearsight.evaluate.tasks.segmentation.truth import Recode
-from nearsight.evaluate.tasks.task import Finding, Progress
+from nearsight.evaluate.tasks.task import Progress, TaskNumber
 from nearsight.stats import class_ious, image_intervals, miou, pixel_accuracy
 
 Maps = Callable[[int], Tensor]  # of an image: scores [cls, row, col] on any grid
@@ -123,7 +123,7 @@ def score_images(
 
 def segmentation_findings(
     matrices: Matrices, classes: tuple[str, ...], settings: Mapping[str, Any]
-) -> Iterator[Finding]:
+) -> Iterator[TaskNumber]:
     """Yield mIoU with the IoU of every class, pixel accuracy, and mIoU near boundaries."""
     ious = image_intervals(class_ious, matrices.whole)
     per_class = {
@@ -131,6 +131,6 @@ def segmentation_findings(
         for name, each in zip(classes, ious)
         if math.isfinite(each.value)
     }
-    yield Finding("mIoU", matrices.whole, miou, settings, {"per_class": per_class})
-    yield Finding("pixel accuracy", matrices.whole, pixel_accuracy, settings)
-    yield Finding("boundary mIoU", matrices.boundary, miou, settings)
+    yield TaskNumber("mIoU", matrices.whole, miou, settings, {"per_class": per_class})
+    yield TaskNumber("pixel accuracy", matrices.whole, pixel_accuracy, settings)
+    yield TaskNumber("boundary mIoU", matrices.boundary, miou, settings)
