@@ -1,6 +1,7 @@
 # make demo: four small runs at once, measured and reported, nothing downloaded but packages
 # make test: every test
 # make quick: the tests that train nothing and start no other program, in under a minute
+# make page: the tools of the explorer's front end, its types checked and its bundle built (needs Node)
 # make check: lint, format and types, as the pre-commit hooks do
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -11,7 +12,7 @@ DEMO_TRAIN := --data shapes --data-root $(DEMO)/data --set epochs=4 --set measur
 QUICK := not (training or browser or cluster or processes or slow)
 DEMO_RUNS := baseline cutmix locat convit
 
-.PHONY: demo test quick check setup clean $(DEMO_RUNS:%=demo-%)
+.PHONY: demo test quick page check setup clean $(DEMO_RUNS:%=demo-%)
 
 setup: $(VENV)/.ready
 
@@ -38,6 +39,13 @@ test: setup
 
 quick: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m '$(QUICK)'
+
+page: nearsight/explore/page/node_modules/.package-lock.json
+	cd nearsight/explore/page && npm run --silent check && npm run --silent build
+
+nearsight/explore/page/node_modules/.package-lock.json: nearsight/explore/page/package-lock.json
+	cd nearsight/explore/page && npm ci --silent --no-audit --no-fund
+	touch $@
 
 check: setup
 	$(BIN)/ruff check .

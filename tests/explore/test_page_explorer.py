@@ -238,6 +238,40 @@ def test_an_address_shows_a_colleague_the_same_view(open_page, pages):
         assert page.get_by_role("button", name="Image 2").get_attribute("aria-pressed") == "true"
 
 
+def test_an_address_that_says_one_model_shows_one(open_page, pages):
+    with open_page(pages("plain", "wide")) as page:
+        page.get_by_label("beside").select_option("")
+        page.get_by_label("draw all heads alike").check()
+        page.wait_for_url(re.compile("b=&.*s=1"))
+        address = page.evaluate("location.hash")
+    with open_page(pages("plain", "wide"), address) as page:
+        assert page.locator("section.model").count() == 1
+        assert page.get_by_label("draw all heads alike").is_checked()
+        page.evaluate("location.hash = '#l=2'")  # what a link does not say is as at the start
+        page.wait_for_selector("section.model >> nth=1")
+        assert not page.get_by_label("draw all heads alike").is_checked()
+
+
+NONSENSE = [
+    "#i=0", "#i=99&l=0&h=99&p=9999", "#p=t7", "#p=-1&l=x&h=1.5", "#w=NaN", "#w=1e999", "#w=0.01",
+    "#m=zzz&v=zzz&e=7", "#a=nobody&b=nobody", "#%E0%A4%A", "#v=runs", "#v=heads&box=1,2&name=x",
+    "#order=x&mad=-1&list=__proto__", "#constructor=1&q=(&runs=%0A%0A&study=9&group=x&sort=x",
+]  # fmt: skip
+
+
+def test_addresses_that_mean_nothing_show_the_page_all_the_same(open_page, pages):
+    with open_page(pages("plain", "wide")) as page:
+        for address in NONSENSE:
+            page.evaluate(f"location.hash = {address!r}")
+            page.reload()
+            page.wait_for_selector("html[data-ready]")
+            page.evaluate(DRAWN)
+            assert page.evaluate("nearsight.state.view.value") in ("explorer", "heads")
+            page.get_by_role("button", name="Explorer").click()
+            page.wait_for_selector("#details-0 h3")
+            assert page.evaluate("nearsight.state.width.value") is None
+
+
 def test_everything_is_reached_by_keyboard_alone(open_page, pages):
     with open_page(pages("plain")) as page:
         for _ in range(30):

@@ -1,5 +1,7 @@
 """The view of heads in a real browser: the plane, brushing, epochs, parts of models."""
 
+import re
+
 import pytest
 from explore.made_pages import made_exploration, made_subject
 from explore.made_runs import LOOKS, made_look, part_subject, write_looked_run
@@ -79,8 +81,13 @@ def test_brushing_the_plane_fades_all_other_heads_in_the_heat_maps(open_page, lo
         assert 0 < len(expected) < 15
         assert seen == expected
         assert page.locator("details.list summary").inner_text().startswith(str(len(expected)))
+        page.wait_for_url(re.compile("box="))
+        address = page.evaluate("location.hash")
         page.get_by_role("button", name="clear the brush").click()
         assert page.locator("g.faded").count() == 0
+    with open_page(path, address) as page:
+        kept = page.locator("figure.heat >> nth=0").locator("g.cell:not(.faded)")
+        assert set(kept.evaluate_all("all => all.map(each => each.dataset.head)")) == expected
 
 
 def test_a_filter_and_an_order_by_number(open_page, looked):

@@ -1,6 +1,7 @@
 """The view of runs and studies in a real browser."""
 
 import json
+import re
 
 import pytest
 from explore.made_runs import write_looked_run, write_study
@@ -95,6 +96,23 @@ def test_two_ticked_runs_are_compared(open_page, page_file):
         assert accuracy.endswith("11.0 %")
         page.get_by_label("Compare runs/baseline-1").check()  # the second of two, then
         assert "runs/baseline-0" not in page.locator(".compare thead").inner_text()
+
+
+def test_an_address_holds_the_table(open_page, page_file):
+    with open_page(page_file) as page:
+        page.locator("#filter").fill("runs/(cutmix|baseline)-")
+        page.locator("table.runs thead button", has_text="test accuracy").click()
+        page.locator("table.runs thead button", has_text="test accuracy").click()
+        page.get_by_label("Compare runs/baseline-0").check()
+        page.get_by_label("Compare runs/cutmix-1").check()
+        page.wait_for_url(re.compile("cutmix-1"))
+        address, rows = page.evaluate("location.hash"), names_of(page)
+        table = page.locator(".compare table").inner_text()
+    assert len(rows) == 4
+    with open_page(page_file, address) as page:
+        assert names_of(page) == rows
+        assert page.locator(".compare table").inner_text() == table
+        assert page.locator("#filter").input_value() == "runs/(cutmix|baseline)-"
 
 
 def test_learning_curves_are_drawn(open_page, page_file):

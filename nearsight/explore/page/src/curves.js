@@ -40,13 +40,15 @@ export function drawCurves(place, runs, curve) {
   const style = getComputedStyle(place);
   const ink = style.getPropertyValue('--text'), rule = style.getPropertyValue('--rule');
   const inks = protocolInks([...new Set(shown.map((run) => run.protocol))]);
+  const short = shown.map((run) => `${run.protocol}, seed ${run.seed}`);
+  const apart = new Set(short).size === shown.length && shown.every((run) => run.seed !== null);
   /** @type {Map<string, number>} */
   const seen = new Map();
-  const series = shown.map((run) => {
+  const series = shown.map((run, at) => {
     const turn = seen.get(run.protocol) ?? 0;
     seen.set(run.protocol, turn + 1);
     return {
-      label: run.name, stroke: inks.get(run.protocol), width: 1.5, spanGaps: true,
+      label: apart ? short[at] : run.name, stroke: inks.get(run.protocol), width: 1.5, spanGaps: true,
       dash: DASHES[turn % DASHES.length], points: {show: curve === 'min_mad'},
     };
   });

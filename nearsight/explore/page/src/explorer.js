@@ -16,7 +16,6 @@ import {counted, number, percent, place} from './words.js';
 /** @import {Mode} from './state.js' */
 
 const NUM_NAMED = 5; // patches listed for the pinned one
-const NARROWEST = 0.5; // patches
 const GAP = 24, LEAST_BESIDE = 150, DETAIL = [336, 272]; // CSS pixels, as in style.css
 const SLIDER = 100; // its last step is no Gaussian at all
 
@@ -44,13 +43,13 @@ const MODE_HELP = {
 const widthAt = (/** @type {number} */ step) => {
   if (step >= SLIDER) return null;
   const widest = 2 * Math.max(...state.baseGrid.value);
-  return Number((NARROWEST * (widest / NARROWEST) ** (step / (SLIDER - 1))).toPrecision(2));
+  return Number((state.NARROWEST * (widest / state.NARROWEST) ** (step / (SLIDER - 1))).toPrecision(2));
 };
 
 const stepAt = (/** @type {number | null} */ width) => {
   if (width === null) return SLIDER;
   const widest = 2 * Math.max(...state.baseGrid.value);
-  return Math.round((SLIDER - 1) * Math.log(width / NARROWEST) / Math.log(widest / NARROWEST));
+  return Math.round((SLIDER - 1) * Math.log(width / state.NARROWEST) / Math.log(widest / state.NARROWEST));
 };
 
 /** What belongs to one model on show. */

@@ -19,6 +19,15 @@ const name = signal('');
 const furthest = signal(/** @type {number | null} */ (null));
 const listBy = signal(/** @type {'layer' | Metric} */ ('mad'));
 
+state.hold('box', brushed, (text) => {
+  const found = text.split(',').map(Number);
+  return found.length === 4 && found.every(Number.isFinite) ? /** @type {[number, number, number, number]} */ (found) : undefined;
+}, (box) => (box ? box.map((x) => x.toFixed(4)).join(',') : ''));
+state.hold('order', sorted, state.asWord(['head', ...METRICS]));
+state.hold('name', name, (text) => (state.models.value.some(({numbers}) => numbers?.names?.flat().includes(text)) ? text : undefined));
+state.hold('mad', furthest, (text) => (Number(text) >= 0 ? Number(text) : undefined));
+state.hold('list', listBy, state.asWord(['layer', ...METRICS]));
+
 /** The models on show that have numbers. */
 const measured = computed(() => {
   const chosen = state.b.value === null ? [state.a.value] : [state.a.value, state.b.value];

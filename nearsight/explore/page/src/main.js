@@ -20,17 +20,9 @@ const VIEWS = {
 };
 const ADDRESS_DELAY = 250; // ms: an address changes only once a hand rests
 
-/** @param {View} view */
-function hasView(view) {
-  const {models, runs, studies} = state.contents.value;
-  if (view === 'explorer') return models.length > 0;
-  if (view === 'heads') return models.some(({numbers, looks}) => numbers || looks.length);
-  return runs.length + studies.length > 0;
-}
-
 const header = () => html`
   <header><h1>${state.contents.value.title}</h1>
-    <nav aria-label="Views">${Object.entries(VIEWS).map(([name, [label]]) => hasView(/** @type {View} */ (name))
+    <nav aria-label="Views">${Object.entries(VIEWS).map(([name, [label]]) => state.hasView(/** @type {View} */ (name))
       ? html`<button type="button" aria-current=${name === state.view.value ? 'page' : 'false'}
           @click=${() => { state.view.value = /** @type {View} */ (name); }}>${label}</button>` : nothing)}</nav>
     <p id="message" role="status"></p></header>
@@ -54,8 +46,11 @@ function followAddress() {
     clearTimeout(waiting);
     waiting = setTimeout(write, ADDRESS_DELAY);
   });
-  addEventListener('hashchange', () => {
-    if (location.hash !== written) state.readAddress(location.hash);
+  addEventListener('hashchange', async () => {
+    const asked = location.hash;
+    if (asked === written) return;
+    if (state.contents.peek().server) await openLinked(asked);
+    state.readAddress(asked);
   });
 }
 
@@ -70,7 +65,8 @@ async function start() {
   state.b.value = withMaps[1] ?? null;
   const [rows, cols] = state.baseGrid.value;
   state.token.value = {patch: Math.floor(rows / 2) * cols + Math.floor(cols / 2)};
-  if (!hasView('explorer')) state.view.value = hasView('heads') ? 'heads' : 'runs';
+  state.settle();
+  state.startHere();
   state.readAddress(location.hash);
   page.replaceChildren();
   effect(() => {

@@ -125,10 +125,11 @@ export function spreads(title, layers, unit) {
  */
 export function whiskers(rows, title) {
   const ends = rows.flatMap(({estimate}) => estimate).filter(Number.isFinite);
-  const width = 640, left = 250, high = 22, height = rows.length * high + 34;
+  const longest = Math.max(0, ...rows.map(({label}) => label.length));
+  const left = Math.min(460, 24 + 6.2 * longest), width = left + 390, high = 22, height = rows.length * high + 34;
   const x = linear([Math.min(0, ...ends), Math.max(0, ...ends)], [left, width - 16], 6);
   return html`<figure class="whiskers"><figcaption>${title}</figcaption>
-    <svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${title}: values with 95 % intervals">
+    <svg viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label="${title}: values with 95 % intervals">
     <line class="null" x1=${x.at(0)} x2=${x.at(0)} y1="4" y2=${height - 26}/>
     ${x.ticks(6).map((tick) => svg`<text x=${x.at(tick)} y=${height - 8} text-anchor="middle">${tick}</text>`)}
     ${rows.map(({label, estimate: [value, low, top]}, index) => {

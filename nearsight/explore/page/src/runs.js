@@ -23,11 +23,23 @@ const study = signal(0);
 const value = signal('min_mad');
 const decision = signal('');
 
+const asText = (/** @type {string} */ text) => text;
+state.hold('q', filter, asText);
+state.hold('sort', sort, asText);
+state.hold('down', descending, state.asFlag, state.flagText);
+state.hold('group', group, (text) => (groups.value.includes(text) ? text : undefined));
+state.hold('runs', picked, (text) => text.split('\n').slice(0, 2), (names) => names.join('\n'));
+state.hold('curve', curve, state.asWord(CURVES));
+state.hold('study', study, state.asCount);
+state.hold('effect', value, asText);
+state.hold('verdict', decision, (text) => (state.contents.value.studies.some(({claims}) => claims.some((claim) => claim.decision === text)) ? text : undefined));
+
 const runs = computed(() => state.contents.value.runs);
 const rows = computed(() => sortedBy(filtered(runs.value, filter.value), sort.value, descending.value));
 const columns = computed(() => [...state.contents.value.columns.map(({name}) => name), 'epochs'].filter((name) => runs.value.some((run) => run.values[name])));
 const facts = computed(() => FACTS.filter((name) => name === 'name' || new Set(runs.value.map((run) => run[name])).size > 1));
 const settings = computed(() => [...new Set(runs.value.flatMap((run) => Object.keys(run.settings)))]);
+const groups = computed(() => [...facts.value.slice(1), ...settings.value.map((name) => `settings.${name}`)]);
 const chosen = computed(() => picked.value.map((name) => runs.value.find((run) => run.name === name)).filter((x) => x !== undefined));
 
 /**
@@ -93,21 +105,21 @@ function table() {
   if (!runs.value.length) return nothing;
   const found = rows.value;
   const shown = more.value ? found : found.slice(0, MOST_ROWS);
-  const groups = group.value ? groupedBy(found, group.value) : null;
+  const grouped = group.value ? groupedBy(found, group.value) : null;
   const bad = filter.value && !pattern(filter.value);
   return html`<section aria-label="Runs"><h2>Runs</h2>
     <div class="filters">
       <label>Filter <input id="filter" type="search" placeholder="regular expression" .value=${filter.value} aria-invalid=${bad ? 'true' : 'false'}
         @input=${(/** @type {Event} */ event) => { filter.value = /** @type {HTMLInputElement} */ (event.target).value; }}></label>
       <label>Group by <select id="group" @change=${(/** @type {Event} */ event) => { group.value = /** @type {HTMLSelectElement} */ (event.target).value; }}>
-        <option value="">nothing</option>${[...facts.value.slice(1), ...settings.value.map((name) => `settings.${name}`)].map((column) =>
+        <option value="">nothing</option>${groups.value.map((column) =>
           html`<option value=${column} ?selected=${column === group.value}>${column.replace('settings.', '')}</option>`)}</select></label>
       <span class="note" role="status">${bad ? 'This is no regular expression yet.' : `${found.length.toLocaleString('en')} of ${counted(runs.value.length, 'run')}`}</span></div>
     <div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="runs"><thead><tr><td></td>${facts.value.map(heading)}${columns.value.map(heading)}</tr></thead>
-    <tbody>${groups ? groups.map(groupRow) : shown.map(runRow)}</tbody></table></div>
-    ${!groups && found.length > MOST_ROWS ? html`<button type="button" @click=${() => { more.value = !more.value; }}>
+    <tbody>${grouped ? grouped.map(groupRow) : shown.map(runRow)}</tbody></table></div>
+    ${!grouped && found.length > MOST_ROWS ? html`<button type="button" @click=${() => { more.value = !more.value; }}>
       ${more.value ? `show the first ${MOST_ROWS}` : `show all ${found.length.toLocaleString('en')}`}</button>` : nothing}
-    <p class="note">${groups ? 'Mean ± standard deviation over the runs of a group.' : 'Point at a number for its 95 % interval over images. Tick two runs to compare them.'}</p>
+    <p class="note">${grouped ? 'Mean ± standard deviation over the runs of a group.' : 'Point at a number for its 95 % interval over images. Tick two runs to compare them.'}</p>
     </section>`;
 }
 

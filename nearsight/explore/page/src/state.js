@@ -10,6 +10,8 @@ import {decodeImage} from './decoding.js';
 /** @typedef {'attention' | 'rollout' | 'similarity' | 'pca' | 'position'} Mode */
 /** @typedef {{prefix: number} | {patch: number}} Token patch: of the first layer of model a */
 
+export const VIEWS = /** @type {View[]} */ (['explorer', 'heads', 'runs']);
+export const NARROWEST = 0.5; // patches: the least width of an added Gaussian
 export const MODES = /** @type {Mode[]} */ (['attention', 'rollout', 'similarity', 'pca', 'position']);
 
 /** @type {import('@preact/signals-core').Signal<Contents>} */
@@ -88,14 +90,27 @@ export function queryOf(places, numPrefix) {
   return query >= 0 && query < places.query_prefix ? query : null;
 }
 
-/** Keep layer, head, image and patch within what is there. */
+/**
+ * Whether the page has anything to show in a view.
+ * @param {View} of
+ */
+export function hasView(of) {
+  const {runs, studies} = contents.value;
+  if (of === 'explorer') return models.value.length > 0;
+  if (of === 'heads') return models.value.some(({numbers, looks}) => numbers || looks.length);
+  return runs.length + studies.length > 0;
+}
+
+/** Keep the view, layer, head, image and patch within what is there. */
 export function settle() {
+  if (!hasView(view.value)) view.value = VIEWS.find(hasView) ?? 'explorer';
   const first = shown.value[0]?.examples;
   if (!first) return;
+  const within = (/** @type {number} */ value, /** @type {number} */ count) => Math.max(0, Math.min(value, count - 1));
   batch(() => {
-    image.value = Math.min(image.value, numImages.value - 1);
-    layer.value = Math.max(0, Math.min(layer.value, first.layers.length - 1));
-    head.value = Math.max(0, Math.min(head.value, first.layers[layer.value].num_heads - 1));
+    image.value = within(image.value, numImages.value);
+    layer.value = within(layer.value, first.layers.length);
+    head.value = within(head.value, first.layers[layer.value].num_heads);
     const [rows, cols] = baseGrid.value;
     const chosen = token.value;
     if ('patch' in chosen && chosen.patch >= rows * cols) token.value = {patch: 0};
@@ -103,57 +118,100 @@ export function settle() {
   });
 }
 
+/**
+ * A signal that the address holds. A view is the same for everybody who follows its link, so
+ * whatever the address does not say has its initial value.
+ * @template T
+ * @typedef {object} Held
+ * @property {import('@preact/signals-core').Signal<T>} signal
+ * @property {T} initial
+ * @property {(value: T) => string} text
+ * @property {(text: string) => T | undefined} value undefined where the text means nothing
+ * @property {boolean} always whether it stands in the address at its initial value too
+ */
+
+/** @type {Map<string, Held<any>>} */
+const held = new Map();
+
+/**
+ * Keep a signal in the address.
+ * @template T
+ * @param {string} key
+ * @param {import('@preact/signals-core').Signal<T>} signal
+ * @param {(text: string) => T | undefined} value
+ * @param {(value: T) => string} [text]
+ * @param {boolean} [always]
+ */
+export function hold(key, signal, value, text = String, always = false) {
+  held.set(key, {signal, initial: signal.peek(), text, value, always});
+}
+
+/** Make the values of now the initial ones: what a page starts with depends on its contents. */
+export function startHere() {
+  for (const each of held.values()) each.initial = each.signal.peek();
+}
+
+/** @param {string} text */
+export const asCount = (text) => (/^\d{1,6}$/.test(text) ? Number(text) : undefined);
+/**
+ * One of some words, or nothing.
+ * @template {string} T
+ * @param {readonly T[]} words
+ * @returns {(text: string) => T | undefined}
+ */
+export const asWord = (words) => (text) => words.find((word) => word === text);
+export const asFlag = (/** @type {string} */ text) => text === '1';
+export const flagText = (/** @type {boolean} */ value) => (value ? '1' : '0');
+
+const named = (/** @type {string} */ text) => {
+  const found = models.value.findIndex((model) => model.name === text);
+  return found < 0 ? undefined : found;
+};
+const nameOf = (/** @type {number | null} */ index) => models.value[index ?? -1]?.name ?? '';
+const fromOne = (/** @type {string} */ text) => {
+  const count = asCount(text);
+  return count ? count - 1 : undefined;
+};
+const plusOne = (/** @type {number} */ index) => String(index + 1);
+
+hold('v', view, asWord(VIEWS));
+hold('a', a, named, nameOf, true);
+hold('b', b, (text) => (text ? named(text) : null), nameOf);
+hold('i', image, fromOne, plusOne);
+hold('l', layer, fromOne, plusOne, true);
+hold('h', head, fromOne, plusOne, true);
+hold('p', token, (text) => {
+  const [, prefix, count] = /^(t?)(\d{1,6})$/.exec(text) ?? [];
+  return count === undefined ? undefined : prefix ? {prefix: Number(count)} : {patch: Number(count)};
+}, (chosen) => ('patch' in chosen ? String(chosen.patch) : `t${chosen.prefix}`), true);
+hold('pin', pinned, asFlag, flagText);
+hold('d', incoming, (text) => text === 'in', (value) => (value ? 'in' : 'out'));
+hold('m', mode, asWord(MODES));
+hold('w', width, (text) => (Number(text) >= NARROWEST && Number(text) <= 1000 ? Number(text) : undefined));
+hold('s', alike, asFlag, flagText);
+hold('e', look, asCount);
+
 /** The address of the view, without #. */
 export const address = computed(() => {
   const parts = new URLSearchParams();
-  if (view.value !== 'explorer') parts.set('v', view.value);
-  if (models.value.length) parts.set('a', models.value[a.value]?.name ?? '');
-  if (b.value !== null) parts.set('b', models.value[b.value].name);
-  if (image.value) parts.set('i', String(image.value + 1));
-  parts.set('l', String(layer.value + 1));
-  parts.set('h', String(head.value + 1));
-  const chosen = token.value;
-  parts.set('p', 'patch' in chosen ? String(chosen.patch) : `t${chosen.prefix}`);
-  if (pinned.value) parts.set('pin', '1');
-  if (incoming.value) parts.set('d', 'in');
-  if (mode.value !== 'attention') parts.set('m', mode.value);
-  if (width.value !== null) parts.set('w', String(width.value));
-  if (look.value !== null) parts.set('e', String(look.value));
+  for (const [key, {signal: {value}, initial, text, always}] of held) {
+    if ((always && text(value)) || text(value) !== text(initial)) parts.set(key, text(value));
+  }
   return parts.toString();
 });
 
 /**
- * Take over the view that an address holds; what it does not say stays as it is.
+ * Take over the view that an address holds.
  * @param {string} hash
  */
 export function readAddress(hash) {
   const parts = new URLSearchParams(hash.replace(/^#/, ''));
-  /** @param {string} key */
-  const number = (key) => {
-    const value = Number(parts.get(key));
-    return parts.get(key) && Number.isInteger(value) && value >= 0 ? value : null;
-  };
-  /** @param {string} key */
-  const named = (key) => models.value.findIndex((model) => model.name === parts.get(key));
   batch(() => {
-    const asked = parts.get('v');
-    if (asked === 'heads' || asked === 'runs' || asked === 'explorer') view.value = asked;
-    if (named('a') >= 0) a.value = named('a');
-    if (named('b') >= 0) b.value = named('b');
-    image.value = (number('i') ?? image.value + 1) - 1;
-    layer.value = (number('l') ?? layer.value + 1) - 1;
-    head.value = (number('h') ?? head.value + 1) - 1;
-    const patch = number('p');
-    const prefix = /^t(\d+)$/.exec(parts.get('p') ?? '');
-    if (patch !== null) token.value = {patch};
-    if (prefix) token.value = {prefix: Number(prefix[1])};
-    pinned.value = parts.get('pin') === '1';
-    incoming.value = parts.get('d') === 'in';
-    const found = MODES.find((each) => each === parts.get('m'));
-    if (found) mode.value = found;
-    const asWidth = Number(parts.get('w'));
-    if (parts.get('w') && asWidth >= 0.1 && asWidth <= 1000) width.value = asWidth;
-    if (number('e') !== null) look.value = number('e');
+    for (const [key, {signal, initial, value}] of held) {
+      const text = parts.get(key);
+      const found = text === null ? undefined : value(text);
+      signal.value = found === undefined ? initial : found;
+    }
   });
   settle();
 }
