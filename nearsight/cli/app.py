@@ -120,7 +120,7 @@ def train(
     from nearsight.protocol import at_fraction, override, read_protocol
 
     named: dict[str, str | None] = {
-        "data.name": dataset_name(data) if data else None,
+        "data.name": dataset_name(data, data_root) if data else None,
         "model.name": model,
         "model.weights": str(weights.resolve()) if weights else None,
         "precision": precision,

@@ -47,7 +47,7 @@ def check_data(
     """Read a data set whole and say whether it is the official one."""
     from nearsight.data.sets import check_dataset, dataset_name
 
-    found = check_dataset(dataset_name(name), data_root)
+    found = check_dataset(dataset_name(name, data_root), data_root)
     print(
         f"{found.name}: {found.verdict}, {found.num_train} training and {found.num_test} test "
         f"images of {found.num_classes} classes, hash {found.hash}"
@@ -88,3 +88,23 @@ def import_data(
     from nearsight.data.sets import import_folder
 
     print(import_folder(given, data_root))
+
+
+@data_app.command("register", epilog="Example: nearsight data register imagenet /data/imagenet")
+def register_data(
+    name: Annotated[
+        str, typer.Argument(help="imagenet, imagenet-100, mini-imagenet, or a name of yours.")
+    ],
+    folder: Annotated[
+        Path, typer.Argument(help="Holds train/CLASS/ and val/CLASS/ or test/CLASS/")
+    ],
+    data_root: DataRoot = None,
+) -> None:
+    """Give an image folder a name, so that --data NAME works and runs record it."""
+    from nearsight.data.sets import register_dataset
+
+    found = register_dataset(name, folder, data_root)
+    print(
+        f"{found.name}: {found.num_train} training and {found.num_test} test images of "
+        f"{found.num_classes} classes, hash {found.identity}, in {found.folder}"
+    )

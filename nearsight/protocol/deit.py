@@ -65,6 +65,7 @@ FAMILIES = {  # with a number after the "=": figure 8
 LAYERS = tuple(range(13))  # of figure 8, in a model of 12 layers
 
 RATE_AT_512 = 5e-4
+LARGE_SETS = ("imagenet", "imagenet-100", "mini-imagenet")
 _FOLDERS: dict[str, Any] = {"epochs": 300, "warmup_epochs": 5, "batch_size": 1024}
 _SMALL: dict[str, Any] = {"epochs": 300, "warmup_epochs": 5, "batch_size": 128}
 _SHAPES: dict[str, Any] = {"epochs": 30, "warmup_epochs": 2, "batch_size": 128}
@@ -95,7 +96,7 @@ def recipe(name: str, data: str) -> Protocol:
 
 def has_large_images(data: str) -> bool:
     """Whether the recipe is for images of this data set as they are: ImageNet and image folders."""
-    return data == "imagenet" or data.startswith("folder:")
+    return data in LARGE_SETS or data.startswith("folder:")
 
 
 def assumed_of_recipe(name: str, data: str) -> tuple[str, ...]:

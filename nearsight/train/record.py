@@ -44,6 +44,7 @@ def new_record(
             "name": dataset.name,
             "hash": dataset.hash,
             "origin": dataset.origin,
+            "identity": dataset.identity,
             "fraction": protocol.data.fraction,
             "num_train": split_sizes[0],
             "num_validation": split_sizes[1],

@@ -10,6 +10,7 @@ from nearsight.data.sets.catalog import (
     dataset_name,
     list_datasets,
     load_dataset,
+    register_dataset,
 )
 from nearsight.data.sets.dataset import Dataset, ImageSet
 from nearsight.data.sets.pixels import SUFFIXES, as_rgb
@@ -27,6 +28,7 @@ __all__ = [
     "import_folder",
     "list_datasets",
     "load_dataset",
+    "register_dataset",
     "train_and_validation",
     "writable_cache",
 ]

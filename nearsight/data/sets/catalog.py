@@ -11,6 +11,16 @@ from nearsight.core import UserError, closest
 from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import CIFAR10, CIFAR100
 from nearsight.data.sets.dataset import Dataset
+from nearsight.data.sets.identity import (
+    REGISTERED,
+    Registration,
+    check_registered,
+    identify,
+    published_sets,
+    register,
+    registrations,
+)
+from nearsight.data.sets.image_folder import image_folder
 from nearsight.data.sets.shapes import SHAPES
 from nearsight.data.sets.sources import Archive, NamedSet, origin_of
 from nearsight.data.sets.tiny_imagenet import TINY_IMAGENET
@@ -36,13 +46,27 @@ def data_root(given: Path | None = None) -> Path:
     return Path(named) if named else Path.home() / ".cache" / "nearsight" / "data"
 
 
-def dataset_name(text: str) -> str:
-    """A data set's name from what a user typed: a known name, or the path of an image folder."""
+def dataset_name(text: str, root: Path | None = None) -> str:
+    """Return the name of a data set from what a user typed.
+
+    That is a known name, or the path of an image folder. A name that a user made up for a folder
+    becomes its path, so that presets have the values for image folders.
+    """
+    registered = registrations(data_root(root))
     if text in SETS or text.startswith(FOLDER_PREFIX):
         return text
+    if text in registered:
+        made_up = text not in published_sets()
+        return f"{FOLDER_PREFIX}{registered[text].folder}" if made_up else text
     if "/" in text or Path(text).is_dir():
         return f"{FOLDER_PREFIX}{Path(text).expanduser().resolve()}"
-    near = closest(text, tuple(SETS), cutoff=0.4) or tuple(SETS)
+    if text in published_sets():
+        raise UserError(
+            f"{text} is not registered in {data_root(root)}: "
+            f"run `nearsight data register {text} DIR` with the folder that holds it"
+        )
+    known = (*SETS, *registered)
+    near = closest(text, known, cutoff=0.4) or known
     raise UserError(
         f"unknown data set {text!r}: did you mean {' or '.join(near)}? "
         "An image folder is given by its path"
@@ -51,16 +75,28 @@ def dataset_name(text: str) -> str:
 
 def load_dataset(settings: DataSettings, root: Path | None = None) -> Dataset:
     """The decoded data set; UserError says what to do when it is missing or damaged."""
-    return decoded(_decoding(settings, data_root(root)), data_root(root))
-
-
-def _decoding(settings: DataSettings, root: Path) -> Decoding:
-    name = dataset_name(settings.name)
+    root = data_root(root)
+    name = dataset_name(settings.name, root)
+    if name in SETS:
+        return decoded(_decoding(name, settings, root), root)
     if name.startswith(FOLDER_PREFIX):
-        from nearsight.data.sets.image_folder import image_folder
-
         folder = Path(name.removeprefix(FOLDER_PREFIX)).expanduser()
-        return image_folder(folder, settings.image_size, settings.skip_corrupt)
+        identity, found = identify(folder, root)
+    else:
+        identity = registrations(root)[name]
+        found = check_registered(identity)
+    dataset = decoded(image_folder(found, settings.image_size, settings.skip_corrupt), root)
+    if identity is None:
+        return dataset
+    return replace(dataset, name=identity.name, origin=REGISTERED, identity=identity.identity)
+
+
+def register_dataset(name: str, folder: Path, root: Path | None = None) -> Registration:
+    """Give a folder of images a name, by which it is found and recorded from then on."""
+    return register(name, folder, data_root(root), tuple(SETS))
+
+
+def _decoding(name: str, settings: DataSettings, root: Path) -> Decoding:
     image_size = SETS[name].image_size
     if settings.image_size not in (None, image_size):
         raise UserError(
@@ -108,7 +144,7 @@ class ListedSet:
     """A line of ``nearsight data list``."""
 
     name: str
-    state: str  # "ready", "missing" or "built in"
+    state: str  # "ready", "registered", "missing" or "built in"
     place: str  # its folder, or how to get it
 
 
@@ -123,6 +159,9 @@ def list_datasets(root: Path | None = None) -> list[ListedSet]:
         ready = folder.is_dir()
         place = str(folder) if ready else f"nearsight data fetch {name}"
         rows.append(ListedSet(name, "ready" if ready else "missing", place))
+    for name, given in registrations(data_root(root)).items():
+        ready = Path(given.folder).is_dir()
+        rows.append(ListedSet(name, REGISTERED if ready else "missing", given.folder))
     return rows
 
 
@@ -131,7 +170,7 @@ class Report:
     """What ``nearsight data check`` found."""
 
     name: str
-    verdict: str  # "official", "not the official bytes", "generated" or "folder"
+    verdict: str  # as Dataset.origin
     hash: str
     num_train: int
     num_test: int

@@ -28,15 +28,16 @@ class ImageSet:
 class Dataset:
     """A data set; its arrays are read-only memory maps."""
 
-    name: str  # "cifar100", ... or "folder:PATH"
+    name: str  # "cifar100", ..., a registered name, or "folder:PATH"
     classes: tuple[str, ...]
     train: ImageSet  # the whole official training set, before the split into train and validation
     test: ImageSet
     mean: tuple[float, float, float]  # of the training set, where white is 1
     std: tuple[float, float, float]
     hash: str  # first 16 hex digits of the sha256 of pixels and labels
-    origin: str  # "official", "not the official bytes", "generated" or "folder"
+    origin: str  # "official", "not the official bytes", "generated", "registered" or "folder"
     notes: tuple[str, ...] = ()  # what the user should know: files ignored, images skipped
+    identity: str | None = None  # of a registered or recognised set: the hash of its files
 
 
 def histogram(images: UInt8[np.ndarray, "n 3 h w"]) -> Int64[np.ndarray, "3 256"]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,23 @@ TEST_FRACTION = 0.2
 TEST_SEED = 0
 
 
-def image_folder(folder: Path, image_size: int | None, skip_corrupt: bool) -> Decoding:
-    """How to decode the image folder; UserError if its structure is not one of the above."""
+@dataclass(frozen=True)
+class FolderImages:
+    """The images of a folder, by split, with the numbers of their classes."""
+
+    folder: Path
+    classes: tuple[str, ...]
+    train: list[Labelled]
+    test: list[Labelled]
+    notes: tuple[str, ...]
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path, _ in self.train + self.test]
+
+
+def list_images(folder: Path) -> FolderImages:
+    """List the images of a folder; UserError if its structure is not one of the above."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
     if (folder / ANNOTATIONS).is_file():
@@ -54,15 +70,21 @@ def image_folder(folder: Path, image_size: int | None, skip_corrupt: bool) -> De
         raise UserError(f"{folder} has one class, {classes[0]!r}; expected at least two folders")
     if ignored := _num_other_files(folder, len(train) + len(test)):
         notes.append(f"ignored {ignored} files that are no images of a class")
+    return FolderImages(folder, classes, train, test, tuple(notes))
+
+
+def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool) -> Decoding:
+    """How to decode the images of a folder."""
+    folder, train, test = found.folder, found.train, found.test
     reader = Reader(folder, size=image_size, skip_corrupt=skip_corrupt)
     return Decoding(
         name=f"folder:{folder}",
         source=f"{folder.resolve()} {image_size} {skip_corrupt}",
-        key=files_key(folder, [path for path, _ in train + test]) + str(notes),
-        classes=classes,
+        key=files_key(folder, found.paths) + str(list(found.notes)),
+        classes=found.classes,
         splits={"train": lambda: reader.pieces(train), "test": lambda: reader.pieces(test)},
         origin=lambda: "folder",
-        notes=lambda: (*notes, *reader.notes()),
+        notes=lambda: (*found.notes, *reader.notes()),
     )
 
 

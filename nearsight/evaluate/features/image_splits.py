@@ -95,7 +95,7 @@ def open_labels(data: str, root: Path | None, split: str, num: int | None = None
 
     The images are decoded at the size that the set is stored in.
     """
-    dataset = load_dataset(DataSettings(name=dataset_name(data)), root)
+    dataset = load_dataset(DataSettings(name=dataset_name(data, root)), root)
     images = dataset.train if split == "train" else dataset.test
     chosen = spread(len(images), num)
     pixels = images.images

@@ -27,6 +27,7 @@ class TrainedDataRecord(Stored):
     name: str
     hash: str
     origin: str
+    identity: str | None = None  # of a registered set: the hash of its files
     fraction: float = 1.0  # of the training images; runs from before there were fractions have all
     num_train: int
     num_validation: int

@@ -37,7 +37,8 @@ def outcomes(study: LoadedStudy) -> list[Outcome]:
 
 def settings_of(x: FinishedCell) -> dict[str, Level]:
     """Return everything that was set, and the grid, as claims read it."""
-    return protocol_settings(x.cell.protocol, x.files.measure.grid)
+    settings = protocol_settings(x.cell.protocol, x.files.measure.grid)
+    return settings | {"data.name": x.record.data.name}  # a path may be a set that has a name
 
 
 def values_of(x: FinishedCell) -> dict[str, float]:
