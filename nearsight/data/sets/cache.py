@@ -93,7 +93,6 @@ def _opened(folder: Path, name: str) -> Dataset | None:
             return None
         if manifest.pop("digest") != _digest(json.dumps(manifest)):
             raise UserError("manifest.json has changed")
-        splits = {split: _mapped(folder, manifest, split) for split in ("train", "test")}
         return Dataset(
             name=name,
             classes=tuple(manifest["classes"]),
@@ -102,7 +101,8 @@ def _opened(folder: Path, name: str) -> Dataset | None:
             hash=manifest["hash"],
             origin=manifest["origin"],
             notes=tuple(manifest["notes"]),
-            **splits,
+            train=_mapped(folder, manifest, "train"),
+            test=_mapped(folder, manifest, "test"),
         )
     except FileNotFoundError:
         return None
