@@ -29,6 +29,7 @@ _HOME = {
     "refine": "nearsight.models.parts.locat",
     "load_dataset": "nearsight.data.sets",
     "load_run": "nearsight.runs",
+    "localise": "nearsight.measure.localise",
     "measure_model": "nearsight.measure.profile",
     "measure_named": "nearsight.measure.folders",
     "measure_run": "nearsight.measure.folders",

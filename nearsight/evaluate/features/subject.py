@@ -16,7 +16,7 @@ from nearsight.core import UserError
 from nearsight.data.input import IMAGENET_MEAN, IMAGENET_STD, Colour, Preprocessing
 from nearsight.evaluate.features.taps import Extractor, Tapped
 from nearsight.measure.folders import check_fit
-from nearsight.models.load import named_model
+from nearsight.models.load import named_model, own_image_size
 from nearsight.runs import RECORD, load_run
 
 Change = Callable[[nn.Module], nn.Module]
@@ -132,7 +132,7 @@ def subject_of(
         change: Changes the model before it is tapped.
     """
     name = name or type(model).__name__
-    size = image_size or (preprocessing.crop if preprocessing else None) or own_size(model)
+    size = image_size or (preprocessing.crop if preprocessing else None) or own_image_size(model)
     steps = preprocessing or Preprocessing("ImageNet's mean and deviation", size, size)
     model = model.eval().to(device)
     if change is not None:
@@ -148,25 +148,6 @@ def subject_of(
         classify=steps,
         model=model,
         fresh=lambda: _reset(model, name, steps, size, device),
-    )
-
-
-def own_size(model: nn.Module) -> tuple[int, int]:
-    """Return the image size that a model declares.
-
-    Raises:
-        UserError: It declares none.
-    """
-    size = getattr(model, "image_size", None)
-    if isinstance(size, int):
-        return size, size
-    if isinstance(size, tuple):
-        return size
-    facts = getattr(model, "pretrained_cfg", None)
-    if facts and facts.get("input_size"):
-        return tuple(facts["input_size"][1:])
-    raise UserError(
-        f"{type(model).__name__} does not say which image size it takes; give image_size=(h, w)"
     )
 
 

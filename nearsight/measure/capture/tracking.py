@@ -69,7 +69,7 @@ class SoftmaxTracking:
         if not isinstance(output, Tensor):
             return
         if func in SOFTMAXES:
-            if output.ndim >= MIN_DIMENSIONS and _last_axis(args, kwargs, output):
+            if over_keys(func, args, kwargs):
                 self._sources[id(output)] = weakref.ref(output), output
             return
         if not self._sources:
@@ -107,9 +107,12 @@ class SoftmaxTracking:
         )
 
 
-def _last_axis(args: tuple, kwargs: dict, output: Tensor) -> bool:
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    return dim in (-1, output.ndim - 1)
+def over_keys(func: Callable, args: tuple, kwargs: dict) -> bool:
+    """Whether a call of torch may be the softmax of explicit attention: over the last axis."""
+    if func not in SOFTMAXES or not args:
+        return False
+    dim, num = kwargs.get("dim", args[1] if len(args) > 1 else None), args[0].ndim
+    return num >= MIN_DIMENSIONS and dim in (-1, num - 1)
 
 
 def _is_stochastic(rows: Tensor) -> bool:

@@ -8,6 +8,7 @@ from nearsight.models.load.named import (
     NamedModel,
     built,
     named_model,
+    own_image_size,
     own_preprocessing,
 )
 from nearsight.models.load.registry import check_name, create_model, model_for, split_name
@@ -24,6 +25,7 @@ __all__ = [
     "load_weights",
     "model_for",
     "named_model",
+    "own_image_size",
     "own_preprocessing",
     "split_name",
 ]

@@ -112,6 +112,28 @@ def _pretrained(
         return built(name, image_size, pretrained=True)
 
 
+def own_image_size(model: nn.Module) -> tuple[int, int]:
+    """Return the height and width in pixels of the images that a model declares to take.
+
+    Raises:
+        UserError: It declares none.
+    """
+    facts = getattr(model, "pretrained_cfg", None)
+    grown = getattr(
+        getattr(model, "patch_embed", None), "img_size", None
+    )  # of timm, after a resize
+    configured = getattr(getattr(model, "config", None), "image_size", None)  # of Hugging Face
+    of_timm = facts.get("input_size") if facts else None
+    for size in (getattr(model, "image_size", None), grown, of_timm and of_timm[1:], configured):
+        if isinstance(size, int):
+            return size, size
+        if isinstance(size, (tuple, list)):
+            return size[0], size[1]
+    raise UserError(
+        f"{type(model).__name__} does not say which image size it takes; give image_size=(h, w)"
+    )
+
+
 def own_preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing:
     """What the model's own library does to its images."""
     if source == OURS:

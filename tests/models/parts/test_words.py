@@ -33,6 +33,7 @@ TABLES = {  # tables of names, and what they list
     "measure/readouts/__init__.py": "functions of the front door",
     "measure/readouts/by_name.py": "functions of the front door",
     "measure/layout/families.py": "classes of timm",
+    "measure/localise/": "kinds of locality that --localise takes",
     "measure/metrics/convention.py": "conventions, one of a paper",
     "native/calls.py": "functions of the compiled library",
     "protocol/__init__.py": "settings",

@@ -1,0 +1,162 @@
+"""What a locality adds to the logits of a layer whose tokens have a known place.
+
+Rows of tokens without a place (prefix tokens, padding) get nothing, and neither do such keys. A
+patch that would be left with no patch at all keeps its row as it is.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from nearsight.core import UserError
+from nearsight.measure.layout import Layout
+from nearsight.measure.localise.setting import IDENTITY, Locality
+
+TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
+Bias = Float[Tensor, "window query key"]
+Placed = Bool[Tensor, "window query key"]
+
+
+def placed_pairs(layout: Layout) -> Placed:
+    """Return which pairs of a query and a key have both a place on the image."""
+    return (layout.queries >= 0)[:, :, None] & (layout.keys >= 0)[:, None, :]
+
+
+def offsets(layout: Layout, shifted: bool = False) -> Float[Tensor, "window query key 2"]:
+    """Return rows and columns from every query to every key in patches, float64.
+
+    With ``shifted`` a query counts as the patch half a grid down and half a grid to the right,
+    where the grid ends going on at its other side.
+
+    Raises:
+        UserError: The queries cannot be shifted, because the layer attends in windows.
+    """
+    points = layout.grid.coordinates()
+    if shifted:
+        if len(layout.queries) > 1 or len(layout.cells) != layout.grid.num_patches:
+            raise UserError("a Gaussian around a wrong patch needs attention between all patches")
+        size = torch.tensor([layout.grid.rows, layout.grid.cols])
+        points = (points + size // 2) % size
+    return (
+        layout.cells[layout.keys.clamp(min=0)][:, None]
+        - points[layout.queries.clamp(min=0)][:, :, None]
+    )
+
+
+def locality_bias(locality: Locality, layout: Layout) -> Bias:
+    """Return what is added to the logits of a layer, float64, 0 where nothing is.
+
+    >>> from nearsight.measure.layout.tokens import row_by_row
+    >>> from nearsight.models.layers import Grid
+    >>> locality_bias(Locality("gaussian", 1.0), row_by_row(Grid(1, 3), num_prefix=1))[0, 1]
+    tensor([ 0.0000, -0.0000, -0.5000, -2.0000], dtype=torch.float64)
+    """
+    pairs = placed_pairs(layout)
+    if locality.kind in ("gaussian", "shifted"):
+        far = offsets(layout, locality.kind == "shifted").square().sum(-1)
+        return (far / (-2 * locality.value**2)).masked_fill(~pairs, 0.0)
+    if locality.kind == "sinks":
+        return torch.zeros(pairs.shape, dtype=torch.float64)
+    apart = offsets(layout).abs().amax(-1)  # Chebyshev
+    if locality.kind == IDENTITY:
+        allowed = (apart <= TOLERANCE) & pairs
+        hidden = (layout.queries >= 0)[:, :, None] & ~allowed
+    else:
+        near = apart <= locality.value // 2 + TOLERANCE
+        allowed = (near if locality.kind == "window" else ~near) & pairs
+        hidden = pairs & ~allowed
+    nowhere = ~allowed.any(-1, keepdim=True)
+    empty = torch.zeros(pairs.shape, dtype=torch.float64)
+    return empty.masked_fill(hidden & ~nowhere, -torch.inf)
+
+
+class LayerLocality(nn.Module):
+    """What is added to the logits of one layer; the child ``locality`` of its attention.
+
+    It has buffers only, which no state dict holds, and its text tells the localised model from the
+    plain one.
+
+    Args:
+        locality: What was asked for.
+        layout: Where the tokens of the layer sit.
+        like: A tensor in the precision and on the device of the model.
+    """
+
+    bias: Tensor  # [window or 1, 1, query, key], or [1, 1, window or 1, query, key]
+    pairs: Tensor  # the same shape: whether both have a place
+
+    def __init__(self, locality: Locality, layout: Layout, like: Tensor) -> None:
+        super().__init__()
+        self.locality = locality
+        self.inner = layout.windows == "inner"
+        self.num_windows = len(layout.queries)
+        self.grid = layout.grid
+        if locality.kind == "sinks" and not torch.equal(layout.queries, layout.keys):
+            raise UserError("sinks can be hidden only where all queries are keys as well")
+        bias, pairs = _alike(locality_bias(locality, layout), placed_pairs(layout))
+        if self.inner:
+            bias, pairs = bias[None, None], pairs[None, None]  # [1, 1, window, query, key]
+        else:
+            bias, pairs = bias[:, None], pairs[:, None]  # [window, 1, query, key]
+        self.register_buffer("bias", bias.to(like.device, like.dtype), persistent=False)
+        self.register_buffer("pairs", pairs.to(like.device), persistent=False)
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether what is added depends on the logits themselves."""
+        return self.locality.keep_share or self.locality.kind == "sinks"
+
+    def extra_repr(self) -> str:
+        return f"{self.locality}, grid {self.grid}"
+
+    def fits(self, num_queries: int, num_keys: int) -> bool:
+        """Whether attention of this size is the one that was localised."""
+        return (num_queries, num_keys) == tuple(self.bias.shape[-2:])
+
+    def added(self, like: Tensor, logits: Tensor | None = None) -> Tensor:
+        """Return what is added to logits [..., query, key], ready to be broadcast.
+
+        Args:
+            like: A tensor of the attention, whose first axis is the batch.
+            logits: The logits, where ``needs_logits``.
+        """
+        bias, pairs = (self._folded(x, like) for x in (self.bias, self.pairs))
+        bias = bias.to(like.dtype)
+        if logits is None or not self.needs_logits:
+            return bias
+        if self.locality.kind == "sinks":
+            bias = self._sinks(logits, pairs)
+        if self.locality.keep_share:
+            lowest = torch.finfo(logits.dtype).min
+            before, after = (
+                x.masked_fill(~pairs, -torch.inf).logsumexp(-1, keepdim=True).clamp(min=lowest)
+                for x in (logits, logits + bias)
+            )
+            bias = torch.where(pairs, bias + (before - after), bias)
+        return bias
+
+    def _sinks(self, logits: Tensor, pairs: Tensor) -> Tensor:
+        """-inf where another patch is a sink of this image and head."""
+        among = logits.masked_fill(~pairs, -torch.inf)
+        weights = (among - among.logsumexp(-1, keepdim=True)).exp().nan_to_num(0.0)
+        own = torch.eye(*weights.shape[-2:], dtype=torch.bool, device=weights.device)
+        others = weights.masked_fill(own, 0.0)
+        sink = others.sum(-2, keepdim=True) > self.locality.value  # an even spread adds up to 1
+        return torch.zeros_like(logits).masked_fill(sink & ~own & pairs, -torch.inf)
+
+    def _folded(self, table: Tensor, like: Tensor) -> Tensor:
+        """The table for a batch: repeated where it differs by window, flat where heads are."""
+        if like.ndim == table.ndim - 1:  # heads are folded into the batch
+            table = table.flatten(0, 1)
+        if not self.inner and table.shape[0] > 1:
+            return table.repeat(like.shape[0] // self.num_windows, *[1] * (table.ndim - 1))
+        return table
+
+
+def _alike(bias: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """One window where all are alike."""
+    if bool((bias == bias[:1]).all()) and bool((pairs == pairs[:1]).all()):
+        return bias[:1], pairs[:1]
+    return bias, pairs

@@ -1,0 +1,298 @@
+"""Locality as a lever: a fixed term on the attention logits of a model that is not trained again.
+
+softmax(q k^T / sqrt(width) + bias), with bias = -d^2 / (2 width^2) between patches at a distance of
+d patches, and 0 for prefix tokens. Rows of prefix tokens do not change.
+
+Prior art, all for CLIP and all in its last layer: MaskCLIP (Zhou et al. 2022) lets a patch attend
+to itself only, SCLIP (Wang et al. 2024) to patches with similar queries or keys, ClearCLIP (Lan et
+al. 2024) also drops the residual stream, and NACLIP (Hajimiri et al. 2025, arXiv 2404.08181) adds a
+Gaussian to the logits. What is new here: any model whose tokens can be placed, any layers, and a
+search on training images with controls and paired intervals (``nearsight localise``).
+
+How: the attention module of a chosen layer gets a child ``locality`` with the bias, which no state
+dict holds, and a forward that runs the old one inside a torch function mode. The mode adds the bias
+to the mask of fused attention (or to the logits before an explicit softmax) and passes everything
+else on, so attention stays fused; ``measure``, ``torch.export`` and ONNX see attention with a mask.
+What the mode makes of each layer is checked on a test image.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from nearsight.core import UserError
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    evaluating,
+    inner_model,
+    over_keys,
+    refuse_unseen,
+)
+from nearsight.measure.layout import Layout, Skipped, layout_of
+from nearsight.measure.localise.bias import LayerLocality
+from nearsight.measure.localise.setting import Locality, read_locality
+from nearsight.measure.rows import Block, Buffers, Unfolded
+from nearsight.models.layers import attend, attention_mask
+from nearsight.models.load import own_image_size
+
+CHILD = "locality"  # name of the child module
+EVERYTHING = Block(slice(None), slice(None), slice(None))
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # of attention weights, on a test image
+HALF_TOLERANCE = 2e-2
+FUSED = (
+    "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"
+)  # fmt: skip
+OURS = ("queries", "keys", "values", "scale", "bias", "mask", "dropout")
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def localise(
+    model: Model,
+    width: float | int | str | Locality | None = 1.0,
+    layers: str | None = None,
+    *,
+    keep_share: bool = False,
+    image_size: int | tuple[int, int] | None = None,
+) -> Model:
+    """Make the attention of a model local, in place and without training.
+
+    Weights and their names stay as they are. What a patch gives to prefix tokens grows, because the
+    added term is never positive; ``measure_model(..., metrics=("sink",))`` tells by how much.
+
+    Args:
+        model: Any model whose tokens ``measure`` can place.
+        width: Standard deviation of the Gaussian in patches, or a text such as ``window:3`` or
+            ``gaussian:0.7@last3`` (see ``nearsight evaluate --help``). None: undo.
+        layers: ``last3`` (the default), ``all``, or numbers counted from 1 like ``4,6`` or ``4-6``.
+        keep_share: Give prefix tokens the share that they had; attention is then made twice.
+        image_size: Height and width of the images; by default the model's own.
+
+    Returns:
+        The model itself.
+
+    Raises:
+        UserError: The setting cannot be read, a layer's tokens cannot be placed, or its attention
+            cannot be changed.
+
+    >>> from nearsight.models.load.registry import create_model
+    >>> model = localise(create_model("mu"), width=0.7, layers="last1")
+    >>> model.blocks[1].attn.locality
+    LayerLocality(gaussian:0.7@last1, grid 8x8)
+    >>> hasattr(localise(model, None).blocks[1].attn, "locality")
+    False
+    """
+    inner = inner_model(model)
+    if width is None:
+        _undo(inner)
+        return model
+    wanted = _setting(width, layers, keep_share)
+    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+    image = _test_image(inner, size or own_image_size(inner))
+    earlier = made = _undo(inner)
+    try:
+        plain = _watch(inner, image)
+        chosen = [plain[i] for i in wanted.choose_layers(len(plain))]
+        made = {layer.module: _term_of(wanted, layer, plain) for layer in chosen}
+        for layer in chosen:
+            _check(inner, image, layer, made[layer.module])
+    except BaseException:
+        made = earlier
+        raise
+    finally:
+        for module, term in made.items():
+            _install(module, term)
+    return model
+
+
+def _setting(width: float | int | str | Locality, layers: str | None, keep_share: bool) -> Locality:
+    if isinstance(width, Locality):
+        return width
+    if isinstance(width, str):
+        found = read_locality(width, layers)
+        if layers is not None and found.layers != layers:
+            raise UserError(f"layers is {layers!r}, but {width!r} names layers as well; leave one")
+    else:
+        found = Locality(value=float(width), layers=layers or Locality.layers)
+    return Locality(found.kind, found.value, found.layers, keep_share or found.keep_share)
+
+
+class _Adding(TorchFunctionMode):
+    """Adds the term of a layer to the logits of the attention made inside the ``with`` block."""
+
+    def __init__(self, term: LayerLocality) -> None:
+        super().__init__()
+        self.term = term
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention:
+            given = dict(zip(FUSED, args)) | kwargs
+            queries, keys = given["query"], given["key"]
+            given["attn_mask"] = self._mask(queries, keys, given.get("scale"), given)
+            return func(**given)
+        if func is attend:
+            given = dict(zip(OURS, args)) | kwargs
+            bias, mask = given.pop("bias", None), given.pop("mask", None)
+            whole = {"attn_mask": attention_mask(bias, mask, given["queries"])}
+            given["mask"] = self._mask(given["queries"], given["keys"], given["scale"], whole)
+            return func(**given)
+        if func is F.multi_head_attention_forward:
+            return func(**self._multi_head(args, kwargs))
+        if over_keys(func, args, kwargs) and self.term.fits(*args[0].shape[-2:]):
+            return func(args[0] + self.term.added(args[0], args[0]), *args[1:], **kwargs)
+        return func(*args, **kwargs)
+
+    def _mask(
+        self, queries: Tensor, keys: Tensor, scale: float | None, given: Mapping[str, Any]
+    ) -> Tensor:
+        """The mask of fused attention with the term added to it."""
+        num_queries, num_keys = queries.shape[-2], keys.shape[-2]
+        if not self.term.fits(num_queries, num_keys):
+            raise UserError(
+                f"attention was made local for a grid of {self.term.grid}, but now {num_queries} "
+                f"queries attend to {num_keys} keys; call ns.localise again with the image_size "
+                "of these images"
+            )
+        mask, logits = given.get("attn_mask"), None
+        if self.term.needs_logits:
+            scale = queries.shape[-1] ** -0.5 if scale is None else scale
+            logits = _sum_of(mask, queries @ keys.transpose(-2, -1) * scale)
+        return _sum_of(mask, self.term.added(queries, logits))
+
+    def _multi_head(self, args: tuple, kwargs: dict) -> dict[str, Any]:
+        """Arguments of torch's multi-head attention with the term in its mask."""
+        given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
+        if self.term.needs_logits:
+            raise UserError(
+                f"{self.term.locality} needs the logits of each head, which torch's "
+                "MultiheadAttention does not give; take another locality"
+            )
+        term, mask = self.term.bias[0, 0].to(given["query"].dtype), given.get("attn_mask")
+        return given | {"attn_mask": _sum_of(mask, term)}
+
+
+def _sum_of(mask: Tensor | None, term: Tensor) -> Tensor:
+    """A mask, as torch takes it, and what is added to it."""
+    if mask is None:
+        return term
+    return term.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else mask + term
+
+
+class LocalForward:
+    """The forward of an attention module with its child ``locality``.
+
+    It is an object and no closure, so that copies and pickles of the model have their own.
+    """
+
+    def __init__(self, module: nn.Module, earlier: Callable | None) -> None:
+        self.module = module
+        self.earlier = earlier  # a forward that the module itself had, not its class
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with _Adding(getattr(self.module, CHILD)):
+            if self.earlier is not None:
+                return self.earlier(*args, **kwargs)
+            return type(self.module).forward(self.module, *args, **kwargs)
+
+
+def _install(module: nn.Module, term: LayerLocality) -> None:
+    module.add_module(CHILD, term)
+    module.forward = LocalForward(module, module.__dict__.get("forward"))
+
+
+def _undo(model: nn.Module) -> dict[nn.Module, LayerLocality]:
+    """Take the terms of all layers out of a model and return them by their modules."""
+    found = {}
+    for module in list(model.modules()):
+        forward = module.__dict__.get("forward")
+        if isinstance(forward, LocalForward):
+            found[module] = module._modules.pop(CHILD)
+            del module.forward
+            if forward.earlier is not None:
+                module.forward = forward.earlier
+    return found  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A layer that attends between patches, as a test image saw it."""
+
+    call: AttentionCall
+    layout: Layout
+    weights: Tensor  # [image, window, head, query, key]
+
+    @property
+    def module(self) -> nn.Module:
+        """The module that makes the attention."""
+        return self.call.path[-1].module
+
+
+def _test_image(model: nn.Module, size: tuple[int, int]) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randn(1, 3, *size, generator=generator)
+    like = next((x for x in model.parameters() if x.is_floating_point()), image)
+    return image.to(like.device, like.dtype)
+
+
+def _watch(model: nn.Module, image: Tensor) -> list[Seen]:
+    """Every layer that attends between patches."""
+    found: list[Seen] = []
+
+    def see(call: AttentionCall) -> None:
+        layout = layout_of(call)
+        if not isinstance(layout, Skipped):
+            weights = Unfolded(call, layout, Buffers()).weights(EVERYTHING)
+            found.append(Seen(call, layout, weights.clone()))
+
+    with evaluating(model) as inner, AttentionCapture(inner, see) as capture:
+        inner(image)
+        refuse_unseen(capture.unseen)
+    if not found:
+        raise UserError(
+            f"{type(model).__name__} cannot be made local: none of its layers attends between "
+            "patches"
+        )
+    return found
+
+
+def _term_of(locality: Locality, layer: Seen, layers: Sequence[Seen]) -> LayerLocality:
+    if sum(other.module is layer.module for other in layers) > 1:
+        raise UserError(
+            f"layer {layer.call.name} cannot be made local: the model uses it more than once"
+        )
+    try:
+        return LayerLocality(locality, layer.layout, like=layer.weights)
+    except UserError as error:
+        raise UserError(f"layer {layer.call.name} cannot be made local: {error}") from None
+
+
+def _check(model: nn.Module, image: Tensor, layer: Seen, term: LayerLocality) -> None:
+    """Compare what one layer makes of the test image with its plain attention changed by hand."""
+    _install(layer.module, term)
+    try:
+        (found,) = (x for x in _watch(model, image) if x.module is layer.module)
+    finally:
+        _undo(model)
+    folded = layer.weights.transpose(1, 2) if term.inner else layer.weights.flatten(0, 1)
+    logits = folded.log()
+    expected = (logits + term.added(folded, logits)).softmax(-1)
+    real = found.weights.transpose(1, 2) if term.inner else found.weights.flatten(0, 1)
+    known = expected.isfinite().all(-1)  # a row may have no weight left that is not rounded to 0
+    error = float((real - expected)[known].abs().max()) if bool(known.any()) else 0.0
+    if not error <= TOLERANCE.get(image.dtype, HALF_TOLERANCE):
+        raise UserError(
+            f"layer {layer.call.name} ({type(layer.module).__name__}) cannot be made local: its "
+            f"attention differs from what was expected by {error:.2g}, so it is more than a "
+            "softmax of logits between tokens"
+        )

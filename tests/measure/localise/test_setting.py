@@ -1,0 +1,56 @@
+"""What --localise takes, and what it refuses."""
+
+import pytest
+
+from nearsight.core import UserError
+from nearsight.measure.localise import Locality, read_locality
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gaussian:1@last3", Locality("gaussian", 1.0, "last3")),
+        ("gaussian", Locality("gaussian", 1.0, "last3")),
+        ("window:5@4,6", Locality("window", 5, "4,6")),
+        ("outside:3@all+keep-share", Locality("outside", 3, "all", True)),
+        ("identity@last", Locality("identity", 1.0, "last")),
+        ("sinks:8@2-3", Locality("sinks", 8, "2-3")),
+    ],
+)
+def test_a_text_is_read_and_written_back(text, expected):
+    assert read_locality(text) == expected
+    assert read_locality(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("gausian:1", "did you mean gaussian"),
+        ("gaussian:wide", "'wide' is no number"),
+        ("gaussian:0@last3", "must be positive; for the limit of width 0 take window:1"),
+        ("gaussian:nan", "must be positive"),
+        ("window:4", "a window has an odd side"),
+        ("window:2.5", "a window has an odd side"),
+        ("gaussian:1@", "cannot be read"),
+        ("gaussian:1+share", "cannot be read"),
+        ("identity:2", "cannot be read"),
+        ("identity+keep-share", "cannot keep their share"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_words(text, problem):
+    with pytest.raises(UserError, match=problem):
+        read_locality(text)
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [("last2", [5, 6]), ("last", [6]), ("all", list(range(7))), ("7,2-3, 3", [1, 2, 6])],
+)
+def test_layers_are_counted_from_1_and_chosen_once(layers, expected):
+    assert Locality(layers=layers).choose_layers(7) == expected
+
+
+@pytest.mark.parametrize("layers", ["last8", "last0", "0", "8", "3-2", "one", "", "1-", "2,,3"])
+def test_layers_that_the_model_has_not_are_refused(layers):
+    with pytest.raises(UserError, match="the model has layers 1 to 7"):
+        Locality(layers=layers).choose_layers(7)
