@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from nearsight.measure.localise.kinds import IDENTITY, Locality, read_locality
 from nearsight.measure.localise.lever import localise
-from nearsight.measure.localise.setting import IDENTITY, Locality, read_locality
 
 __all__ = ["IDENTITY", "Locality", "localise", "read_locality"]

@@ -38,8 +38,8 @@ from nearsight.measure.capture import (
     refuse_unseen,
 )
 from nearsight.measure.layout import Layout, Skipped, layout_of
-from nearsight.measure.localise.bias import LayerLocality
-from nearsight.measure.localise.setting import Locality, read_locality
+from nearsight.measure.localise.kinds import Locality, read_locality
+from nearsight.measure.localise.terms import LayerLocality
 from nearsight.measure.rows import Block, Buffers, Unfolded
 from nearsight.models.layers import attend, attention_mask
 from nearsight.models.load import own_image_size
@@ -225,7 +225,7 @@ def _undo(model: nn.Module) -> dict[nn.Module, LayerLocality]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenLayer:
     """A layer that attends between patches, as a test image saw it."""
 
     call: AttentionCall
@@ -245,15 +245,15 @@ def _test_image(model: nn.Module, size: tuple[int, int]) -> Tensor:
     return image.to(like.device, like.dtype)
 
 
-def _watch(model: nn.Module, image: Tensor) -> list[Seen]:
+def _watch(model: nn.Module, image: Tensor) -> list[SeenLayer]:
     """Every layer that attends between patches."""
-    found: list[Seen] = []
+    found: list[SeenLayer] = []
 
     def see(call: AttentionCall) -> None:
         layout = layout_of(call)
         if not isinstance(layout, Skipped):
             weights = Unfolded(call, layout, Buffers()).weights(EVERYTHING)
-            found.append(Seen(call, layout, weights.clone()))
+            found.append(SeenLayer(call, layout, weights.clone()))
 
     with evaluating(model) as inner, AttentionCapture(inner, see) as capture:
         inner(image)
@@ -266,7 +266,7 @@ def _watch(model: nn.Module, image: Tensor) -> list[Seen]:
     return found
 
 
-def _term_of(locality: Locality, layer: Seen, layers: Sequence[Seen]) -> LayerLocality:
+def _term_of(locality: Locality, layer: SeenLayer, layers: Sequence[SeenLayer]) -> LayerLocality:
     if sum(other.module is layer.module for other in layers) > 1:
         raise UserError(
             f"layer {layer.call.name} cannot be made local: the model uses it more than once"
@@ -277,7 +277,7 @@ def _term_of(locality: Locality, layer: Seen, layers: Sequence[Seen]) -> LayerLo
         raise UserError(f"layer {layer.call.name} cannot be made local: {error}") from None
 
 
-def _check(model: nn.Module, image: Tensor, layer: Seen, term: LayerLocality) -> None:
+def _check(model: nn.Module, image: Tensor, layer: SeenLayer, term: LayerLocality) -> None:
     """Compare what one layer makes of the test image with its plain attention changed by hand."""
     _install(layer.module, term)
     try:

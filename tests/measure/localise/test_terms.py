@@ -9,8 +9,8 @@ import torch
 from nearsight.core import UserError
 from nearsight.measure.layout.tokens import row_by_row
 from nearsight.measure.layout.windows import blocks, indices, within
-from nearsight.measure.localise.bias import LayerLocality, locality_bias
-from nearsight.measure.localise.setting import Locality
+from nearsight.measure.localise.kinds import Locality
+from nearsight.measure.localise.terms import LayerLocality, locality_bias
 from nearsight.models.layers import Grid
 
 GRID, PREFIX = Grid(3, 5), 2

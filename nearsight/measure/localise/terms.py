@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.measure.layout import Layout
-from nearsight.measure.localise.setting import IDENTITY, Locality
+from nearsight.measure.localise.kinds import IDENTITY, Locality
 
 TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
 Bias = Float[Tensor, "window query key"]
