@@ -40,12 +40,12 @@ from nearsight.measure.capture import (
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.localise.kinds import Locality, read_locality
 from nearsight.measure.localise.terms import LayerLocality
-from nearsight.measure.rows import Block, Buffers, Unfolded
+from nearsight.measure.rows import Buffers, RowBlock, Unfolded
 from nearsight.models.layers import attend, attention_mask
 from nearsight.models.load import own_image_size
 
 CHILD = "locality"  # name of the child module
-EVERYTHING = Block(slice(None), slice(None), slice(None))
+EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # of attention weights, on a test image
 HALF_TOLERANCE = 2e-2
 FUSED = (
