@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Grid": "nearsight.models.layers",
+    "Profile": "nearsight.measure.profile",
     "Protocol": "nearsight.protocol",
     "add_gpsa": "nearsight.models.parts.gpsa",
     "add_locat": "nearsight.models.parts.locat",
@@ -28,6 +29,7 @@ _HOME = {
     "gpsa_gates": "nearsight.measure.readouts",
     "refine": "nearsight.models.parts.locat",
     "load_dataset": "nearsight.data.sets",
+    "load_profile": "nearsight.measure.profile",
     "load_run": "nearsight.runs",
     "localise": "nearsight.measure.localise",
     "measure_model": "nearsight.measure.profile",

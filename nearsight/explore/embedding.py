@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
+from nearsight.explore.profiles import name_profiles, profile_families
 from nearsight.explore.shown_model import ShownModel, subject_of_files
 from nearsight.explore.targets import told_apart
+from nearsight.measure.profile import Profile
 from nearsight.report.read import Family, read_families
 from nearsight.report.write import write_families
 
@@ -17,22 +20,37 @@ MOST_BYTES = 12_000_000  # of attention in a report
 MOST_MODELS = 8
 
 
-def write_report(runs: Sequence[Path], out: Path, formats: Sequence[str] = ()) -> Path:
+def write_report(
+    runs: Sequence[str | Path | Profile] | Mapping[str, Profile],
+    out: str | Path,
+    formats: Sequence[str] = (),
+) -> Path:
     """Write the report of measured run folders, with the attention explorer embedded.
+
+    Profiles of one's own models, which ``measure_model`` returns, make a report too. It has no
+    explorer, since a profile holds no attention rows.
 
     The explorer shows the example images that ``nearsight measure`` kept of the first run of every
     condition; where no run has any, the report has no explorer.
 
     Args:
-        runs: measured run folders.
+        runs: measured run folders; or profiles, by name where they are a dictionary.
         out: the HTML file to write.
         formats: svg, png, pdf, csv, json and latex also go into the folder ``<out stem>-files``.
 
     Returns:
         The path of the page.
     """
-    families = read_families(runs)
-    return write_families(families, out, formats, explorer=explorer_frame(families))
+    given = list(runs.values() if isinstance(runs, Mapping) else runs)
+    if any(isinstance(each, Profile) for each in given):
+        if not all(isinstance(each, Profile) for each in given):
+            raise UserError(
+                "a report is of profiles or of run folders, but both were given; write one of each"
+            )
+        named = name_profiles(runs)  # type: ignore[arg-type]
+        return write_families(profile_families(named), Path(out), formats)
+    families = read_families([Path(each) for each in given])  # type: ignore[arg-type]
+    return write_families(families, Path(out), formats, explorer=explorer_frame(families))
 
 
 def explorer_frame(families: Sequence[Family]) -> str:

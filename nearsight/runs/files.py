@@ -6,7 +6,7 @@ timing.jsonl        a line per epoch: wall-clock and images/s
 weights.safetensors the best checkpoint
 checkpoint/         what is needed to go on (train/checkpoint.py)
 measure.json        attention metrics of every head (measure/folders/measure_contents.py)
-measure.safetensors the same per image (measure/folders/values.py)
+measure.safetensors the same per image (measure/profile/values.py)
 causal.json         accuracy lost when heads are changed (evaluate/causal.py)
 evaluate.json       what frozen features are good for (evaluate/evaluation.py)
 evaluate.npz        the same per image

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from report.example_runs import write_run
 
-from nearsight.measure.folders.values import VALUES, write_values
 from nearsight.measure.layout.tokens import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.profile import Profile
+from nearsight.measure.profile.values import VALUES, write_values
 from nearsight.models.layers.grid import Grid
 from nearsight.protocol.schema import Optimizer
 from nearsight.runs.files import RECORD, read_json, write_json

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from train.recording import Recorder
 
 from nearsight.measure.folders.run_folder import measure_run
-from nearsight.measure.folders.values import VALUES, read_values
+from nearsight.measure.profile.values import VALUES, read_values
 from nearsight.protocol.schema import (
     Distillation,
     GpsaSettings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
-from nearsight.measure.folders.measure_contents import layer_means
+from nearsight.measure.folders.measure_contents import layer_means, measurement
 from nearsight.measure.folders.model_folder import check_fit, default_folder, measure_named
 from nearsight.measure.folders.run_folder import (
     IMAGE_SEED,
@@ -14,7 +14,7 @@ from nearsight.measure.folders.run_folder import (
     measure_run,
 )
 from nearsight.measure.folders.target import measure_target, sides
-from nearsight.measure.folders.values import VALUES, read_values
+from nearsight.measure.profile import VALUES, read_values
 
 __all__ = [
     "IMAGE_SEED",
@@ -29,6 +29,7 @@ __all__ = [
     "measure_named",
     "measure_run",
     "measure_target",
+    "measurement",
     "profile_difference",
     "read_values",
     "sides",

@@ -9,8 +9,7 @@ from typing import Any
 import nearsight
 from nearsight.core import UserError
 from nearsight.measure.folders.difference import ProfileDifference, profile_difference
-from nearsight.measure.folders.values import VALUES, read_values
-from nearsight.measure.profile import Profile
+from nearsight.measure.profile import VALUES, Profile, read_values
 from nearsight.runs import SCHEMA_VERSION, read_measure, read_record
 from nearsight.runs.records import DIFF_FILE, DiffRecord
 

@@ -1,7 +1,7 @@
 """Measure what a source offers, a trained run or a named model, into a folder.
 
 measure.json         metrics of every head with intervals and null lines (summary.py)
-measure.safetensors  every metric per image and head (values.py)
+measure.safetensors  every metric per image and head (measure/profile/values.py)
 examples.json        attention and features of a few of the images (runs/examples.py)
 """
 
@@ -22,8 +22,14 @@ from nearsight.core import UserError, World
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.folders.sharing import gather_profile
-from nearsight.measure.folders.values import VALUES, write_values
-from nearsight.measure.profile import NULL_IMAGES, Profile, measure_model, measured_nulls
+from nearsight.measure.profile import (
+    NULL_IMAGES,
+    VALUES,
+    Profile,
+    measure_model,
+    measured_nulls,
+    write_values,
+)
 from nearsight.measure.readouts import capture_examples
 from nearsight.runs import EXAMPLES, MEASURE, hardware, native_code, write_examples
 from nearsight.runs.records import MEASURE_FILE

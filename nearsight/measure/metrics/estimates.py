@@ -17,14 +17,30 @@ from nearsight.stats import normal_interval
 RESAMPLES = 1000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimates:
     """``values``: one float64 array per layer, [image, head] or [image, head, ...]."""
 
     values: list[np.ndarray]
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all values are the same; NaN, which stands for none, equals NaN."""
+        if not isinstance(other, Estimates):
+            return NotImplemented
+        if len(self.values) != len(other.values):
+            return False
+        return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(self.values, other.values))
+
+    def __repr__(self) -> str:
+        sizes = [len(mean) if mean.ndim else 1 for mean in self.mean]
+        return f"Estimates of {len(self.values[0])} images, heads by layer: {sizes}"
+
     @cached_property
     def _intervals(self) -> list[tuple[np.ndarray, ...]]:
+        """Mean, ends of the interval and deviation; one image has no interval, which is NaN."""
+        if len(self.values[0]) < 2:
+            none = [np.full_like(mean, np.nan) for mean in self.mean]
+            return [(mean, x, x, x) for mean, x in zip(self.mean, none)]
         found = [normal_interval(torch.from_numpy(values)) for values in self.values]
         return [tuple(x.numpy() for x in layer) for layer in found]
 

@@ -4,5 +4,16 @@ from __future__ import annotations
 
 from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls, null_lines
 from nearsight.measure.profile.profile import Profile, measure_model
+from nearsight.measure.profile.values import VALUES, load_profile, read_values, write_values
 
-__all__ = ["NULL_IMAGES", "Profile", "measure_model", "measured_nulls", "null_lines"]
+__all__ = [
+    "NULL_IMAGES",
+    "VALUES",
+    "Profile",
+    "load_profile",
+    "measure_model",
+    "measured_nulls",
+    "null_lines",
+    "read_values",
+    "write_values",
+]

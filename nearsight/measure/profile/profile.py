@@ -6,9 +6,12 @@ per image, layer and head, with means and intervals over images.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,13 +36,24 @@ from nearsight.measure.metrics import (
     head_names,
 )
 from nearsight.measure.profile.recorder import LayerFacts, Recorder
-from nearsight.measure.readouts import Collection, ReadOuts
-from nearsight.models.layers import Grid
+from nearsight.measure.readouts import Collection, ReadOuts, written_collection
+from nearsight.models.layers import Grid, as_grid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VIEWS = "nearsight.explore.profiles"
+COMPARED = ("layers", "skipped", "metrics", "convention", "unavailable")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """Every metric of every head: ``profile.mad.mean[layer][head]``, ``.low``, ``.high``."""
+    """Every metric of every head: ``profile.mad.mean[layer][head]``, ``.low``, ``.high``.
+
+    Printed it is a table; in a notebook a table and a figure. ``to_pandas`` gives a row per head,
+    ``plot`` draws, ``save`` writes a file that ``nearsight.load_profile`` reads, and
+    ``nearsight.write_report`` makes a page of one or more profiles.
+    """
 
     layers: tuple[LayerFacts, ...]
     skipped: tuple[tuple[str, str], ...]  # layers without patch-to-patch attention, and why
@@ -48,6 +62,31 @@ class Profile:
     unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; its values are NaN
     position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
     readouts: Collection = field(default_factory=dict)  # by key, and by number of the layer
+    name: str = ""  # what tables and figures call the model
+    num_parameters: int = 0
+    seconds: float = 0.0  # that measuring took
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same numbers of the same layers; names may differ."""
+        if not isinstance(other, Profile):
+            return NotImplemented
+        mine, yours = self.position_share or (), other.position_share or ()
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in COMPARED)
+            and len(mine) == len(yours)
+            and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(mine, yours))
+            and written_collection(self.readouts) == written_collection(other.readouts)
+        )
+
+    def __dir__(self) -> list[str]:
+        """List the metrics too, so that Tab completes them."""
+        return sorted({*super().__dir__(), *self.metrics})
+
+    def __repr__(self) -> str:
+        return _view("profile_text")(self)
+
+    def _repr_html_(self) -> str:
+        return _view("profile_html")(self)
 
     def __getattr__(self, name: str) -> Estimates:
         if name in METRIC_NAMES:
@@ -72,6 +111,32 @@ class Profile:
         """What every head does, in one word; see ``head_names.py`` for the thresholds."""
         return head_names(self.metrics, self.position_share)
 
+    def to_pandas(self) -> Any:
+        """Return a pandas table with a row per head: each metric's mean and 95 % interval.
+
+        Layers and heads are counted from 1. A metric with several numbers per head has a column
+        for each (``offset_1``, ``offset_2``); one of a whole layer stands in every row of it.
+
+        Raises:
+            UserError: If pandas is not installed.
+        """
+        return _view("profile_frame")(self)
+
+    def plot(self, kind: str = "depth") -> Figure:
+        """Draw the profile and return matplotlib's figure.
+
+        Args:
+            kind: "depth" (MAD and entropy through the layers), "plane" (a point per head, MAD
+                against entropy) or "heads" (a map of all heads).
+        """
+        return _view("profile_figure")(self, kind)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the profile to a safetensors file and return its path; see ``load_profile``."""
+        from nearsight.measure.profile.values import write_values
+
+        return write_values(path, self, most_per_head=None)
+
     def in_convention(self, name: str) -> Profile:
         """The same measurement with distances in another convention, where that is exact."""
         wanted = convention_of(name)
@@ -79,32 +144,56 @@ class Profile:
         return replace(self, metrics=metrics, convention=wanted)
 
 
+def _view(name: str) -> Callable[..., Any]:
+    """Return a function that shows a profile.
+
+    Pages, tables and figures are made in rooms above this one, which measuring must not need: they
+    are looked up when a profile is shown.
+    """
+    return getattr(import_module(VIEWS), name)
+
+
 def measure_model(
     model: nn.Module,
     images: Tensor | Iterable[Any],
-    grid: Grid | None = None,
+    grid: Grid | Sequence[int] | None = None,
     num_prefix: int | None = None,
     convention: str = "paper",
     metrics: Sequence[str] | str = DEFAULT_METRICS,
     progress: Callable[[int], None] | None = None,
 ) -> Profile:
-    """How local every attention head of ``model`` is, over ``images``.
+    """Measure how local every attention head of a model is.
 
-    ``images`` is a tensor [n, 3, h, w] as the model takes it, or an iterable of such batches (of
-    tuples or dictionaries whose first entry is one). Grid and number of prefix tokens are found
-    unless given. Distances are in ``convention`` (see ``convention.py``); ``metrics`` are names, or
-    "all". The model is measured in evaluation mode and left as it was. ``progress`` is told the
-    number of images done after every batch.
+    The model is measured in evaluation mode and left as it was.
+
+    Args:
+        model: Any Vision Transformer with softmax attention between patches.
+        images: A tensor [n, 3, h, w] as the model takes it; a ``torch`` data set of such images
+            (or of tuples that begin with one); or a loader or other iterable of batches, which may
+            be tuples or dictionaries whose first entry is the images.
+        grid: Rows and columns of patches, as ``Grid(8, 8)`` or ``(8, 8)``; found unless given.
+        num_prefix: The number of class and register tokens; found unless given.
+        convention: How distances are counted: paper (grid diagonals), convit, pixels, keras or
+            cl-vs-mim.
+        metrics: Names of metrics, or "all".
+        progress: Called with the number of images done after every batch.
+
+    Returns:
+        A ``Profile``.
+
+    Raises:
+        UserError: If a layer cannot be measured, with its name and what to give.
 
     >>> from nearsight.models.load.registry import create_model
     >>> profile = measure_model(create_model("mu"), torch.zeros(5, 3, 32, 32))
     >>> profile.num_images, len(profile.mad.mean), profile.layers[1].name
     (5, 2, 'blocks.1.attn')
     """
+    began = time.perf_counter()
     counted = convention_of(convention)
     chosen = chosen_metrics(metrics, counted)
     readouts = ReadOuts(inner_model(model))
-    recorder = Recorder(chosen, grid, num_prefix, counted, readouts)
+    recorder = Recorder(chosen, as_grid(grid), num_prefix, counted, readouts)
     found: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
     with evaluating(model) as inner, readouts, AttentionCapture(inner, recorder) as capture:
         for batch in image_batches(images, inner):
@@ -131,6 +220,9 @@ def measure_model(
         tuple(recorder.unavailable),
         recorder.position_share() if chosen.position_share else None,
         readouts.collected,
+        type(inner_model(model)).__name__,
+        sum(x.numel() for x in inner_model(model).parameters()),
+        time.perf_counter() - began,
     )
 
 

@@ -12,7 +12,9 @@ from nearsight.measure.readouts.collection import (
     layer_contents,
     merge_collections,
     overall_contents,
+    read_collection,
     training_contents,
+    written_collection,
 )
 from nearsight.measure.readouts.example_capture import capture_examples
 
@@ -28,5 +30,7 @@ __all__ = [
     "layer_contents",
     "merge_collections",
     "overall_contents",
+    "read_collection",
     "training_contents",
+    "written_collection",
 ]

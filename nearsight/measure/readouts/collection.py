@@ -7,6 +7,7 @@ left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -61,11 +62,21 @@ def merge_collections(shares: Sequence[Collection]) -> Collection:
     }
 
 
+class WrittenLayers(dict[int, Any]):
+    """The layers of a read-out as a file has them: their contents for JSON, no longer objects."""
+
+    def __init__(self, layers: Mapping[int, Any], contents: dict[str, Any]) -> None:
+        super().__init__(layers)
+        self.contents = contents  # what holds for all layers
+
+
 def layer_contents(collected: Collection, layer: int) -> dict[str, Any]:
     """Return what the read-outs say of a layer, for measure.json."""
     kinds = _kinds()
     return {
-        key: kinds[key].layer_contents(layers[layer])
+        key: layers[layer]
+        if isinstance(layers, WrittenLayers)
+        else kinds[key].layer_contents(layers[layer])
         for key, layers in collected.items()
         if layer in layers
     }
@@ -74,7 +85,31 @@ def layer_contents(collected: Collection, layer: int) -> dict[str, Any]:
 def overall_contents(collected: Collection) -> dict[str, Any]:
     """Return what the read-outs say of all layers together, for measure.json."""
     kinds = _kinds()
-    return {key: kinds[key].contents(layers) for key, layers in collected.items()}
+    return {
+        key: layers.contents if isinstance(layers, WrittenLayers) else kinds[key].contents(layers)
+        for key, layers in collected.items()
+    }
+
+
+def written_collection(collected: Collection) -> dict[str, Any]:
+    """Return a collection for JSON; equal collections give equal text."""
+    overall = overall_contents(collected)
+    found = {
+        key: {
+            "contents": overall[key],
+            "layers": {layer: layer_contents(collected, layer)[key] for layer in layers},
+        }
+        for key, layers in collected.items()
+    }
+    return json.loads(json.dumps(found))  # lists for tuples, as a file has them
+
+
+def read_collection(written: Mapping[str, Any]) -> Collection:
+    """Return the collection that ``written_collection`` wrote down."""
+    return {
+        key: WrittenLayers({int(i): x for i, x in found["layers"].items()}, found["contents"])
+        for key, found in written.items()
+    }
 
 
 def training_contents(collected: Collection, num_layers: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from nearsight.models.layers.attention import (
 )
 from nearsight.models.layers.attention_functions import ATTENTION_FUNCTIONS, Mixture
 from nearsight.models.layers.bias import PatchBias, SeparableBias, attention_mask
-from nearsight.models.layers.grid import Grid, TokenGrid, Unit
+from nearsight.models.layers.grid import Grid, TokenGrid, Unit, as_grid
 
 __all__ = [
     "ATTENTION_FUNCTIONS",
@@ -22,6 +22,7 @@ __all__ = [
     "SeparableBias",
     "TokenGrid",
     "Unit",
+    "as_grid",
     "attend",
     "attention_mask",
     "attention_weights",

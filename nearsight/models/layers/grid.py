@@ -6,6 +6,8 @@ A patch i sits at (row, col) = (i // cols, i % cols); distances are Euclidean be
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,6 +108,26 @@ class Grid:
         """Mean distance of attention spread evenly over the 3x3 box: the null line '3x3 box'."""
         near = self.box()
         return float(((self.distances(unit) * near).sum(-1) / near.sum(-1)).mean())
+
+
+def as_grid(given: Grid | Sequence[int] | None) -> Grid | None:
+    """Return a grid given as such or as its rows and columns; None stays None.
+
+    >>> as_grid((8, 14))
+    Grid(rows=8, cols=14)
+
+    Raises:
+        UserError: If it is neither a grid nor two whole numbers.
+    """
+    if given is None or isinstance(given, Grid):
+        return given
+    try:
+        rows, cols = (operator.index(side) for side in given)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"grid is {given!r}, but it must be rows and columns of patches, as in grid=(8, 8)"
+        ) from None
+    return Grid(rows, cols)
 
 
 class TokenGrid:

@@ -129,6 +129,26 @@ def panel_svgs(drawing: Drawing) -> list[str]:
 def whole_figure(drawing: Drawing, file_format: str) -> bytes:
     """All panels with title, subtitle and legend as one svg, png or pdf file."""
     from matplotlib import rc_context
+
+    with rc_context(settings(drawing.key)):
+        return saved_figure(_assembled(drawing), file_format)
+
+
+def plain_figure(drawing: Drawing) -> Figure:
+    """Return all panels with title, subtitle and legend as a figure of matplotlib.
+
+    A notebook shows it as the last value of a cell; ``savefig`` writes it.
+    """
+    from matplotlib import pyplot, rc_context
+
+    assert pyplot  # its import tells notebooks how to show a figure
+    with rc_context(settings(drawing.key)):
+        figure = _assembled(drawing)
+        figure.canvas.draw()  # the layout is found under these settings
+        return figure
+
+
+def _assembled(drawing: Drawing) -> Figure:
     from matplotlib.figure import Figure
 
     per_row = min(drawing.per_row, len(drawing.panels))
@@ -137,27 +157,26 @@ def whole_figure(drawing: Drawing, file_format: str) -> bytes:
     title = textwrap.wrap(drawing.title, int(width * 12))
     subtitle = textwrap.wrap(drawing.subtitle, int(width * 16))
     space = 0.2 * len(title) + 0.14 * len(subtitle) + 0.12 + 0.2 * bool(drawing.legend)  # inches
-    with rc_context(settings(drawing.key)):
-        figure = Figure(figsize=(width, height + space), layout="constrained")
-        figure.get_layout_engine().set(rect=(0, 0, 1, height / (height + space)))  # type: ignore
-        for number, panel in enumerate(drawing.panels, 1):
-            axes = figure.add_subplot(num_rows, per_row, number)
-            panel.draw(axes)
-            axes.set_title(panel.title)
-        inch = 1 / (height + space)
-        words: dict[str, Any] = {"x": 0.01, "va": "top", "in_layout": False}
-        figure.text(y=1 - 0.05 * inch, s="\n".join(title), fontsize=10, fontweight="bold", **words)
-        figure.text(
-            y=1 - (0.08 + 0.2 * len(title)) * inch, s="\n".join(subtitle), fontsize=7.5,
-            color=MUTED, **words,
-        )  # fmt: skip
-        if drawing.legend:
-            figure.legend(
-                handles=[line_handle(condition) for condition in drawing.legend],
-                loc="outside lower left",
-                ncols=legend_columns([x.label for x in drawing.legend], width),
-            )
-        return saved_figure(figure, file_format)
+    figure = Figure(figsize=(width, height + space), layout="constrained")
+    figure.get_layout_engine().set(rect=(0, 0, 1, height / (height + space)))  # type: ignore
+    for number, panel in enumerate(drawing.panels, 1):
+        axes = figure.add_subplot(num_rows, per_row, number)
+        panel.draw(axes)
+        axes.set_title(panel.title)
+    inch = 1 / (height + space)
+    words: dict[str, Any] = {"x": 0.01, "va": "top", "in_layout": False}
+    figure.text(y=1 - 0.05 * inch, s="\n".join(title), fontsize=10, fontweight="bold", **words)
+    figure.text(
+        y=1 - (0.08 + 0.2 * len(title)) * inch, s="\n".join(subtitle), fontsize=7.5,
+        color=MUTED, **words,
+    )  # fmt: skip
+    if drawing.legend:
+        figure.legend(
+            handles=[line_handle(condition) for condition in drawing.legend],
+            loc="outside lower left",
+            ncols=legend_columns([x.label for x in drawing.legend], width),
+        )
+    return figure
 
 
 def legend_columns(labels: Sequence[str], width: float) -> int:

@@ -9,7 +9,7 @@ from nearsight.report.write.evaluation_tables import evaluation_tables, print_ev
 from nearsight.report.write.front import Chapter, Front
 from nearsight.report.write.page import write_families
 from nearsight.report.write.table import Column, Row, Table
-from nearsight.report.write.terminal_table import print_measurements
+from nearsight.report.write.terminal_table import print_folders, print_measurements, terminal_table
 
 __all__ = [
     "Cell",
@@ -24,6 +24,8 @@ __all__ = [
     "evaluation_tables",
     "print_difference",
     "print_evaluations",
+    "print_folders",
     "print_measurements",
+    "terminal_table",
     "write_families",
 ]

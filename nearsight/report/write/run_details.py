@@ -130,6 +130,7 @@ def _model_facts(record: MeasuredModel, seconds: float) -> dict[str, str]:
     origin = {
         "file": f"{weights.file}, sha256 {weights.sha256}",
         "pretrained": f"pretrained, as {model.source} gives them",
+        "memory": "those of the model that was given in Python",
         "random initialisation": f"random initialisation, seed {weights.seed}",
     }[weights.origin]
     steps = record.preprocessing

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
-from nearsight.core import console
+from nearsight.core import Screen, console
 from nearsight.measure.catalogue import Metric, Statistic, metric, shown_in
 from nearsight.report.read import gates_of, gaussians_of
 from nearsight.report.write.cells import Cell, Marked
@@ -216,9 +216,12 @@ def unit_text(convention: ConventionRecord) -> str:
 
 def print_measurements(paths: Sequence[Path]) -> None:
     """Print the table of measured folders, and below it what the numbers are of."""
-    folders = [read_measured(Path(path), read_record(Path(path))) for path in paths]
+    print_folders([read_measured(Path(path), read_record(Path(path))) for path in paths], console())
+
+
+def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
+    """Print the table of records that were read before, and what the numbers are of."""
     records, measures = [x.record for x in folders], [x.measure for x in folders]
-    screen = console()
     screen.print(terminal_table(measures, records, screen.options.ascii_only).rich())
     images = sorted({measure.num_images for measure in measures})
     units = dict.fromkeys(unit_text(measure.convention) for measure in measures)

@@ -140,7 +140,7 @@ class MeasuredModelRecord(Stored):
 class WeightsRecord(Stored):
     """Where the weights of a measured model came from."""
 
-    origin: Literal["file", "pretrained", "random initialisation"] = Field(alias="from")
+    origin: Literal["file", "pretrained", "random initialisation", "memory"] = Field(alias="from")
     file: str | None = None
     sha256: str | None = None
     seed: int | None = None

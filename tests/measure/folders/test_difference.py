@@ -14,8 +14,8 @@ from runs.made_records import measure_contents, model_contents
 
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
-from nearsight.measure.folders.values import read_values, write_values
 from nearsight.measure.metrics.estimates import Estimates, resample_counts
+from nearsight.measure.profile.values import read_values, write_values
 from nearsight.models.layers.grid import Grid
 
 

@@ -17,8 +17,8 @@ from safetensors.torch import save_file
 from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 from nearsight.measure.folders.model_folder import default_folder, measure_named
 from nearsight.measure.folders.target import measure_target
-from nearsight.measure.folders.values import read_values
 from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.profile.values import read_values
 from nearsight.models.load.registry import create_model
 from nearsight.native import status
 from nearsight.runs.files import file_hash, read_measure, read_record

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 import nearsight as ns
 from nearsight.data.sets.dataset import Dataset, ImageSet
 from nearsight.measure.folders.run_folder import chosen_images, measure_run
-from nearsight.measure.folders.values import read_values
 from nearsight.measure.profile.profile import measure_model
+from nearsight.measure.profile.values import read_values
 from nearsight.models.load.registry import create_model
 from nearsight.native import status
 from nearsight.protocol.schema import DataSettings, ModelSettings, Protocol

@@ -1,0 +1,142 @@
+"""A profile as one safetensors file: every metric per image and head.
+
+One float64 array [image, head] or [image, head, few] per metric and layer, named ``mad.3`` (layers
+counted from 0). The header holds the names of the images, the facts of the layers and what was
+read out of the model's parts. ``measure.safetensors`` of a run folder is such a file, so that two
+models compare in pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from nearsight.core import UserError, write_bytes
+from nearsight.measure.catalogue import METRIC_NAMES
+from nearsight.measure.layout import LayerFacts
+from nearsight.measure.metrics import Estimates, convention_of
+from nearsight.measure.profile.profile import Profile
+from nearsight.measure.readouts import read_collection, written_collection
+from nearsight.models.layers import Grid
+
+VALUES = "measure.safetensors"
+MOST_PER_HEAD = 4  # numbers; longer ones (distance profiles) are in measure.json as means only
+POSITION_SHARE = "position_share"  # [head] over all images, not per image
+
+
+def write_values(
+    path: str | Path,
+    profile: Profile,
+    image_names: Sequence[str] | None = None,
+    most_per_head: int | None = MOST_PER_HEAD,
+) -> Path:
+    """Write a profile to a file and return its path.
+
+    Args:
+        path: The file.
+        profile: What was measured.
+        image_names: Which image is which; by default their numbers.
+        most_per_head: Leave out metrics with more numbers per head and image; None writes all.
+
+    Raises:
+        UserError: If there is not one name for each image, or the file cannot be written.
+    """
+    names = [str(i) for i in range(profile.num_images)] if image_names is None else image_names
+    if len(names) != profile.num_images:
+        raise UserError(
+            f"expected a name for each of the {profile.num_images} images, got {len(names)}"
+        )
+    arrays = {
+        f"{name}.{layer}": np.ascontiguousarray(values, np.float64)
+        for name, estimates in profile.metrics.items()
+        for layer, values in enumerate(estimates.values)
+        if most_per_head is None or math.prod(values.shape[2:]) <= most_per_head
+    }
+    for layer, shares in enumerate(profile.position_share or ()):
+        arrays[f"{POSITION_SHARE}.{layer}"] = np.ascontiguousarray(shares, np.float64)
+    header = {
+        "model": [profile.name, profile.num_parameters, profile.seconds],
+        "images": list(names),
+        "layers": [asdict(layer) for layer in profile.layers],
+        "skipped": profile.skipped,
+        "unavailable": profile.unavailable,
+        "convention": profile.convention.name,
+        "readouts": written_collection(profile.readouts),
+    }
+    text = {key: json.dumps(value) for key, value in header.items()}
+    target = Path(path)
+    try:
+        write_bytes(target, save(arrays, metadata=text))
+    except FileNotFoundError as error:
+        raise UserError(f"cannot write {target}: the folder {target.parent} is missing") from error
+    return target
+
+
+def read_values(path: str | Path) -> tuple[Profile, list[str]]:
+    """Return the profile and the names of its images, as ``write_values`` left them."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(
+            f"expected the values of every image in {path}, but there is no such file; "
+            "run nearsight measure again"
+        )
+    try:
+        with safe_open(path, "numpy") as file:
+            header = {key: json.loads(text) for key, text in file.metadata().items()}
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        layers = tuple(_facts(layer) for layer in header["layers"])
+        numbered = range(len(layers))
+        names = {key.rpartition(".")[0] for key in arrays}
+        metrics = {
+            name: Estimates([arrays[f"{name}.{layer}"] for layer in numbered])
+            for name in sorted(names - {POSITION_SHARE}, key=METRIC_NAMES.index)
+        }
+        shares = [
+            arrays[f"{POSITION_SHARE}.{layer}"] for layer in numbered if POSITION_SHARE in names
+        ]
+        profile = Profile(
+            layers,
+            tuple((name, reason) for name, reason in header["skipped"]),
+            metrics,
+            convention_of(header["convention"]),
+            tuple((name, layer, reason) for name, layer, reason in header.get("unavailable", ())),
+            tuple(shares) or None,
+            read_collection(header.get("readouts", {})),
+            *header.get("model", ()),
+        )
+        return profile, header["images"]
+    except (SafetensorError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}); run nearsight measure again") from error
+
+
+def load_profile(path: str | Path) -> Profile:
+    """Return a profile that ``Profile.save`` or ``nearsight measure`` wrote.
+
+    Args:
+        path: The file: one given to ``save``, or ``measure.safetensors`` of a measured folder,
+            which leaves out metrics with many numbers per head (masses by distance).
+
+    >>> import tempfile, torch
+    >>> from nearsight.measure.profile import measure_model
+    >>> from nearsight.models.load import create_model
+    >>> profile = measure_model(create_model("mu"), torch.zeros(3, 3, 32, 32))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_profile(profile.save(f"{folder}/mu.safetensors")) == profile
+    True
+    """
+    return read_values(path)[0]
+
+
+def _facts(layer: dict[str, Any]) -> LayerFacts:
+    """JSON has lists for tuples and dictionaries for grids."""
+    size = layer["image_size"]
+    own = {"grid": Grid(**layer["grid"]), "image_size": tuple(size) if size else None}
+    return LayerFacts(**layer | own)
