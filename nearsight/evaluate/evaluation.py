@@ -6,8 +6,6 @@ that was killed continues, and controls are worked out once for all models that 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,11 +46,9 @@ from nearsight.measure.folders import default_folder, finished_run, sides
 from nearsight.runs import EVALUATE, RECORD, Stage
 from nearsight.runs.records import RECORDS
 
-RESULTS = "results"  # folder of finished outcomes, in the cache
 DEFAULT_DATA = {"masks": "voc2012", "labels": "cifar100"}
 OPENERS: dict[Kind, Callable[..., Split]] = {"masks": open_masks, "labels": open_labels}
 SHORT = {"hummingbird": ("segmentation", "hummingbird")}  # tasks that are a method of another
-VERSION = 1  # of the methods; another one: finished outcomes are not taken from the cache
 Progress = Callable[[int, int], None]
 Say = Callable[[str], None]
 
@@ -186,6 +182,7 @@ def _benches(
                     val=val,
                     layer=layer,
                     place=settings.place or method.place if each.model is not None else PLACES[0],
+                    task=task.name,
                     method=method.name,
                     options=plan.options,
                     kind=task.kind,
@@ -215,8 +212,8 @@ def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
     """The features that benches without a finished outcome take."""
     found: dict[str, Need] = {}
     for task, bench in benches:
-        if task.of_features and not _result_path(task, bench).is_file():
-            for need in (bench.need(bench.train), bench.need(bench.val)):
+        if task.of_features and not (bench.result / EVALUATE).is_file():
+            for need in task.needs(bench):
                 found.setdefault(bench.cache.key(need.facts()), need)
     return list(found.values())
 
@@ -242,23 +239,9 @@ def _extract(
         )
 
 
-def _result_path(task: Task, bench: Bench) -> Path:
-    """Where the finished outcome of a bench is kept."""
-    facts = {
-        "version": VERSION,
-        "task": task.name,
-        "method": bench.method,
-        "options": dict(bench.options),
-        "train": bench.need(bench.train).facts(),
-        "val": bench.need(bench.val).facts(),
-    }
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
-    return bench.cache.folder / RESULTS / key
-
-
 def _outcome(task: Task, bench: Bench) -> TaskOutcome:
     """Return the finished outcome of a bench, or work it out and keep it."""
-    folder = _result_path(task, bench)
+    folder = bench.result
     if (folder / EVALUATE).is_file():
         (found,) = read_evaluation(folder).outcomes
         return replace(found, subject=bench.subject.name, control=bench.subject.control)

@@ -58,6 +58,7 @@ def bench_of(folder, method="", options=None, kind="masks", **changed) -> Bench:
         "val": pictures(11, 1),
         "layer": 2,
         "place": "block",
+        "task": "made up",
         "method": method,
         "options": options or {},
         "kind": kind,

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from nearsight.evaluate.solvers.logistic import Examples, LogisticModel, LogisticProblem
-from nearsight.evaluate.solvers.neighbours import nearest
+from nearsight.evaluate.solvers.logistic import (
+    Examples,
+    LogisticModel,
+    LogisticProblem,
+    feature_scale,
+)
+from nearsight.evaluate.solvers.neighbours import Nearness, nearest
 
-__all__ = ["Examples", "LogisticModel", "LogisticProblem", "nearest"]
+__all__ = [
+    "Examples",
+    "LogisticModel",
+    "LogisticProblem",
+    "Nearness",
+    "feature_scale",
+    "nearest",
+]

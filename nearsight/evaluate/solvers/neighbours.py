@@ -8,6 +8,7 @@ the k nearest vectors are in these, because every other block has k vectors befo
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ QUERIES = 512  # at once
 ROWS = 4096  # memory vectors in one product
 HELD = 1 << 28  # numbers of the memory that are held at once, in float32: 1 GiB
 Progress = Callable[[int, int], None]
+Prepare = Callable[[Tensor], Tensor]
+Nearness = Literal["product", "cosine", "euclidean"]
 
 
 def nearest(
@@ -29,7 +32,8 @@ def nearest(
     queries: Tensor | np.ndarray,
     k: int,
     *,
-    normalise: bool = False,
+    by: Nearness = "product",
+    prepare: Prepare | None = None,
     rows: Int[np.ndarray, " row"] | None = None,
     held: int = HELD,
     progress: Progress | None = None,
@@ -43,7 +47,10 @@ def nearest(
         memory: [memory, width].
         queries: [query, width].
         k: How many neighbours.
-        normalise: Divide the vectors by their length first, so that the products are cosines.
+        by: The inner product of vectors as they are (``product``) or divided by their length
+            (``cosine``), or the distance: then the result is the product less half the squared
+            length of the memory vector, which is largest where the distance is smallest.
+        prepare: Changes vectors of both in float32 before that, such as a scale.
         rows: Which vectors of the memory to take, in ascending order; None for all.
         held: How many numbers of the memory to hold at once.
         progress: Called with the queries done and the queries in all, of all passes.
@@ -67,11 +74,15 @@ def nearest(
     total, done = len(starts) * len(queries), 0
     for start in starts:
         some = slice(start, start + at_once)
-        part = _floats(memory[some if rows is None else rows[some]], normalise)
+        part = _floats(memory[some if rows is None else rows[some]], by, prepare)
+        if by == "euclidean":
+            part = torch.cat([part, -part.square().sum(-1, keepdim=True) / 2], 1)
         blocks = _blocks(part)
         for first in range(0, len(queries), QUERIES):
             to = slice(first, first + QUERIES)
-            asked = _floats(queries[to], normalise)
+            asked = _floats(queries[to], by, prepare)
+            if by == "euclidean":
+                asked = F.pad(asked, (0, 1), value=1.0)
             values, indices = _nearest_of(blocks, len(part), asked, min(k, len(part)))
             values = torch.cat([best[to], values], 1)
             indices = torch.cat([where[to], indices + start], 1)
@@ -83,11 +94,15 @@ def nearest(
     return best, where if rows is None else torch.from_numpy(rows)[where]
 
 
-def _floats(vectors: Tensor | np.ndarray, normalise: bool) -> Float[Tensor, "vector width"]:
+def _floats(
+    vectors: Tensor | np.ndarray, by: Nearness, prepare: Prepare | None
+) -> Float[Tensor, "vector width"]:
     if isinstance(vectors, np.ndarray):
         vectors = torch.from_numpy(np.array(vectors, np.float32))
     vectors = vectors.float()
-    return F.normalize(vectors, dim=-1) if normalise else vectors.contiguous()
+    if prepare is not None:
+        vectors = prepare(vectors)
+    return F.normalize(vectors, dim=-1) if by == "cosine" else vectors.contiguous()
 
 
 def _blocks(memory: Float[Tensor, "memory width"]) -> Float[Tensor, "block member width"]:

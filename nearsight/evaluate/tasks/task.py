@@ -8,8 +8,11 @@ over images, so its record is a confusion matrix; that of k-NN is right or wrong
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,6 +34,8 @@ from nearsight.evaluate.features import (
 from nearsight.stats import Number
 
 Kind = Literal["masks", "labels"]
+RESULTS = "results"  # folder of finished outcomes, in the cache
+VERSION = 1  # of the methods; another one: finished outcomes are not taken from the cache
 Progress = Callable[[int, int], None]
 
 
@@ -52,7 +57,7 @@ class Method:
     place: str = "block"
     statistics: str = "own"
     options: Mapping[str, Any] = field(default_factory=dict)
-    trained: bool = False  # has a head whose start is random: seeds matter
+    mirrored: bool = False  # takes the features of mirrored training images too
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class Bench:
     val: Split
     layer: int
     place: str
+    task: str
     method: str
     options: Mapping[str, Any]
     kind: Kind
@@ -94,6 +100,28 @@ class Bench:
             device=self.device, progress=self.progress,
         )  # fmt: skip
         return found
+
+    @property
+    def key(self) -> str:
+        """Hash everything that decides the outcome, the first 20 digits."""
+        facts = {
+            "version": VERSION,
+            "task": self.task,
+            "method": self.method,
+            "options": dict(self.options),
+            "train": self.need(self.train).facts(),
+            "val": self.need(self.val).facts(),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
+
+    @property
+    def result(self) -> Path:
+        """The folder in the cache where the finished outcome is kept."""
+        return self.cache.folder / RESULTS / self.key
+
+    def scratch(self, name: str) -> Path:
+        """Return the path of a file for what is not finished; the task deletes it."""
+        return self.result / name
 
     def images(self, split: Split) -> Iterator[Tensor]:
         """Yield the prepared images of a split, for tasks that run the model itself."""
@@ -137,6 +165,12 @@ class Task:
     methods: Sequence[Method]
     controls: Sequence[str] = CONTROLS
     of_features: bool = True
+
+    def needs(self, bench: Bench) -> list[Need]:
+        """Return the features that a bench of this task takes."""
+        mirrored = next(x.mirrored for x in self.methods if x.name == bench.method)
+        plain = [bench.need(bench.train), bench.need(bench.val)]
+        return [*plain, bench.need(bench.train, mirrored=True)] if mirrored else plain
 
     def choose_methods(self, text: str | None) -> list[Method]:
         """Return the methods that a user asks for: names with commas, ``all``, or the default.

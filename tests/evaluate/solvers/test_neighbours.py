@@ -43,9 +43,28 @@ def test_cosines_are_those_of_scikit_learn() -> None:
     memory, queries = vectors(307, 11, 4), vectors(19, 11, 5)
     slow = NearestNeighbors(n_neighbors=5, metric="cosine", algorithm="brute").fit(memory.numpy())
     distances, found = slow.kneighbors(queries.numpy())
-    cosines, where = nearest(memory, queries, 5, normalise=True)
+    cosines, where = nearest(memory, queries, 5, by="cosine")
     np.testing.assert_allclose(1 - cosines, distances, atol=1e-6)
     np.testing.assert_array_equal(where, found)
+
+
+def test_distances_are_those_of_scikit_learn_after_a_scale() -> None:
+    memory, queries = 3 + vectors(307, 11, 4), 3 + vectors(19, 11, 5)
+    slow = NearestNeighbors(n_neighbors=5, algorithm="brute").fit(2 * memory.numpy())
+    distances, expected = slow.kneighbors(2 * queries.numpy())
+    values, where = nearest(memory, queries, 5, by="euclidean", prepare=lambda x: 2 * x)
+    lengths = (2 * queries).square().sum(1, keepdim=True)
+    np.testing.assert_allclose((lengths - 2 * values).sqrt(), distances, rtol=1e-3)
+    np.testing.assert_array_equal(where, expected)
+
+
+def test_chosen_rows_are_named_by_their_place_in_the_memory() -> None:
+    memory, queries = vectors(101, 5, 8), vectors(7, 5, 9)
+    rows = np.arange(1, 101, 3)
+    products, found = nearest(memory, queries, 3, rows=rows)
+    expected = (queries @ memory[rows].T).topk(3)
+    assert torch.equal(found, torch.from_numpy(rows)[expected.indices])
+    torch.testing.assert_close(products, expected.values)
 
 
 def test_a_memory_on_disk_is_streamed_with_the_same_result(tmp_path) -> None:

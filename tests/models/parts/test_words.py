@@ -50,6 +50,7 @@ TABLES = {  # tables of names, and what they list
     "models/cost/model_tables.py": "what ends of names mean",
     "report/write/answer.py": "ends of names of models",
     "study/design/settings.py": "kinds of models",
+    "evaluate/tasks/segmentation/": "methods of the papers",
     "study/claims/": "claims of the papers",
     "study/analyse/results.py": "numbers that claims are about",
     "cli/": "names of models in examples",

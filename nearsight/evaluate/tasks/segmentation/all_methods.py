@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearsight.evaluate.tasks.segmentation import hummingbird, logreg
+from nearsight.evaluate.tasks.segmentation import (
+    hummingbird,
+    logreg,
+    tile_votes,
+    trained_heads,
+)
 from nearsight.evaluate.tasks.task import Bench, Function, Method, Task, TaskNumber
 
 METHODS: dict[str, tuple[Method, Function]] = {
     method.name: (method, function)
     for method, function in (
         (Method("logreg", options=logreg.OPTIONS), logreg.run_logreg),
+        *(
+            (
+                Method(name, place, options=trained_heads.OPTIONS, mirrored=True),
+                trained_heads.run_trained_head,
+            )
+            for name, place in (
+                ("locat", "block"),
+                ("dinov2", "norm"),
+                ("dinov3", "norm"),
+                ("neco", "norm"),
+            )
+        ),
+        (Method("capi-knn", "norm"), tile_votes.run_capi_knn),
         (Method("capi-logreg", "norm", options=logreg.OPTIONS), logreg.run_capi_logreg),
         (Method("hummingbird", options=hummingbird.OPTIONS), hummingbird.run_hummingbird),
         (

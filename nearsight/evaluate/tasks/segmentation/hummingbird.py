@@ -46,7 +46,7 @@ def voted_maps(bench: Bench, labels: PatchLabels) -> Maps:
     k = int(bench.options["k"])
     cosines, found = nearest(
         train.patches.reshape(-1, train.width), val.patches.reshape(-1, val.width), k,
-        normalise=True, rows=labels.labelled, progress=bench.progress,
+        by="cosine", rows=labels.labelled, progress=bench.progress,
     )  # fmt: skip
     weights = (cosines / bench.options["temperature"]).softmax(-1).numpy()
     grid, num = val.grid, val.grid.rows * val.grid.cols

@@ -1,0 +1,146 @@
+"""Methods with a trained head, at their cached scale.
+
+The published settings train on random crops of 512 pixels, which costs a forward of the backbone
+for every crop. Here the features of every training image at the model's size are extracted once,
+plain and mirrored, and the head is trained on these with its loss at a stated label size. Every
+number says so. The number is that of the last step; where the authors keep the best look at val,
+that number stands beside it as ``compat``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import UInt8
+from torch import Tensor, nn
+
+from nearsight.evaluate.features import Features, Split, resize_labels
+from nearsight.evaluate.solvers.heads import (
+    Batch,
+    HeadRecipe,
+    batch_norm_head,
+    constant,
+    dropout_head,
+    mlp_head,
+    one_cycle,
+    plain_head,
+    train_head,
+    warm_cosine,
+    warm_linear,
+)
+from nearsight.evaluate.tasks.segmentation.scores import (
+    Maps,
+    Matrices,
+    score_images,
+    segmentation_findings,
+)
+from nearsight.evaluate.tasks.task import Bench, TaskNumber
+from nearsight.stats import miou, over_seeds
+
+STEPS = 20_000
+DETAIL = 2  # side of the labels in a patch while training
+OPTIONS = {"steps": 0, "seeds": 1}  # steps = 0: the recipe's
+FRANCA = (100, 100)  # the size that features and labels have in neco, also for the score
+RECIPES = {
+    "locat": HeadRecipe(mlp_head, 1e-3, 0.01, 32, STEPS, one_cycle),
+    "dinov2": HeadRecipe(batch_norm_head, 1e-3, 1e-4, 16, STEPS, warm_linear),
+    "dinov3": HeadRecipe(dropout_head, 1e-3, 1e-3, 16, STEPS, warm_cosine, looks=8),
+    "neco": HeadRecipe(
+        plain_head, 0.01, 0.0, 128, 0, constant, "sgd", epochs=20, resized=FRANCA, looks=20
+    ),
+}
+
+
+def cached_batches(bench: Bench, label_size: tuple[int, int]) -> Batch:
+    """Return the function that gives the cached features and labels of some images."""
+    plain = bench.features(bench.train)
+    mirrored_features = bench.features(bench.train, mirrored=True)
+    labels = training_labels(bench.train, label_size)
+    grid = plain.grid
+
+    def batch(chosen: list[int], mirrored: bool) -> tuple[Tensor, Tensor]:
+        rows = sorted(chosen)
+        source = (mirrored_features if mirrored else plain).patches
+        features = torch.from_numpy(np.asarray(source[rows], np.float32))
+        deep = features.unflatten(1, (grid.rows, grid.cols)).permute(0, 3, 1, 2).contiguous()
+        truth = torch.from_numpy(labels[rows].astype(np.int64))
+        return deep, truth.flip(-1) if mirrored else truth
+
+    return batch
+
+
+def training_labels(split: Split, size: tuple[int, int]) -> UInt8[np.ndarray, "image h w"]:
+    """Return the masks of a split at one size."""
+    return np.stack([resize_labels(split.mask(i), size) for i in range(len(split))])
+
+
+def head_maps(head: nn.Module, features: Features, recipe: HeadRecipe) -> Maps:
+    """Return the function that gives the logits of an image."""
+    grid = features.grid
+
+    @torch.no_grad()
+    def logits(number: int) -> Tensor:
+        patches = torch.from_numpy(np.asarray(features.patches[number], np.float32))
+        deep = patches.T.unflatten(1, (grid.rows, grid.cols))[None].contiguous()
+        if recipe.resized is not None:
+            deep = F.interpolate(deep, recipe.resized, mode="bilinear", align_corners=False)
+        found: Tensor = head(deep)[0]
+        return found
+
+    return logits
+
+
+def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
+    """Yield the numbers of the last step, and of the best look where the authors take that."""
+    recipe = RECIPES[bench.method]
+    val, num_classes = bench.features(bench.val), len(bench.train.classes)
+    grid = val.grid
+    label_size = recipe.resized or (DETAIL * grid.rows, DETAIL * grid.cols)
+    scored_size = recipe.resized
+    batch = cached_batches(bench, label_size)
+    steps = int(bench.options["steps"]) or recipe.num_steps(len(bench.train))
+
+    def score(head: nn.Module) -> Matrices:
+        maps = head_maps(head, val, recipe)
+        return score_images(bench.val, maps, num_classes, label_size=scored_size)
+
+    best: list[tuple[float, int, Matrices]] = []
+
+    def look(head: nn.Module, step: int) -> None:
+        matrices = score(head)
+        best.append((float(miou(matrices.whole, np.ones(len(bench.val)))), step, matrices))
+
+    found: list[Matrices] = []
+    for seed in range(int(bench.options["seeds"])):
+        head = train_head(
+            recipe, batch, len(bench.train), val.width, num_classes, steps=steps, seed=seed,
+            saved=bench.scratch(f"head-{seed}.pt"), look=look if not seed else None,
+            looks=recipe.looks, progress=bench.progress,
+        )  # fmt: skip
+        found.append(score(head))
+    settings: dict[str, Any] = {
+        **bench.settings(),
+        "scale": f"cached: features of {bench.subject.size[0]} pixels, plain and mirrored, no "
+        "random crops",
+        "steps": steps,
+        "batch": recipe.batch,
+        "training_label_size": list(label_size),
+        "label_size": "of each mask" if scored_size is None else list(scored_size),
+        "void": "neither trained on nor scored",
+        "chosen_on": "nothing is chosen: the last step",
+    }
+    numbers = list(segmentation_findings(found[0], bench.val.classes, settings))
+    if len(found) > 1:
+        each = [float(miou(x.whole, np.ones(len(bench.val)))) for x in found]
+        over = over_seeds(each)
+        seeds = {"seeds": each, "over_seeds": [over.value, over.low, over.high]}
+        numbers[0] = numbers[0]._replace(details={**numbers[0].details, **seeds})
+    yield from numbers
+    if best:
+        _, step, matrices = max(best, key=lambda each: each[0])
+        compat = {**settings, "chosen_on": f"the best of {len(best)} looks at val, step {step}"}
+        yield TaskNumber("mIoU (compat)", matrices.whole, miou, compat)
