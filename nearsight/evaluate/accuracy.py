@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from nearsight.core import World
@@ -22,6 +23,7 @@ class Scores(NamedTuple):
     accuracy: float  # the largest logit is the right one
     loss: float
     top5_accuracy: float  # the right one is among the five largest; of all where there are fewer
+    correct: Bool[np.ndarray, " image"]  # per image, in the order of ``indices``
 
 
 @torch.no_grad()
@@ -40,7 +42,8 @@ def model_scores(
     """
     was_training = model.training
     model.eval()
-    correct = loss = near = 0.0
+    loss = near = 0.0
+    correct: list[np.ndarray] = []
     share = indices[world.share(len(indices))]
     for rows in share.split(BATCH):
         batch = transform(torch.from_numpy(images[rows.numpy()]).to(world.device))
@@ -49,8 +52,11 @@ def model_scores(
         truth = labels[rows].to(world.device)
         wide = logits.to(transform.dtype)
         loss += F.cross_entropy(wide, truth, reduction="sum").item()
-        correct += (logits.argmax(-1) == truth).sum().item()
+        correct.append((logits.argmax(-1) == truth).cpu().numpy())
         best = logits.topk(min(TOP, logits.shape[-1]), -1).indices
         near += (best == truth[:, None]).any(-1).sum().item()
     model.train(was_training)
-    return Scores(*(total / len(indices) for total in world.total([correct, loss, near])))
+    mine = np.concatenate(correct) if correct else np.zeros(0, bool)
+    right = np.concatenate(world.gather(mine))
+    loss, near = (total / len(indices) for total in world.total([loss, near]))
+    return Scores(float(right.sum()) / len(indices), loss, near, right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nearsight.runs.answers import ANSWERS, read_answers, write_answers
 from nearsight.runs.examples import (
     EXAMPLES,
     Example,
@@ -40,6 +41,7 @@ from nearsight.runs.settling import TEACHER_WORDS, settle
 from nearsight.runs.stage import Stage
 
 __all__ = [
+    "ANSWERS",
     "CAUSAL",
     "CHECKPOINT",
     "EVALUATE",
@@ -68,6 +70,7 @@ __all__ = [
     "native_code",
     "picture_source",
     "provenance",
+    "read_answers",
     "read_examples_contents",
     "read_json",
     "read_log",
@@ -75,6 +78,7 @@ __all__ = [
     "read_measured",
     "read_record",
     "settle",
+    "write_answers",
     "write_examples",
     "write_json",
 ]

@@ -4,6 +4,7 @@ run.json            protocol, seed, data, model, provenance, status, result
 train.jsonl         a line per epoch: only what protocol and seed decide
 timing.jsonl        a line per epoch: wall-clock and images/s
 weights.safetensors the best checkpoint
+test-answers.npy    which test images it answers rightly (runs/answers.py)
 checkpoint/         what is needed to go on (train/checkpoint.py)
 measure.json        attention metrics of every head (measure/folders/measure_contents.py)
 measure.safetensors the same per image (measure/profile/values.py)

@@ -56,18 +56,43 @@ def paired(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, fl
     return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
 
 
-def normal_interval(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def t_interval(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Mean, low, high and standard deviation (n - 1) over the first axis, that of the images.
 
+    The interval is Student's: with few images the normal one is too narrow (of three it covers the
+    truth in 81 % of cases instead of 95 %).
+
     >>> import torch
-    >>> [round(x.item(), 4) for x in normal_interval(torch.tensor([1.0, 2.0, 3.0]).double())]
-    [2.0, 0.8684, 3.1316, 1.0]
+    >>> [round(x.item(), 4) for x in t_interval(torch.tensor([1.0, 2.0, 3.0]).double())]
+    [2.0, -0.4841, 4.4841, 1.0]
     """
+    from scipy.stats import t
+
     if len(values) < 2:
         raise UserError(f"expected at least 2 images for an interval, got {len(values)}")
     mean, sd = values.mean(0), values.std(0)
-    half = NORMAL_QUANTILE * sd / len(values) ** 0.5
+    half = float(t.ppf(0.975, len(values) - 1)) * sd / len(values) ** 0.5
     return mean, mean - half, mean + half, sd
+
+
+def exact_share(count: int, n: int, level: float = 0.95) -> Estimate:
+    """Share of n seeds in which something happened, with its exact interval.
+
+    Clopper and Pearson (1934): it covers at least ``level`` for every n and every true share, also
+    where all or none of the seeds agree and a t-interval would have no width.
+
+    >>> found = exact_share(3, 3)
+    >>> found.value, round(found.low, 4), found.high
+    (1.0, 0.2924, 1.0)
+    """
+    from scipy.stats import beta
+
+    if not 0 <= count <= n or n < 1:
+        raise UserError(f"expected a count of 0 to {n} seeds, got {count}")
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, count, n - count + 1)) if count else 0.0
+    high = float(beta.ppf(1 - tail, count + 1, n - count)) if count < n else 1.0
+    return Estimate(count / n, low, high, n, "seeds")
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 
 from nearsight.core import World, write_bytes
-from nearsight.runs import CHECKPOINT, SCHEMA_VERSION, WEIGHTS
+from nearsight.runs import CHECKPOINT, SCHEMA_VERSION, WEIGHTS, write_answers
 from nearsight.runs.records import LOG_FILE, RUN_FILE, TIMING_FILE
 from nearsight.train.checkpoint import load_checkpoint, save_checkpoint
 from nearsight.train.state import TrainingState
@@ -57,6 +58,11 @@ class Journal:
     def write_weights(self, state: TrainingState) -> None:
         if self.world.is_main:
             write_bytes(self.out / WEIGHTS, safetensors.torch.save(state.best))
+
+    def write_answers(self, correct: np.ndarray) -> None:
+        """Keep which test images were answered rightly."""
+        if self.world.is_main:
+            write_answers(self.out, correct)
 
     def save(self, state: TrainingState, conditions: dict[str, Any]) -> None:
         """Write a checkpoint (collective: every process calls it)."""

@@ -16,7 +16,16 @@ import torch
 
 from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
 from nearsight.protocol import Protocol
-from nearsight.runs import LOG, RECORD, SCHEMA_VERSION, Stage, locked, read_record, settle
+from nearsight.runs import (
+    ANSWERS,
+    LOG,
+    RECORD,
+    SCHEMA_VERSION,
+    Stage,
+    locked,
+    read_record,
+    settle,
+)
 from nearsight.runs.records import FINISHED, TrainedRun
 from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal
@@ -167,7 +176,8 @@ class Training:
         """The line of train.jsonl for the epoch just trained; keeps the weights if best."""
         train, at = self.parts.train, self.at
         with self.averaged():
-            accuracy, loss, _ = self.parts.scores(train.images, train.labels, self.parts.validation)
+            scores = self.parts.scores(train.images, train.labels, self.parts.validation)
+            accuracy, loss = scores.accuracy, scores.loss
             self.stepper.check_finite("validation loss", loss)
             best = accuracy > at.best_accuracy
             if best:
@@ -211,6 +221,7 @@ class Training:
         test = self.parts.test
         labels = torch.from_numpy(test.labels.astype("int64"))
         scores = self.parts.scores(test.images, labels, torch.arange(len(labels)))
+        self.journal.write_answers(scores.correct)
         self.parts.record["status"] = FINISHED
         self.parts.record["result"] = result(self.at, self.protocol, scores, len(labels))
         self.journal.write_record(self.parts.record)
@@ -225,5 +236,5 @@ def is_trained(folder: Path) -> bool:
 
 
 TRAIN_STAGE = Stage(
-    "train", RECORD, train_run, folder="out", kept=(LOG,), ended=is_trained, joint=True
+    "train", RECORD, train_run, folder="out", kept=(LOG, ANSWERS), ended=is_trained, joint=True
 )

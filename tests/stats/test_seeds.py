@@ -109,13 +109,26 @@ def test_sign_flips_are_scipys_exact_permutation_test():
     assert sign_flip_p(differences) == pytest.approx(found.pvalue)
 
 
+def test_three_seeds_of_four_pairs_have_two_to_the_twelve_patterns():
+    """Every pair has the same sign: of 4096 patterns only this one and its mirror are as far."""
+    pairs = [-0.2 - 0.01 * i for i in range(12)]
+    assert sign_flip_p(pairs) == 2 / 4096
+    assert sign_flip_p(pairs[:3]) == 0.25  # by seed alone
+
+
+def test_forty_differences_are_still_exact():
+    """39 of one size and sign: as far are all alike, or one turned: (1 + 40) of 2^40, two-sided."""
+    assert sign_flip_p([1.0] * 40) == 2 / 2**40
+    assert sign_flip_p([1.0] * 39 + [-1.0]) == pytest.approx(2 * 41 / 2**40)
+
+
 def test_equal_signs_reach_the_smallest_p_and_words_say_what_it_is():
     assert sign_flip_p([0.1, 0.2, 0.7, 0.3, 0.2, 0.9]) == smallest_p(6) == 2 / 64
     assert "2/2^6 = 0.031" in smallest_p_text(6, 7)
-    assert "it takes 6 seeds" in smallest_p_text(5, 7)
-    assert "too many" in smallest_p_text(25, 7)
-    with pytest.raises(ValueError, match="1 to 24"):
-        sign_flip_p([1.0] * 25)
+    assert "it takes 6 differences" in smallest_p_text(5, 7)
+    assert "too many" in smallest_p_text(41, 7)
+    with pytest.raises(ValueError, match="1 to 40"):
+        sign_flip_p([1.0] * 41)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from train.recording import PowerCut, Recorder, cut_power
 
 from nearsight.data.sets.catalog import load_dataset
 from nearsight.protocol.schema import Mixup, Optimizer, Protocol
+from nearsight.runs import read_answers
 from nearsight.runs.files import RECORD, WEIGHTS, locked, read_log, read_record
 from nearsight.runs.load import load_run
 from nearsight.train.loop import train_run
@@ -43,6 +44,8 @@ def test_a_run_holds_the_best_epochs_weights_and_their_test_accuracy(
         logits = run.model(run.transform(torch.from_numpy(dataset.test.images.copy())))
     accuracy = (logits.argmax(-1).numpy() == dataset.test.labels).mean()
     assert record["result"]["test_accuracy"] == pytest.approx(accuracy)
+    answers = read_answers(out, record["result"]["num_test"])
+    assert answers.tolist() == (logits.argmax(-1).numpy() == dataset.test.labels).tolist()
     assert accuracy > 0.6  # three colours; chance is 1/3
 
 

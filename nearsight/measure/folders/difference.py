@@ -1,8 +1,8 @@
 """How two models differ on the same images: b - a, head by head, with paired 95 % intervals.
 
 Images differ more from each other than models do on one image, so the interval is of the mean of
-the per-image differences: mean +- 1.96 sd/sqrt(n) of b - a. An extreme (the most local head) has
-no per-image value; its interval is a bootstrap in which both models see the same resampled images.
+the per-image differences, Student's t of b - a. For an extreme (the most local head) each half of
+the images takes the head that the other half chooses, so that no head is chosen for its luck.
 """
 
 from __future__ import annotations
@@ -12,19 +12,13 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from nearsight.core import UserError
-from nearsight.measure.metrics import (
-    Estimates,
-    resample_counts,
-    resampled_extremes,
-)
+from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile
-from nearsight.stats import normal_interval
+from nearsight.stats import other_half_values, t_interval
 
 SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size
-BOUNDS = (0.025, 0.975)
 
 Level = Literal["head", "layer", "model"]
 
@@ -172,18 +166,12 @@ def _level(a: Profile, b: Profile, notes: list[str]) -> Level:
 def _mean_change(first: list[np.ndarray], second: list[np.ndarray]) -> Change:
     """Of the mean over all heads of all layers."""
     one, two = (np.concatenate(layers, axis=1).mean(1) for layers in (first, second))
-    mean, low, high, _ = normal_interval(torch.from_numpy(two - one))
+    mean, low, high, _ = t_interval(torch.from_numpy(two - one))
     return Change(mean.item(), low.item(), high.item())
 
 
 def _extreme_change(first: list[np.ndarray], second: list[np.ndarray], largest: bool) -> Change:
-    """Of the most extreme head mean; both models on the same resampled images."""
-    one, two = (torch.from_numpy(np.concatenate(x, axis=1)) for x in (first, second))
-    counts = resample_counts(len(one))
-
-    def pick(means: Tensor) -> Tensor:
-        return means.amax(-1) if largest else means.amin(-1)
-
-    resampled = resampled_extremes(two, counts, pick) - resampled_extremes(one, counts, pick)
-    low, high = np.quantile(resampled.numpy(), BOUNDS)
-    return Change(float(pick(two.mean(0)) - pick(one.mean(0))), float(low), float(high))
+    """Of the most extreme head mean, each model's head chosen on the other half of the images."""
+    one, two = (other_half_values(np.concatenate(x, axis=1), largest) for x in (first, second))
+    mean, low, high, _ = t_interval(torch.from_numpy(two - one))
+    return Change(mean.item(), low.item(), high.item())

@@ -12,16 +12,11 @@ from torch import Tensor
 import nearsight
 from nearsight.measure.catalogue import CATALOGUE, metric
 from nearsight.measure.layout import LayerFacts
-from nearsight.measure.metrics import (
-    RESAMPLES,
-    Estimates,
-    bootstrap_interval,
-    resample_counts,
-)
+from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile, null_lines
 from nearsight.measure.readouts import layer_contents, overall_contents
 from nearsight.runs import MEASURE_VERSION
-from nearsight.stats import normal_interval
+from nearsight.stats import extreme_interval, t_interval
 
 
 def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -98,7 +93,7 @@ def _tensors(estimates: Estimates) -> list[Tensor]:
 
 def _of_mean(layers: list[Tensor]) -> dict[str, float]:
     """Mean over all heads of the layers given, with its interval over images."""
-    mean, low, high, _ = normal_interval(torch.cat(layers, dim=1).mean(1))
+    mean, low, high, _ = t_interval(torch.cat(layers, dim=1).mean(1))
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
@@ -107,31 +102,24 @@ def layer_means(estimates: Estimates) -> list[dict[str, float]]:
     return [_of_mean([layer]) for layer in _tensors(estimates)]
 
 
-def _of_extreme(layers: list[Tensor], counts: Tensor, largest: bool) -> dict[str, Any]:
-    """The smallest or largest head mean, where it is, and its bootstrap interval."""
+def _of_extreme(layers: list[Tensor], largest: bool) -> dict[str, Any]:
+    """The smallest or largest head mean, where it is, and its interval over images."""
     values = torch.cat(layers, dim=1)  # [image, head of all layers]
-    means = values.mean(0)
-    place = int(means.argmax() if largest else means.argmin())
+    found = extreme_interval(values.numpy(), largest)
     homes = [
         (layer, head) for layer, x in enumerate(layers, 1) for head in range(1, x.shape[1] + 1)
     ]
-    value, low, high = bootstrap_interval(
-        values, counts, lambda x: x.amax(-1) if largest else x.amin(-1)
-    )
-    word = "maximum" if largest else "minimum"
     return {
-        "value": value,
-        "low": low,
-        "high": high,
-        "layer": homes[place][0],
-        "head": homes[place][1],
-        "method": f"bootstrap over images, {word} recomputed",
-        "resamples": RESAMPLES,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "layer": homes[found.place][0],
+        "head": homes[found.place][1],
+        "method": "head chosen on one half of the images, estimated on the other",
     }
 
 
 def _summary(profile: Profile) -> dict[str, Any]:
-    counts = resample_counts(profile.num_images)
     found: dict[str, Any] = {}
     for entry in CATALOGUE:
         if not entry.summary or entry.name not in profile.metrics:
@@ -140,7 +128,7 @@ def _summary(profile: Profile) -> dict[str, Any]:
         for extreme in ("min", "max"):
             if extreme in entry.summary:
                 largest = extreme == "max"
-                found[f"{extreme}_{entry.name}"] = _of_extreme(layers, counts, largest)
+                found[f"{extreme}_{entry.name}"] = _of_extreme(layers, largest)
         found[f"mean_{entry.name}"] = _of_mean(layers)
         found[f"layer_mean_{entry.name}"] = layer_means(profile.metrics[entry.name])
     if "mad" in profile.metrics:

@@ -23,13 +23,7 @@ from nearsight.measure.metrics.distance import (
 )
 from nearsight.measure.metrics.diversity import head_diversity
 from nearsight.measure.metrics.entropy import attention_entropy
-from nearsight.measure.metrics.estimates import (
-    RESAMPLES,
-    Estimates,
-    bootstrap_interval,
-    resample_counts,
-    resampled_extremes,
-)
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.metrics.features import (
     Missing,
     block_of,
@@ -47,7 +41,6 @@ from nearsight.measure.metrics.position import MeanMap
 
 __all__ = [
     "PAPER",
-    "RESAMPLES",
     "Chosen",
     "Convention",
     "Estimates",
@@ -58,7 +51,6 @@ __all__ = [
     "Sum",
     "attention_entropy",
     "block_of",
-    "bootstrap_interval",
     "carried_tokens",
     "chosen_metrics",
     "class_feature",
@@ -80,8 +72,6 @@ __all__ = [
     "patch_attention",
     "patch_features",
     "radius_mass",
-    "resample_counts",
-    "resampled_extremes",
     "ring_mass",
     "self_mass",
     "sink_mass",

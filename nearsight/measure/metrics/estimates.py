@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from nearsight.data import draws
-from nearsight.stats import normal_interval
-
-RESAMPLES = 1000
+from nearsight.stats import t_interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +35,7 @@ class Estimates:
         if len(self.values[0]) < 2:
             none = [np.full_like(mean, np.nan) for mean in self.mean]
             return [(mean, x, x, x) for mean, x in zip(self.mean, none)]
-        found = [normal_interval(torch.from_numpy(values)) for values in self.values]
+        found = [t_interval(torch.from_numpy(values)) for values in self.values]
         return [tuple(x.numpy() for x in layer) for layer in found]
 
     @property
@@ -63,36 +57,3 @@ class Estimates:
     def sd(self) -> list[np.ndarray]:
         """Standard deviation between images (n - 1)."""
         return [layer[3] for layer in self._intervals]
-
-
-def resample_counts(num_images: int, num_resamples: int = RESAMPLES, seed: int = 0) -> Tensor:
-    """How often each image is drawn in each bootstrap resample, float64 [resample, image]."""
-    resamples = torch.arange(num_resamples)
-    drawn = draws.integers("bootstrap", seed, resamples, num=num_images, high=num_images)
-    cells = (drawn + resamples[:, None] * num_images).flatten()
-    counts = torch.bincount(cells, minlength=num_resamples * num_images)
-    return counts.reshape(num_resamples, num_images).double()
-
-
-def resampled_extremes(
-    values: Float[Tensor, "image head"],
-    counts: Float[Tensor, "resample image"],
-    extreme: Callable[[Tensor], Tensor],
-) -> Float[Tensor, " resample"]:
-    """The extreme (smallest or largest) head mean of every bootstrap resample.
-
-    The images are resampled, the head means taken anew and their extreme with them: it may be
-    another head's each time, which an interval of the winning head alone would hide.
-    """
-    return extreme(counts @ values / len(values))
-
-
-def bootstrap_interval(
-    values: Float[Tensor, "image head"],
-    counts: Float[Tensor, "resample image"],
-    extreme: Callable[[Tensor], Tensor],
-) -> tuple[float, float, float]:
-    """The extreme head mean, with its 2.5 % and 97.5 % bootstrap percentiles."""
-    extremes = resampled_extremes(values, counts, extreme)
-    low, high = torch.quantile(extremes, torch.tensor([0.025, 0.975], dtype=extremes.dtype))
-    return float(extreme(values.mean(0))), float(low), float(high)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.stats import normal_interval
+from nearsight.stats import t_interval
 
 PERCENTILES = (5, 25, 50, 75, 95)
 LOWEST, DECADES, PER_DECADE = 1e-4, 8, 1024
@@ -56,7 +56,7 @@ class Distribution:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the mean over images."""
-        _, low, high, _ = normal_interval(torch.from_numpy(self.image_means))
+        _, low, high, _ = t_interval(torch.from_numpy(self.image_means))
         return low.item(), high.item()
 
     @property

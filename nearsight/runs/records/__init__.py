@@ -51,6 +51,7 @@ from nearsight.runs.records.study_records import (
     STUDY_FILE,
     SUMMARY_FILE,
     EstimateRecord,
+    ImageEffectRecord,
     StudyRecord,
     SummaryRecord,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "EstimateRecord",
     "EvaluateRecord",
     "ExtremeRecord",
+    "ImageEffectRecord",
     "IntervalRecord",
     "LayerRecord",
     "LogLine",

@@ -134,8 +134,8 @@ class FactorialRecord(Stored):
     loss: float | None = None
 
 
-class ExtremeEffectRecord(Stored):
-    """An effect on the MAD of the most local head, three ways."""
+class ImageEffectRecord(Stored):
+    """An effect on a number that runs keep per image, three ways."""
 
     at: dict[str, Level]
     factors: list[str]
@@ -166,9 +166,8 @@ class SummaryRecord(Stored):
     effects: list[FactorialRecord] = Field(default_factory=list)
     effects_at_matched_steps: list[FactorialRecord] = Field(default_factory=list)
     effects_at_matched_loss: list[FactorialRecord] = Field(default_factory=list)
-    effects_on_min_mad_over_seeds_and_images: list[ExtremeEffectRecord] = Field(
-        default_factory=list
-    )
+    effects_on_accuracy_over_seeds_and_images: list[ImageEffectRecord] = Field(default_factory=list)
+    effects_on_min_mad_over_seeds_and_images: list[ImageEffectRecord] = Field(default_factory=list)
     differences: list[DifferenceRecord] = Field(default_factory=list)
 
 

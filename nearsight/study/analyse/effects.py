@@ -7,12 +7,12 @@ effect is also given at the last epoch and at the lowest training loss that all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nearsight.measure.catalogue import RUN_NUMBERS
-from nearsight.study.analyse.extremes import ExtremeContrast, min_mad_effects
 from nearsight.study.analyse.factorials import Factorial, factorial
+from nearsight.study.analyse.image_effects import ImageEffects, image_effects
 from nearsight.study.analyse.loaded import LoadedStudy
 from nearsight.study.analyse.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.analyse.outcome import Outcome, factorial_groups
@@ -26,7 +26,7 @@ class Effects:
     at_end: Factorial
     at_steps: tuple[int, Factorial] | None  # with the epoch
     at_loss: tuple[float, Factorial] | None  # with the loss
-    extremes: Mapping[tuple[str, ...], ExtremeContrast] = field(default_factory=dict)  # of min MAD
+    over_images: ImageEffects = field(default_factory=dict)  # where runs keep values per image
 
     @property
     def value(self) -> str:
@@ -43,8 +43,8 @@ def study_effects(study: LoadedStudy) -> list[Effects]:
             if not any(value in x.values for x in group):
                 continue  # measured on request, which this study did not
             end, way = factorial(group, value), ways[at]
-            extremes = min_mad_effects(study, end) if value == "min_mad" else {}
-            found.append(Effects(end, at_steps(way, value), at_loss(way, value), extremes))
+            images = image_effects(study, end)
+            found.append(Effects(end, at_steps(way, value), at_loss(way, value), images))
     return found
 
 

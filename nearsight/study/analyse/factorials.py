@@ -40,7 +40,7 @@ class Effect:
     factors: tuple[str, ...]
     per_seed: Mapping[int, float]
     estimate: Estimate | None  # None with fewer than two seeds
-    p: float | None  # exact sign flip
+    p: float | None  # exact sign flip, of seeds or of the pairs within them
     holm_p: float | None  # adjusted over the contrasts of this factorial
 
     @property
@@ -83,12 +83,18 @@ class Factorial:
             f"Seed {seed} is left out: it lacks {'; '.join(cells)}."
             for seed, cells in self.dropped.items()
         ]
-        m = len(self.effects)
-        said.append(
-            f"{m} contrast{'s' * (m > 1)}: each interval is a 95 % t-interval for itself; "
-            f"Holm's p is over all {m}."
-        )
-        return [*said, smallest_p_text(len(self.seeds), m)]
+        m = sum(effect.p is not None for effect in self.effects)
+        if m:
+            said.append(
+                "p flips a factor within the pairs of a seed that differ in it alone; it is "
+                f"exact if nothing changes; Holm's p is over the {m} contrasts that have one."
+            )
+        return [*said, smallest_p_text(len(self.seeds), max(m, 1), self.pairs_per_seed)]
+
+    @property
+    def pairs_per_seed(self) -> int:
+        """Pairs of cells that differ in one factor alone."""
+        return 2 ** (len(self.levels) - 1)
 
 
 def factorial(
@@ -118,16 +124,18 @@ def factorial(
     contrasts = [
         {seed: _contrast_of(names, levels, by_cell, seed) for seed in complete} for names in named
     ]
-    has_p = FEWEST_FOR_P <= len(complete) <= MOST_FOR_P
-    p_values = [sign_flip_p(list(x.values())) for x in contrasts] if has_p else None
-    adjusted = holm(p_values) if p_values else None
+    flips = [
+        _flipped(names, levels, by_cell, contrast) for names, contrast in zip(named, contrasts)
+    ]
+    p_values = [sign_flip_p(x) if FEWEST_FOR_P <= len(x) <= MOST_FOR_P else None for x in flips]
+    adjusted = iter(holm([p for p in p_values if p is not None]))
     effects = tuple(
         Effect(
             factors=names,
             per_seed=contrast,
             estimate=over_seeds(list(contrast.values())) if len(complete) > 1 else None,
-            p=p_values[i] if p_values else None,
-            holm_p=adjusted[i] if adjusted else None,
+            p=p_values[i],
+            holm_p=None if p_values[i] is None else next(adjusted),
         )
         for i, (names, contrast) in enumerate(zip(named, contrasts))
     )
@@ -165,6 +173,28 @@ def _contrast_of(
 ) -> float:
     sign = signs(names, levels)
     return math.fsum(sign[cell] * by_cell[cell][seed] for cell in sign) / (len(sign) / 2)
+
+
+def _flipped(
+    names: Sequence[str],
+    levels: Mapping[str, Pair],
+    by_cell: Mapping[tuple[Level, ...], Mapping[int, float]],
+    contrast: Mapping[int, float],
+) -> list[float]:
+    """Return the differences whose signs an exact test flips.
+
+    Of a main effect: high minus low in every pair of cells of a seed that differ in this factor
+    alone, as many as there are conditions of the other factors. Of an interaction: one per seed.
+    Beyond MOST_FOR_P pairs, one per seed too.
+    """
+    num_pairs = 2 ** (len(levels) - 1) * len(contrast)
+    if len(names) > 1 or num_pairs > MOST_FOR_P:
+        return list(contrast.values())
+    place = list(levels).index(names[0])
+    low, high = levels[names[0]]
+    cells = [cell for cell in itertools.product(*levels.values()) if cell[place] == high]
+    pairs = [(cell, (*cell[:place], low, *cell[place + 1 :])) for cell in cells]
+    return [by_cell[on][seed] - by_cell[off][seed] for seed in contrast for on, off in pairs]
 
 
 def _two_levels(outcomes: list[Outcome]) -> dict[str, Pair]:

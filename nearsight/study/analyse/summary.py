@@ -18,8 +18,8 @@ from nearsight.runs import SCHEMA_VERSION
 from nearsight.runs.records import SUMMARY_FILE
 from nearsight.stats import deviation, over_seeds, paired
 from nearsight.study.analyse.effects import Effects, study_effects
-from nearsight.study.analyse.extremes import EFFECTS
 from nearsight.study.analyse.factorials import Effect, Factorial
+from nearsight.study.analyse.image_effects import READERS, summary_key
 from nearsight.study.analyse.loaded import FinishedCell, LoadedCell, LoadedStudy
 from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
 from nearsight.study.analyse.results import outcomes, settings_of, values_of
@@ -53,11 +53,15 @@ def summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> dic
         "effects_at_matched_loss": [
             _factorial(x.at_loss[1]) | {"loss": x.at_loss[0]} for x in effects if x.at_loss
         ],
-        EFFECTS: [
-            {"at": dict(x.at_end.fixed), "factors": list(names), **asdict(contrast)}
-            for x in effects
-            for names, contrast in x.extremes.items()
-        ],
+        **{
+            summary_key(value): [
+                {"at": dict(x.at_end.fixed), "factors": list(names), **asdict(contrast)}
+                for x in effects
+                if x.value == value
+                for names, contrast in x.over_images.items()
+            ]
+            for value in READERS
+        },
         "differences": differences(found),
     }
 

@@ -50,9 +50,9 @@ def _effects(value: str, found: Sequence[Effects]) -> Table:
     kind: Kind = "share" if number.percent else "number"
     digits = number.digits
     columns = [Column("effect", "effect"), Column("at the end", "end", kind, digits)]
-    if any(x.extremes for x in found):
+    if any(x.over_images for x in found):
         text = "at the end, seeds and images"
-        columns.append(Column(text, "end_seeds_and_images", "number"))
+        columns.append(Column(text, "end_seeds_and_images", kind, digits))
     if any(x.at_steps for x in found):
         told = _told("epoch", [x.at_steps and str(x.at_steps[0]) for x in found])
         columns.append(Column(told, "matched_steps", kind, digits))
@@ -78,7 +78,7 @@ def _told(what: str, values: Sequence[str | None]) -> str:
 
 
 def _row(of: Effects, effect: Effect, names: Sequence[str]) -> tuple[Cell, ...]:
-    contrast = of.extremes.get(effect.factors)
+    contrast = of.over_images.get(effect.factors)
     cells: dict[str, Cell] = {
         "effect": of.at_end.name(effect),
         "end": effect.estimate,

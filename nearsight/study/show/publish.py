@@ -44,7 +44,8 @@ def export_study(out: Path, target: Path) -> Path:
             record["provenance"]["command"] = f"nearsight study run {name}"
             RUN_FILE.write(copy, record)
             for file in (x for stage in cell.stage_objects for x in stage.exported):
-                shutil.copyfile(loaded.folder / file, copy / file)
+                if (loaded.folder / file).is_file():  # older runs have no answers per image
+                    shutil.copyfile(loaded.folder / file, copy / file)
     for file in (STUDY, SUMMARY_FILE.name):
         shutil.copyfile(out / file, target / file)
     study_report(target, target / "report.html")

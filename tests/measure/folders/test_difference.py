@@ -14,9 +14,10 @@ from runs.made_records import measure_contents, model_contents
 
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
-from nearsight.measure.metrics.estimates import Estimates, resample_counts
+from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.values import read_values, write_values
 from nearsight.models.layers.grid import Grid
+from nearsight.stats import other_half_values
 
 
 def names(number: int = NUM_IMAGES) -> list[str]:
@@ -37,7 +38,7 @@ def test_every_head_has_scipys_paired_interval():
                     for i in range(NUM_IMAGES)
                 ]
                 mean, error = np.mean(differences), scipy.stats.sem(differences)
-                low, high = scipy.stats.norm.interval(0.95, mean, error)
+                low, high = scipy.stats.t.interval(0.95, NUM_IMAGES - 1, mean, error)
                 assert estimates.mean[layer][head] == pytest.approx(mean, abs=1e-12)
                 assert estimates.low[layer][head] == pytest.approx(low, abs=1e-12)
                 assert estimates.high[layer][head] == pytest.approx(high, abs=1e-12)
@@ -58,28 +59,31 @@ def test_the_mean_over_all_heads_is_paired_too():
     for i in range(NUM_IMAGES):
         one, two = ([value for layer in p.entropy.values for value in layer[i]] for p in (a, b))
         differences.append(sum(two) / 8 - sum(one) / 8)
-    low, high = scipy.stats.norm.interval(0.95, np.mean(differences), scipy.stats.sem(differences))
+    low, high = scipy.stats.t.interval(
+        0.95, NUM_IMAGES - 1, np.mean(differences), scipy.stats.sem(differences)
+    )
     assert (change.value, change.low, change.high) == pytest.approx(
         (np.mean(differences), low, high), abs=1e-12
     )
 
 
-def test_the_most_local_head_is_bootstrapped_on_the_same_resamples():
+def test_the_most_local_head_is_chosen_by_the_other_half_of_the_images():
     a, b = made_profile(1), made_profile(2, shift=0.01)
     change = profile_difference(a, b).most_local
-    one, two = (np.concatenate(p.mad.values, axis=1) for p in (a, b))
-    assert change.value == pytest.approx(two.mean(0).min() - one.mean(0).min())
-    drawn = []
-    for counts in resample_counts(NUM_IMAGES).numpy():
-        smallest = [
-            min(
-                sum(counts[i] * values[i, head] for i in range(NUM_IMAGES)) / NUM_IMAGES
-                for head in range(6)
-            )
-            for values in (one, two)
-        ]
-        drawn.append(smallest[1] - smallest[0])
-    assert (change.low, change.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
+    per_model = []
+    for profile in (a, b):
+        values = np.concatenate(profile.mad.values, axis=1).tolist()
+        chosen = []
+        for i in range(NUM_IMAGES):
+            others = [row for k, row in enumerate(values) if k % 2 != i % 2]
+            means = [sum(row[head] for row in others) / len(others) for head in range(6)]
+            chosen.append(values[i][means.index(min(means))])
+        per_model.append(chosen)
+    differences = np.subtract(*per_model[::-1])
+    low, high = scipy.stats.t.interval(
+        0.95, NUM_IMAGES - 1, differences.mean(), scipy.stats.sem(differences)
+    )
+    assert (change.value, change.low, change.high) == pytest.approx((differences.mean(), low, high))
 
 
 def test_a_profile_does_not_differ_from_itself_and_a_shift_is_found():
@@ -101,7 +105,8 @@ def test_other_numbers_of_heads_compare_layers_and_other_numbers_of_layers_model
     found = profile_difference(a, b)
     assert found.level == "layer"
     expected = b.mad.values[0].mean(1) - a.mad.values[0].mean(1)
-    low, high = scipy.stats.norm.interval(0.95, expected.mean(), scipy.stats.sem(expected))
+    error = scipy.stats.sem(expected)
+    low, high = scipy.stats.t.interval(0.95, NUM_IMAGES - 1, expected.mean(), error)
     change = found.layer_means["mad"][0]
     assert (change.value, change.low, change.high) == pytest.approx((expected.mean(), low, high))
     assert found.metrics == {}
@@ -123,7 +128,9 @@ def test_other_grids_are_compared_by_score():
     two = 1 - b.mad.values[1][:, 2] / uniform
     assert found.metrics["score"].mean[1][2] == pytest.approx((two - one).mean())
     best = [
-        max(1 - x / g.uniform_distance() for layer in p.mad.mean for x in layer)
+        other_half_values(
+            1 - np.concatenate(p.mad.values, axis=1) / g.uniform_distance(), largest=True
+        ).mean()
         for p, g in ((a, Grid(5, 7)), (b, Grid(2, 2)))
     ]
     assert found.most_local.value == pytest.approx(best[1] - best[0])

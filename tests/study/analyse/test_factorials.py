@@ -151,14 +151,35 @@ def test_a_seed_that_lacks_a_cell_is_dropped_and_named():
     assert any("Seed 2 is left out: it lacks autoaugment on" in note for note in found.notes)
 
 
-def test_p_needs_six_seeds_and_holm_stands_beside_it():
-    few = factorial(noisy(seeds=range(5)), "min_mad")
-    assert {effect.p for effect in few.effects} == {None}
+def test_three_seeds_have_an_exact_p_of_the_pairs_within_them():
+    """CutMix lowers all 12 pairs: of 2^12 patterns of signs two are as far from 0."""
+    few = factorial(noisy(seeds=range(3)), "min_mad")
+    assert few.effect("cutmix").p == 2 / 4096
+    assert few.effect("cutmix").holm_p == pytest.approx(3 * 2 / 4096)
+    assert few.effect("autoaugment", "cutmix").p is None  # three seeds, one difference each
+    assert any("over the 3 contrasts" in note for note in few.notes)
+    assert any("2/2^12 = 0.00049, after Holm 0.0015" in note for note in few.notes)
     many = factorial(noisy(seeds=range(6)), "min_mad")
-    assert many.effect("cutmix").p == 2 / 64
-    assert many.effect("cutmix").holm_p == pytest.approx(7 * 2 / 64)
-    assert any("7 contrasts" in note for note in many.notes)
-    assert any("2/2^6 = 0.031, after Holm 0.22" in note for note in many.notes)
+    assert many.effect("cutmix").p == 2 / 2**24
+    assert many.effect("autoaugment", "cutmix").p >= 2 / 64
+
+
+def test_p_is_the_share_of_flipped_pairs_by_plain_loops():
+    outcomes = noisy(seeds=range(2))
+    pairs = [
+        on.values["min_mad"] - off.values["min_mad"]
+        for on in outcomes
+        for off in outcomes
+        if on.seed == off.seed
+        and on.factors["labelsmoothing"]
+        and on.factors | {"labelsmoothing": False} == off.factors
+    ]
+    signs = list(itertools.product((1, -1), repeat=8))
+    far = sum(
+        abs(sum(s * x for s, x in zip(row, pairs))) >= abs(sum(pairs)) - 1e-12 for row in signs
+    )
+    found = factorial(outcomes, "min_mad").effect("labelsmoothing").p
+    assert (len(pairs), found) == (8, far / 256)
 
 
 def test_one_seed_has_contrasts_but_no_interval():

@@ -13,7 +13,7 @@ from study.example_folders import a_study, of_rates, values_per_image, written
 
 from nearsight.report.read.grouping import read_families
 from nearsight.study.analyse.effects import study_effects
-from nearsight.study.analyse.extremes import EFFECTS
+from nearsight.study.analyse.image_effects import summary_key
 from nearsight.study.analyse.loaded import load_study
 from nearsight.study.analyse.summary import summary
 from nearsight.study.claims.paper_tables import PAPER_TABLE_2
@@ -159,9 +159,10 @@ def test_an_exported_cell_names_its_weights_without_their_folder_and_keeps_its_k
 def test_effects_over_images_survive_the_export(tmp_path: Path):
     out = a_study(tmp_path / "study")
     values_per_image(out)
-    made = {tuple(x["factors"]): x for x in summary(load_study(out))[EFFECTS]}
+    key = summary_key("min_mad")
+    made = {tuple(x["factors"]): x for x in summary(load_study(out))[key]}
     there = export_study(out, tmp_path / "results")
-    assert {tuple(x["factors"]): x for x in summary(load_study(there))[EFFECTS]} == made
+    assert {tuple(x["factors"]): x for x in summary(load_study(there))[key]} == made
     assert len(made) == 3
     assert "at the end, seeds and images" in (there / "report.html").read_text()
 
