@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from nearsight.core import UserError
@@ -158,13 +159,14 @@ def _benches(
     subject: Subject, settings: Settings, cache: FeatureCache, progress: Progress | None
 ) -> Iterator[tuple[Task, Bench]]:
     """Everything to be done for a subject: its layers, then its controls at the last of them."""
-    splits: dict[Kind, tuple[Split, Split]] = {}
+    splits: dict[tuple[Kind, bool], tuple[Split, Split]] = {}
     fresh: dict[str, Subject] = {}
     for plan in plans(settings):
         task, method = plan.task, plan.method
-        if task.kind not in splits:
-            splits[task.kind] = _splits(task.kind, settings)
-        train, val = splits[task.kind]
+        which = task.kind, task.trains
+        if which not in splits:
+            splits[which] = _splits(task, settings)
+        train, val = splits[which]
         statistics = settings.statistics or method.statistics
         layers = subject.extractor.choose_layers(settings.layer)
         subjects = [(subject, layer) for layer in layers]
@@ -194,12 +196,12 @@ def _benches(
             )
 
 
-def _splits(kind: Kind, settings: Settings) -> tuple[Split, Split]:
-    data = settings.data or DEFAULT_DATA[kind]
-    train, val = (
-        OPENERS[kind](data, settings.data_root, name, num)
-        for name, num in (("train", settings.num_train), ("val", settings.num_val))
-    )
+def _splits(task: Task, settings: Settings) -> tuple[Split, Split]:
+    data, opener = settings.data or DEFAULT_DATA[task.kind], OPENERS[task.kind]
+    val = opener(data, settings.data_root, "val", settings.num_val)
+    if not task.trains:
+        return val.part(np.arange(0), "train"), val
+    train = opener(data, settings.data_root, "train", settings.num_train)
     if train.classes != val.classes:
         raise UserError(
             f"the training images of {data} have {len(train.classes)} classes, but those that are "
@@ -219,7 +221,13 @@ def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
 
 
 def _estimate(benches: Sequence[tuple[Task, Bench]], cache: FeatureCache, device: str) -> Estimated:
-    return estimate_extraction(_needs(benches), cache, device)
+    """What extraction and the tasks that run the model themselves will take."""
+    forwards = [
+        (task.needs(bench)[-1], task.forwards)
+        for task, bench in benches
+        if not task.of_features and not (bench.result / EVALUATE).is_file()
+    ]
+    return estimate_extraction(_needs(benches), cache, device, forwards)
 
 
 def _extract(

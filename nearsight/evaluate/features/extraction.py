@@ -195,18 +195,27 @@ class Estimated:
         """Say it in one sentence.
 
         >>> Estimated(2913, 219_000_000, 61.0, 70_000_000_000).text()
-        'features of 2,913 images: 0.22 GB of cache, about 1:01; 70.00 GB of disk are free'
+        '2,913 images: 0.22 GB of cache, about 1:01; 70.00 GB of disk are free'
         """
         return (
-            f"features of {self.num_images:,} images: {self.num_bytes / 1e9:.2f} GB of cache, "
+            f"{self.num_images:,} images: {self.num_bytes / 1e9:.2f} GB of cache, "
             f"about {clock(self.seconds)}; {self.free_bytes / 1e9:.2f} GB of disk are free"
         )
 
 
 def estimate_extraction(
-    needs: Sequence[Need], cache: FeatureCache, device: str = "cpu"
+    needs: Sequence[Need],
+    cache: FeatureCache,
+    device: str = "cpu",
+    forwards: Sequence[tuple[Need, int]] = (),
 ) -> Estimated:
-    """Estimate the size and the time of what misses, from one timed forward.
+    """Estimate the size and the time of what misses, from one timed forward of each subject.
+
+    Args:
+        needs: The features that are wanted.
+        cache: Where some of them may be.
+        device: Where models are.
+        forwards: Images that are shown to a model so many times each, without being cached.
 
     Raises:
         UserError: The caches would not fit on the disk.
@@ -231,12 +240,17 @@ def estimate_extraction(
             _shape(len(group[0].split), found[min(i, len(found) - 1)]).num_bytes
             for i in range(len(group))
         )
+    for need, times in forwards:
+        if need.subject.identity not in timed:
+            timed[need.subject.identity] = _timed([need], device)
+        num_images += len(need.split)
+        seconds += timed[need.subject.identity][0] * times * len(need.split)
     free = shutil.disk_usage(_existing(cache.folder)).free
     estimated = Estimated(num_images, num_bytes, seconds, free)
     if num_bytes > free:
         raise UserError(
-            f"the {estimated.text()}: they do not fit; evaluate fewer images with --num-train and "
-            "--num-val, or free space with nearsight data cache --delete"
+            f"{estimated.text()}: the features do not fit; evaluate fewer images with --num-train "
+            "and --num-val, or free space with nearsight data cache --delete"
         )
     return estimated
 

@@ -15,7 +15,7 @@ from PIL import Image
 from nearsight.core import UserError
 from nearsight.data import open_segmentation
 from nearsight.data.input import Preprocessing
-from nearsight.data.sets import dataset_name, load_dataset
+from nearsight.data.sets import SUFFIXES, data_root, dataset_name, load_dataset
 from nearsight.protocol import DataSettings
 
 
@@ -31,6 +31,7 @@ class Split:
     image: Callable[[int], Image.Image]
     labels: Int64[np.ndarray, " image"] | None = None
     masks: Callable[[int], np.ndarray] | None = None
+    prepared_size: tuple[int, int] | None = None  # of images that were already cropped for models
 
     def __len__(self) -> int:
         return len(self.names)
@@ -93,8 +94,12 @@ def open_masks(data: str, root: Path | None, split: str, num: int | None = None)
 def open_labels(data: str, root: Path | None, split: str, num: int | None = None) -> Split:
     """Open a data set with one label for each image; ``val`` is its test set.
 
-    The images are decoded at the size that the set is stored in.
+    The images are decoded at the size that the set is stored in. A folder whose files are named by
+    the number of their class (``0000.webp``) has no training images.
     """
+    folder = data_root(root) / data if "/" not in data else Path(data).expanduser()
+    if numbered := _numbered_files(folder):
+        return _open_numbered(folder, numbered, split, num)
     dataset = load_dataset(DataSettings(name=dataset_name(data, root)), root)
     images = dataset.train if split == "train" else dataset.test
     chosen = spread(len(images), num)
@@ -107,6 +112,41 @@ def open_labels(data: str, root: Path | None, split: str, num: int | None = None
         classes=dataset.classes,
         image=lambda i: Image.fromarray(pixels[int(chosen[i])].transpose(1, 2, 0)),
         labels=np.asarray(images.labels)[chosen],
+    )
+
+
+def _numbered_files(folder: Path) -> dict[Path, int]:
+    """The images of a folder by the number in their name; none if a name is no number."""
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    if any(x.suffix.lower() not in SUFFIXES or not x.stem.isdecimal() for x in files):
+        return {}
+    return {path: int(path.stem) for path in files}
+
+
+def _open_numbered(folder: Path, files: dict[Path, int], split: str, num: int | None) -> Split:
+    if split != "val":
+        raise UserError(f"{folder} has images to score but none to train on; use it with occlusion")
+    chosen = spread(len(files), num)
+    paths, labels = list(files), np.array(list(files.values()))
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+    with Image.open(paths[0]) as first:
+        width, height = first.size
+
+    def image(number: int) -> Image.Image:
+        with Image.open(paths[int(chosen[number])]) as found:
+            return found.convert("RGB")
+
+    return Split(
+        data=folder.name,
+        name=split,
+        identity=_digest(digest.hexdigest(), chosen),
+        names=tuple(paths[i].stem for i in chosen),
+        classes=tuple(str(i) for i in range(int(labels.max()) + 1)),
+        image=image,
+        labels=labels[chosen],
+        prepared_size=(height, width),
     )
 
 

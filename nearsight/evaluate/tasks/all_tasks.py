@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from nearsight.core import UserError, suggestion
+from nearsight.evaluate.tasks.class_attention import CLASS_ATTENTION
 from nearsight.evaluate.tasks.knn import KNN
+from nearsight.evaluate.tasks.linear import LINEAR
+from nearsight.evaluate.tasks.occlusion import OCCLUSION
 from nearsight.evaluate.tasks.segmentation import SEGMENTATION
 from nearsight.evaluate.tasks.task import Task
 
@@ -12,6 +15,9 @@ TASKS: dict[str, Task] = {
     for task in (
         SEGMENTATION,
         KNN,
+        LINEAR,
+        OCCLUSION,
+        CLASS_ATTENTION,
     )
 }  # fmt: skip
 

@@ -27,8 +27,15 @@ TOKENS = ("class", "patches", "both")
 PIECE = 4096  # images whose patches are averaged at once
 
 
-def image_features(features: Features, tokens: str) -> Float[Tensor, "image width"]:
+def image_features(
+    features: Features, tokens: str, normalise: bool = True
+) -> Float[Tensor, "image width"]:
     """Return one vector for each image: its class token, the mean of its patches, or both.
+
+    Args:
+        features: Of some images.
+        tokens: ``class``, ``patches`` or ``both``.
+        normalise: Divide the class token and the mean of patches each by its length.
 
     Raises:
         UserError: The model has no class token, or ``tokens`` is none of these.
@@ -46,7 +53,7 @@ def image_features(features: Features, tokens: str) -> Float[Tensor, "image widt
             for start in range(0, features.num_images, PIECE)
         ]
         parts.append(torch.cat(pieces))
-    return torch.cat([F.normalize(part, dim=-1) for part in parts], 1)
+    return torch.cat([F.normalize(part, dim=-1) if normalise else part for part in parts], 1)
 
 
 def knn_votes(

@@ -82,7 +82,9 @@ class Bench:
         """Return how images are prepared: squashed to the model's size if they have masks."""
         subject = self.subject
         if self.kind == "labels" and subject.classify is not None:
-            return Preparation(subject.classify, mirrored)
+            ready = self.val.prepared_size == subject.size
+            steps = subject.classify.untouched() if ready else subject.classify
+            return Preparation(steps, mirrored)
         steps = Preprocessing(
             subject.statistics, subject.size, None, keep_ratio=False,
             interpolation="bilinear", mean=subject.mean, std=subject.std,
@@ -157,6 +159,8 @@ class Task:
         methods: The ways to do it.
         controls: Which controls make sense for it.
         of_features: Whether it works on cached features; else it runs the model itself.
+        trains: Whether it takes training images.
+        forwards: How often it runs the model on an image, if it does so itself.
     """
 
     name: str
@@ -165,6 +169,8 @@ class Task:
     methods: Sequence[Method]
     controls: Sequence[str] = CONTROLS
     of_features: bool = True
+    trains: bool = True
+    forwards: int = 1
 
     def needs(self, bench: Bench) -> list[Need]:
         """Return the features that a bench of this task takes."""

@@ -189,7 +189,7 @@ def test_a_cache_that_does_not_fit_is_refused(tmp_path, monkeypatch) -> None:
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1000))
     bench = bench_of(tmp_path)
-    with pytest.raises(UserError, match="they do not fit"):
+    with pytest.raises(UserError, match="the features do not fit"):
         estimate_extraction([bench.need(bench.train)], bench.cache)
 
 

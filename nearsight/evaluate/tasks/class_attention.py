@@ -1,0 +1,172 @@
+"""Attention of the class token as a segmentation, and attention rollout.
+
+After Naseer et al. (2021): the patches that hold 90 % of a head's attention are its mask; every
+object of an image is compared with the head that fits it best; the number is the mean over objects
+of an image, and then over images. An object is a class that the image has, the background is none.
+
+Jaccard            pixels without a label are left out
+Jaccard, all heads the mean of the heads makes one mask: no head is chosen by the truth
+Jaccard (compat)   as published: pixels without a label count, and are an object of their own
+rollout            one mask from the product of all layers' attention (Abnar and Zuidema 2020)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from nearsight.core import UserError
+from nearsight.data import VOID
+from nearsight.evaluate.features import RANDOM_INITIALISATION, Tapped, resize_labels
+from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
+from nearsight.measure.capture import evaluating
+from nearsight.measure.rows import capture_attention
+from nearsight.models.layers import Grid
+from nearsight.stats import weighted_mean
+
+OPTIONS = {"mass": 0.9}
+NAMES = ("Jaccard", "Jaccard, all heads", "Jaccard (compat)", "rollout Jaccard")
+
+
+def mass_mask(
+    attention: Float[np.ndarray, "map patch"], mass: float
+) -> Bool[np.ndarray, "map patch"]:
+    """Return the fewest patches that together hold a share of the attention.
+
+    >>> mass_mask(np.array([[0.5, 0.1, 0.35, 0.05]]), 0.8).tolist()
+    [[True, False, True, False]]
+    """
+    order = np.argsort(-attention, 1, kind="stable")
+    sorted_values = np.take_along_axis(attention, order, 1)
+    before = np.cumsum(sorted_values, 1) - sorted_values
+    kept = before < mass * sorted_values.sum(1, keepdims=True) - 1e-12
+    found = np.zeros_like(kept)
+    np.put_along_axis(found, order, kept, 1)
+    return found
+
+
+def best_jaccard(
+    masks: Bool[np.ndarray, "map h w"], truth: Int[np.ndarray, "h w"], with_void: bool
+) -> float:
+    """Return the Jaccard index of the best mask for each object, mean over objects; NaN: none.
+
+    >>> truth = np.array([[0, 3, 255, 255]])
+    >>> masks = np.array([[[False, True, True, False]]])
+    >>> best_jaccard(masks, truth, with_void=False), best_jaccard(masks, truth, with_void=True)
+    (1.0, 0.41666666666666663)
+    """
+    counted = np.ones(truth.shape, bool) if with_void else truth != VOID
+    objects = [x for x in np.unique(truth) if x != 0 and (with_void or x != VOID)]
+    found = []
+    for label in objects:
+        thing = (truth == label) & counted
+        both = (masks & thing).sum((1, 2))
+        either = ((masks & counted) | thing).sum((1, 2))
+        found.append(float((both / either).max()))
+    return float(np.mean(found)) if found else float("nan")
+
+
+def rollout(maps: list[Float[Tensor, "image head query key"]]) -> Float[Tensor, "image query key"]:
+    """Multiply the attention of all layers, each half itself and half the residual connection.
+
+    >>> layer = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
+    >>> rollout([layer, layer])[0].tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    size = maps[0].shape[-1]
+    found = torch.eye(size).expand(len(maps[0]), -1, -1)
+    for each in maps:
+        mixed = (each.mean(1).float().cpu() + torch.eye(size)) / 2
+        found = mixed @ found
+    return found
+
+
+@torch.no_grad()
+def class_rows(
+    bench: Bench, images: Tensor
+) -> tuple[Float[np.ndarray, "image head patch"], Float[np.ndarray, "image patch"], Grid]:
+    """Return the class token's attention at the bench's layer, and by rollout up to it.
+
+    Raises:
+        UserError: The model has no class token beside its patches in every layer.
+    """
+    assert bench.subject.model is not None
+    assert isinstance(bench.subject.extractor, Tapped)
+    with evaluating(bench.subject.model) as inner, capture_attention(inner) as maps:
+        inner(images)
+    upto = maps[: bench.layer]
+    grid = bench.subject.extractor.taps[bench.layer - 1].layout.grid
+    leading = upto[-1].shape[-1] - grid.num_patches
+    if leading < 1 or any(x.shape[-2:] != (upto[-1].shape[-1],) * 2 for x in upto):
+        raise UserError(
+            f"{bench.subject.name} has no class token beside its patches in every layer, so its "
+            "attention gives no masks"
+        )
+    rolled = rollout(upto)
+    return upto[-1][:, :, 0, leading:].cpu().numpy(), rolled[:, 0, leading:].numpy(), grid
+
+
+def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
+    """Yield the Jaccard indices."""
+    mass = float(bench.options["mass"])
+    if not 0 < mass < 1:
+        raise UserError(f"mass is {mass}, but it must be between 0 and 1")
+    records: list[list[float]] = []
+    for images in bench.images(bench.val):
+        heads, rolled, grid = class_rows(bench, images)
+        for own, of_all in zip(heads, rolled):
+            truth = bench.val.mask(len(records))
+            own_masks, mean, whole = (
+                _on_pixels(mass_mask(x, mass), grid, truth.shape)
+                for x in (own, own.mean(0, keepdims=True), of_all[None])
+            )
+            records.append(
+                [
+                    best_jaccard(own_masks, truth, with_void=False),
+                    best_jaccard(mean, truth, with_void=False),
+                    best_jaccard(own_masks, truth, with_void=True),
+                    best_jaccard(whole, truth, with_void=False),
+                ]
+            )
+        if bench.progress:
+            bench.progress(len(records), len(bench.val))
+    found = np.array(records)
+    there = np.isfinite(found).all(1)
+    if not there.any():
+        raise UserError(f"no image of {bench.val.data} has an object beside the background")
+    settings = {
+        **bench.settings(),
+        "label_size": "of each mask",
+        "objects": "classes of an image but the first, which is the background",
+        "images_with_objects": int(there.sum()),
+    }
+    head = "the best head of each object, by the truth"
+    chosen = (head, "nothing is chosen", head, "nothing is chosen")
+    void = ("left out", "left out", "an object of its own", "left out")
+    for column, (name, how, rule) in enumerate(zip(NAMES, chosen, void)):
+        stated = {**settings, "chosen_on": how, "void": rule}
+        yield TaskNumber(name, found[there, column], weighted_mean, stated)
+
+
+def _on_pixels(
+    masks: Bool[np.ndarray, "map patch"], grid: Grid, size: tuple[int, ...]
+) -> Bool[np.ndarray, "map h w"]:
+    """Masks of patches at the size of an image, nearest."""
+    height, width = size
+    deep = masks.reshape(len(masks), grid.rows, grid.cols)
+    return np.stack([resize_labels(each, (height, width)) for each in deep])
+
+
+CLASS_ATTENTION = Task(
+    "class-attention",
+    "masks",
+    run_class_attention,
+    (Method("mass", options=OPTIONS),),
+    controls=(RANDOM_INITIALISATION,),
+    of_features=False,
+    trains=False,
+)

@@ -1,0 +1,146 @@
+"""The linear probe of whole images on frozen features: class token, mean of patches, or both.
+
+``logreg`` is convex and has no seed: C is chosen by accuracy on every tenth training image.
+``dino`` trains with SGD as Caron et al. (2021): rate 0.001 x batch / 256, momentum 0.9, no weight
+decay, a cosine over 50 epochs; at its cached scale, with plain and mirrored features of the images
+as k-NN sees them instead of random crops. Nothing is chosen on the scored images.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from nearsight.core import UserError
+from nearsight.data.draws import permutation, uniform
+from nearsight.evaluate.features import PIXEL_STATISTICS, RANDOM_INITIALISATION
+from nearsight.evaluate.solvers import Examples, LogisticModel, LogisticProblem
+from nearsight.evaluate.tasks.knn import image_features
+from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
+from nearsight.stats import weighted_mean
+
+VALUES = (1e-3, 1e-2, 1e-1, 1.0)
+SEARCHED = 1e-4  # tolerance while C is chosen
+HELD_OUT = 10  # one training image of so many chooses C
+BATCH, RATE, EPOCHS = 1024, 1e-3, 50
+
+
+def top_hits(logits: Float[Tensor, "image cls"], truth: Int[Tensor, " image"]) -> np.ndarray:
+    """Return whether the largest logit, and whether any of the five largest, is right.
+
+    >>> top_hits(torch.tensor([[3.0, 2, 1, 0, -1, -2]]), torch.tensor([1])).tolist()
+    [[False, True]]
+    """
+    best = logits.topk(min(5, logits.shape[1]), -1).indices
+    hits = best == truth[:, None]
+    return torch.stack([hits[:, 0], hits.any(1)], 1).numpy()
+
+
+def accuracy_numbers(hits: np.ndarray, settings: Mapping[str, Any]) -> Iterator[TaskNumber]:
+    """Yield top-1 and top-5 accuracy."""
+    yield TaskNumber("top1", hits[:, 0], weighted_mean, settings)
+    yield TaskNumber("top5", hits[:, 1], weighted_mean, settings)
+
+
+def run_linear(bench: Bench) -> Iterator[TaskNumber]:
+    """Yield top-1 and top-5 accuracy of the bench's method."""
+    assert bench.train.labels is not None
+    assert bench.val.labels is not None
+    fit = _logreg if bench.method == "logreg" else _sgd
+    tokens = str(bench.options["tokens"])
+    val = image_features(bench.features(bench.val), tokens, normalise=False)
+    logits, stated = fit(bench, tokens, val)
+    hits = top_hits(logits, torch.from_numpy(bench.val.labels))
+    yield from accuracy_numbers(hits, {**bench.settings(), **stated})
+
+
+def _logreg(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    labels = bench.train.labels
+    assert labels is not None
+    features = image_features(bench.features(bench.train), tokens, normalise=False).numpy()
+    num, num_classes = len(labels), len(bench.train.classes)
+    targets = csr_array(
+        (np.ones(num, np.float32), (np.arange(num), labels)), shape=(num, num_classes)
+    )
+    every = np.arange(num)
+    c, tried, start = float(bench.options["C"]), {}, None
+    if not c:
+        held_out = every[HELD_OUT - 1 :: HELD_OUT]
+        if not len(held_out):
+            raise UserError(
+                f"C is chosen on every {HELD_OUT}th training image, but there are {num}; give more "
+                "with --num-train, or C itself with --set C=1"
+            )
+        problem = LogisticProblem(Examples(features, targets, np.setdiff1d(every, held_out)))
+        found: dict[float, tuple[float, LogisticModel]] = {}
+        for step, value in enumerate(VALUES, 1):
+            start = problem.fit(value, start, SEARCHED)
+            predicted = start.logits(features[held_out]).argmax(1).numpy()
+            found[value] = float((predicted == labels[held_out]).mean()), start
+            if bench.progress:
+                bench.progress(step, len(VALUES))
+        c = max(found, key=lambda value: (found[value][0], -value))
+        start = found[c][1]
+        tried = {f"{value:.3g}": round(score, 5) for value, (score, _) in found.items()}
+    fitted = LogisticProblem(Examples(features, targets, every)).fit(c, start)
+    chosen = f"C on every {HELD_OUT}th training image" if tried else "C was given"
+    stated = {"C": c, "chosen_on": chosen, "tried": tried, "converged": fitted.converged}
+    return fitted.logits(val), stated
+
+
+def _sgd(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    labels = bench.train.labels
+    assert labels is not None
+    sides = [
+        image_features(bench.features(bench.train, mirrored), tokens, normalise=False)
+        for mirrored in (False, True)
+    ]
+    both = torch.stack(sides)  # [mirrored, image, width]
+    truth = torch.from_numpy(labels)
+    num = len(labels)
+    head = nn.Linear(both.shape[-1], len(bench.train.classes))
+    nn.init.normal_(head.weight, std=0.01, generator=torch.Generator().manual_seed(0))
+    nn.init.zeros_(head.bias)
+    batch = min(BATCH, num)
+    rate = RATE * batch / 256
+    optimiser = torch.optim.SGD(head.parameters(), rate, momentum=0.9)
+    for epoch in range(EPOCHS):
+        for group in optimiser.param_groups:
+            group["lr"] = rate * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2
+        order = permutation("linear order", epoch, length=num)
+        mirrored = (uniform("linear mirror", epoch, torch.arange(num), num=1)[:, 0] < 0.5).long()
+        for rows in order.split(batch):
+            loss = F.cross_entropy(head(both[mirrored[rows], rows]), truth[rows])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        if bench.progress:
+            bench.progress(epoch + 1, EPOCHS)
+    stated = {
+        "scale": "cached: plain and mirrored features, no random crops",
+        "epochs": EPOCHS,
+        "batch": batch,
+        "chosen_on": "nothing is chosen: the last step",
+    }
+    with torch.no_grad():
+        return head(val), stated
+
+
+LINEAR = Task(
+    "linear",
+    "labels",
+    run_linear,
+    (
+        Method("logreg", place="norm", options={"tokens": "class", "C": 0.0}),
+        Method("dino", place="norm", options={"tokens": "class"}, mirrored=True),
+    ),
+    controls=(RANDOM_INITIALISATION, PIXEL_STATISTICS),
+)

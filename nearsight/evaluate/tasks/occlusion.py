@@ -1,0 +1,288 @@
+"""Accuracy when patches are dropped or shuffled, or rectangles of other images pasted.
+
+After Naseer et al. (2021), with a mask of its own for every image and every draw where they have
+one for a batch, and five draws where they have one. A curve is accuracy by the share of the image
+that is gone; its area is the mean accuracy from 0 to the largest share. For ``shuffle`` the image
+is cut into cells that change places, and the curve is by the number of cells.
+
+random   patches drawn by chance           centre   patches nearest to the middle first
+salient  patches that the class token looks at most in the last layer first
+shuffle  cells in random order             paste    a rectangle of another image
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from nearsight.core import UserError
+from nearsight.data.draws import uniform
+from nearsight.evaluate.features import Tapped
+from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
+from nearsight.measure.capture import evaluating
+from nearsight.measure.rows import capture_attention
+from nearsight.models.layers import Grid
+from nearsight.stats import image_intervals, weighted_mean
+
+SHARES = tuple(share / 10 for share in range(1, 10))
+CELLS = (2, 4, 7, 14)  # to a side
+FILLS = ("black", "mean", "noise")
+KINDS = ("random", "centre", "salient", "shuffle", "paste")
+DRAWN = ("random", "shuffle", "paste")  # kinds that chance decides
+OPTIONS = {"fill": "black", "draws": 5, "kinds": ",".join(KINDS)}
+Images = Float[Tensor, "image 3 h w"]
+
+
+def hidden_patches(
+    order: Float[Tensor, "image patch"], share: float
+) -> Bool[Tensor, "image patch"]:
+    """Return which patches are hidden: the share with the smallest numbers in ``order``.
+
+    >>> hidden_patches(torch.tensor([[0.3, 0.1, 0.2, 0.4]]), 0.5).tolist()
+    [[False, True, True, False]]
+    """
+    num = round(share * order.shape[1])
+    ranks = order.argsort(dim=1, stable=True).argsort(1)
+    return ranks < num
+
+
+def hide(images: Images, hidden: Bool[Tensor, "image patch"], grid: Grid, fill: Tensor) -> Images:
+    """Return the images with the hidden patches filled."""
+    masks = hidden.view(-1, 1, grid.rows, grid.cols).float()
+    size = images.shape[-2:]
+    wide = torch.nn.functional.interpolate(masks, size, mode="nearest").bool()
+    return torch.where(wide, fill.to(images), images)
+
+
+def centre_order(grid: Grid, num: int) -> Float[Tensor, "image patch"]:
+    """Return the distance of every patch from the middle of the image."""
+    places = grid.coordinates().double()
+    middle = torch.tensor([(grid.rows - 1) / 2, (grid.cols - 1) / 2], dtype=torch.float64)
+    return (places - middle).norm(dim=1).expand(num, -1)
+
+
+def shuffle_cells(images: Images, side: int, order: Float[Tensor, "image cell"]) -> Images:
+    """Cut images into side x side cells and put them into the order of the numbers.
+
+    Pixels at the right and the bottom that cells do not reach stay where they are.
+    """
+    height, width = (size // side for size in images.shape[-2:])
+    inner = images[..., : height * side, : width * side]
+    cells = inner.unflatten(2, (side, height)).unflatten(4, (side, width))  # [n 3 s h s w]
+    flat = cells.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)  # [n cell 3 h w]
+    places = order.argsort(dim=1, stable=True)
+    moved = flat.gather(1, places[:, :, None, None, None].expand_as(flat))
+    back = moved.unflatten(1, (side, side)).permute(0, 3, 1, 4, 2, 5)
+    found = images.clone()
+    found[..., : height * side, : width * side] = back.flatten(4, 5).flatten(2, 3)
+    return found
+
+
+def paste_rectangles(
+    images: Images, others: Images, share: float, drawn: Float[Tensor, "image 3"]
+) -> Images:
+    """Paste a rectangle that covers ``share`` of each image, from the same place of another.
+
+    Its sides are in a ratio between 1:2 and 2:1 as far as the image has room, its place is drawn.
+    """
+    height, width = images.shape[-2:]
+    found = images.clone()
+    for number, (ratio, down, right) in enumerate(drawn.tolist()):
+        stretch = 2 ** (2 * ratio - 1)
+        rows = min(height, max(share * height, math.sqrt(share * stretch) * height))
+        cols = min(width, share * height * width / rows)
+        tall, wide = max(1, round(rows)), max(1, round(cols))
+        top, left = int(down * (height - tall + 1)), int(right * (width - wide + 1))
+        place = (number, slice(None), slice(top, top + tall), slice(left, left + wide))
+        found[place] = others[place]
+    return found
+
+
+@torch.no_grad()
+def class_attention(model: torch.nn.Module, images: Images, grid: Grid) -> Tensor:
+    """Return the last layer's attention from the class token to every patch, mean over heads.
+
+    Raises:
+        UserError: The model has no class token, or its last layer has another grid.
+    """
+    with evaluating(model) as inner, capture_attention(inner) as maps:
+        inner(images)
+    last = maps[-1].mean(1)  # [image, query, key]
+    leading = last.shape[-1] - grid.num_patches
+    if leading < 1 or last.shape[1] != last.shape[2]:
+        raise UserError("the last layer has no class token that looks at all patches")
+    return last[:, 0, leading:]
+
+
+def run_occlusion(bench: Bench) -> Iterator[TaskNumber]:
+    """Yield accuracy, and the area under the curve of each kind with the curve in its details."""
+    draws, fill = int(bench.options["draws"]), str(bench.options["fill"])
+    kinds = [word.strip() for word in str(bench.options["kinds"]).split(",")]
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise UserError(f"kinds has {unknown[0]!r}, but the kinds are {', '.join(KINDS)}")
+    if fill not in FILLS:
+        raise UserError(f"fill is {fill!r}, but it must be {', '.join(FILLS)}")
+    if draws < 1:
+        raise UserError(f"draws is {draws}, but at least one is needed")
+    _check_classes(bench)
+    plain: list[np.ndarray] = []
+    hits: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
+    left_out: dict[str, str] = {}
+    start = 0
+    for images in bench.images(bench.val):
+        numbers = torch.arange(start, start + len(images))
+        right = _scorer(bench, start)
+        plain.append(right(images))
+        for kind in kinds:
+            if kind in left_out:
+                continue
+            try:
+                levels = list(_occluded(bench, kind, images, numbers, draws, fill))
+            except UserError as problem:
+                left_out[kind] = str(problem)
+                continue
+            scored = [np.mean([right(x) for x in level], 0) for level in levels]
+            hits[kind].append(np.stack(scored, 1))  # [image, level]
+        start += len(images)
+        if bench.progress:
+            bench.progress(start, len(bench.val))
+    settings: dict[str, Any] = {
+        **bench.settings(),
+        "chosen_on": "nothing is chosen",
+        "masks": "one for each image and draw",
+        "left_out": left_out,
+        "chance": 1 / len(bench.val.classes),
+    }
+    whole = np.concatenate(plain)
+    yield TaskNumber("accuracy", whole, weighted_mean, settings)
+    for kind, found in hits.items():
+        if kind not in left_out:
+            yield _area(kind, np.concatenate(found), whole, settings)
+
+
+def _area(kind: str, found: np.ndarray, plain: np.ndarray, settings: dict[str, Any]) -> TaskNumber:
+    """The area under a curve; every image has its own, of which the number is the mean."""
+    curve = np.column_stack([plain, found])  # [image, level]
+    levels = [1, *(side**2 for side in CELLS)] if kind == "shuffle" else [0.0, *SHARES]
+    if kind == "shuffle":
+        areas = found.mean(1)
+    else:
+        widths = np.diff(levels)
+        areas = ((curve[:, 1:] + curve[:, :-1]) / 2 * widths).sum(1) / widths.sum()
+    points = image_intervals(_columns, curve)
+    details = {
+        "levels": levels,
+        "accuracy": [[point.value, point.low, point.high] for point in points],
+    }
+    return TaskNumber(f"{kind} area", areas, weighted_mean, settings, details)
+
+
+def _columns(records: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The mean of every column, each row counted as often as ``counts`` says."""
+    return counts @ records / counts.sum(-1, keepdims=True)
+
+
+def _scorer(bench: Bench, start: int) -> Callable[[Images], np.ndarray]:
+    model, labels = bench.subject.model, bench.val.labels
+    assert model is not None
+    assert labels is not None
+
+    @torch.no_grad()
+    def right(images: Images) -> np.ndarray:
+        with evaluating(model) as inner:
+            predicted = inner(images).argmax(-1).cpu().numpy()
+        return np.asarray(predicted == labels[start : start + len(images)], np.float32)
+
+    return right
+
+
+def _check_classes(bench: Bench) -> None:
+    model = bench.subject.model
+    assert model is not None
+    with torch.no_grad(), evaluating(model) as inner:
+        num = inner(next(bench.images(bench.val))[:1]).shape[-1]
+    if num != len(bench.val.classes):
+        raise UserError(
+            f"{bench.subject.name} tells {num} classes apart, but {bench.val.data} has "
+            f"{len(bench.val.classes)}; occlusion needs the data set that the model was trained for"
+        )
+
+
+def _occluded(
+    bench: Bench, kind: str, images: Images, numbers: Tensor, draws: int, fill: str
+) -> Iterator[list[Images]]:
+    """Every level of a kind: the draws of its occluded images."""
+    assert isinstance(bench.subject.extractor, Tapped)
+    assert bench.subject.model is not None
+    grid = bench.subject.extractor.taps[0].layout.grid
+    num = range(draws if kind in DRAWN or fill == "noise" else 1)
+    if kind == "shuffle":
+        for side in CELLS:
+            cells = side**2
+            yield [
+                shuffle_cells(images, side, uniform("shuffle", side, draw, numbers, num=cells))
+                for draw in num
+            ]
+        return
+    if kind == "paste":
+        after = _prepared(bench, (int(numbers[-1]) + 1) % len(bench.val))
+        others = torch.cat([images[1:], after.to(images)])  # the next image, whatever the batch
+        for share in SHARES:
+            key = round(10 * share)
+            yield [
+                paste_rectangles(images, others, share, uniform("paste", key, draw, numbers, num=3))
+                for draw in num
+            ]
+        return
+    patches = grid.num_patches
+    if kind == "random":
+        orders = [uniform("drop", draw, numbers, num=patches) for draw in num]
+    elif kind == "centre":
+        orders = [centre_order(grid, len(images)) for _ in num]
+    else:
+        orders = [-class_attention(bench.subject.model, images, grid).cpu() for _ in num]
+    fills = [fill_values(bench, images, fill, draw, numbers) for draw in num]
+    for share in SHARES:
+        yield [
+            hide(images, hidden_patches(order, share).to(images.device), grid, values)
+            for order, values in zip(orders, fills)
+        ]
+
+
+def _prepared(bench: Bench, number: int) -> Images:
+    """One image of the scored split as the model takes it."""
+    preparation = bench.preparation()
+    pixels = np.ascontiguousarray(preparation.pixels(bench.val.image(number)))
+    return preparation.steps.normalised(torch.from_numpy(pixels)[None])
+
+
+def fill_values(bench: Bench, images: Images, fill: str, draw: int, numbers: Tensor) -> Tensor:
+    """Return what hidden pixels become, normalised like the images: black, 0, or normal noise."""
+    if fill == "mean":
+        return torch.zeros(1)
+    if fill == "black":
+        steps = bench.preparation().steps
+        values = [-mean / std for mean, std in zip(steps.mean, steps.std)]
+        return torch.tensor(values).view(1, 3, 1, 1)
+    size = images.shape[1:]
+    drawn = uniform("fill", draw, numbers, num=math.prod(size)).clamp(1e-9, 1 - 1e-9)
+    normal = math.sqrt(2) * torch.erfinv(2 * drawn - 1)
+    return normal.view(len(images), *size).float()
+
+
+OCCLUSION = Task(
+    "occlusion",
+    "labels",
+    run_occlusion,
+    (Method("patches", place="norm", options=OPTIONS),),
+    controls=(),
+    of_features=False,
+    trains=False,
+    forwards=1 + 5 * len(SHARES) + 2 * len(SHARES) + 5 * len(CELLS) + 5 * len(SHARES),
+)
