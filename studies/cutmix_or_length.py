@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.protocol import Protocol
 from nearsight.study.design import Condition, Study, cutmix_off_and_on
 
@@ -62,8 +61,4 @@ def study() -> Study:
         Condition({"cutmix": cutmix}, long(protocol))
         for cutmix, protocol in cutmix_off_and_on("cifar100")
     )
-    return Study(
-        conditions,
-        num_seeds=3,
-        settings={"measure": {"metrics": (*DEFAULT_METRICS, "mad_without_self")}},
-    )
+    return Study(conditions, num_seeds=3)

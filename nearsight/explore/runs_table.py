@@ -104,7 +104,7 @@ def _facts(record: RunRecord) -> Row:
 
 def _measured(measure: MeasureRecord) -> dict[str, list[float]]:
     """The numbers of measure.json with their intervals over images."""
-    entries = {x.name: x.entry(measure.summary.others) for x in RUN_NUMBERS if x.metric}
+    entries = {x.name: x.entry(measure.numbers) for x in RUN_NUMBERS if x.metric}
     return {
         name: _rounded([entry.value, entry.low, entry.high])
         for name, entry in entries.items()

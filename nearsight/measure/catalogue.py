@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Statistic = Literal["min", "max", "mean", "layer1"]  # over heads; layer1: mean of the first layer
+# Over heads. layer1: mean of the first layer; most_local: of the head with the smallest MAD.
+Statistic = Literal["min", "max", "mean", "layer1", "most_local"]
 Table = Literal[
     "terminal",  # what ``nearsight measure`` and ``nearsight diff`` print
     "report",  # tables of the report: conditions, layers, heads
@@ -54,16 +55,33 @@ class Number:
             return layers[0] if layers else None
         return summary.get(f"{self.statistic}_{self.metric}")
 
-    def of_heads(self, layers: list[list[float]]) -> float:
-        """Return it for the values [layer][head] of its metric.
+    def of_heads(
+        self, heads: Mapping[str, list[list[float]]], unread: Iterable[int] = ()
+    ) -> float | None:
+        """Return it for the values [layer][head] of metrics by name; None without those it needs.
 
-        >>> [round(x.of_heads([[0.2, 0.4], [0.1, 0.5]]), 6) for x in numbers_of("mad")]
-        [0.1, 0.3]
+        Layers that no output reads (counted from 0) are left out, but for the mean of layer 1.
+
+        >>> heads = {"mad": [[0.2, 0.4], [0.1, 0.5]], "self_mass": [[0.3, 0.0], [0.6, 0.1]]}
+        >>> [round(x.of_heads(heads), 6) for x in (*numbers_of("mad"), *numbers_of("self_mass"))]
+        [0.1, 0.3, 0.25, 0.6]
+        >>> [round(x.of_heads(heads, unread=[1]), 6) for x in numbers_of("mad")]
+        [0.2, 0.3]
         """
-        heads = layers[0] if self.statistic == "layer1" else [x for layer in layers for x in layer]
+        wanted = heads.get(self.metric or "")
+        if wanted is None or (self.statistic == "most_local" and "mad" not in heads):
+            return None
+        if self.statistic == "layer1":
+            return math.fsum(wanted[0]) / len(wanted[0])
+        left_out = set(unread)
+        read = [layer for layer in range(len(wanted)) if layer not in left_out]
+        values = [x for layer in read for x in wanted[layer]]
+        if self.statistic == "most_local":
+            mads = [x for layer in read for x in heads["mad"][layer]]
+            return values[mads.index(min(mads))]
         if self.statistic in ("min", "max"):
-            return min(heads) if self.statistic == "min" else max(heads)
-        return math.fsum(heads) / len(heads)
+            return min(values) if self.statistic == "min" else max(values)
+        return math.fsum(values) / len(values)
 
 
 @dataclass(frozen=True)
@@ -79,6 +97,7 @@ class Metric:
     function: str = ""  # the pure function in that module; by default its name
     per: Literal["head", "layer"] = "head"
     default: bool = False  # measured unless --metrics says otherwise
+    required: bool = False  # no report without it; older files lack other default metrics
     tables: frozenset[Table] = frozenset()  # that show it, where it was measured
     summary: tuple[Statistic, ...] = ()  # over heads, in the summary of measure.json
     columns: tuple[Statistic, ...] = ()  # those of them that are numbers of a run
@@ -138,25 +157,29 @@ class Metric:
 
 HEADINGS: dict[Statistic, str] = {
     "min": "min", "max": "max", "mean": "mean", "layer1": "layer-1 mean",
+    "most_local": "most local head\'s",
 }  # fmt: skip
 
 CATALOGUE = (
     Metric("mad", "MAD", DIAGONALS, local=-1, module="distance", function="mean_attention_distance",
-           default=True, tables=EVERYWHERE, summary=("min", "max", "mean"),
+           default=True, required=True, tables=EVERYWHERE, summary=("min", "max", "mean"),
            columns=("min", "layer1"), nulls=True, top=0.6),
     Metric("entropy", "entropy", "log N", local=-1, function="attention_entropy", default=True,
-           tables=EVERYWHERE, summary=("min", "max", "mean"), columns=("mean",), nulls=True,
-           axis="entropy / log N", top=1.0),
-    Metric("self_mass", "self-mass", SHARE, local=1, module="mass", default=True,
-           tables=TABLES | {"training"}, summary=("mean",), columns=("mean",), nulls=True,
-           axis="self-mass", digits=4),
+           required=True, tables=EVERYWHERE, summary=("min", "max", "mean"), columns=("mean",),
+           nulls=True, axis="entropy / log N", top=1.0),
+    Metric("self_mass", "self-mass", SHARE, local=1, module="mass", default=True, required=True,
+           tables=TABLES | {"training"}, summary=("mean",), columns=("mean", "most_local"),
+           nulls=True, axis="self-mass", digits=4),
+    Metric("mad_without_self", "MAD without self", DIAGONALS, local=-1, module="distance",
+           default=True, tables=TABLES | {"training"}, summary=("mean",), columns=("mean",),
+           nulls=True,
+           meaning="how far the attention goes that leaves its own patch: MAD = (1 − self-mass) × "
+           "MAD without self. A low MAD with a high self-mass is a head that looks at itself."),
     Metric("radius_mass", "mass within a radius", "shares", local=1, module="mass", default=True),
     Metric("nonlocality", "nonlocality", PATCHES, (0.0, math.inf), local=-1, module="distance",
            default=True, summary=("mean",)),
     Metric("score", "score", "–", (-math.inf, 1.0), local=1, module="distance",
            function="distance_score"),
-    Metric("mad_without_self", "MAD without self", DIAGONALS, local=-1, module="distance",
-           tables=frozenset({"training"})),
     Metric("ring_mass", "mass on rings", "shares", module="mass"),
     Metric("sink", "sink", SHARE, module="mass", function="sink_mass"),
     Metric("offset", "mean offset", PATCHES, ANY, function="mean_offset"),

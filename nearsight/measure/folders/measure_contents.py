@@ -133,7 +133,16 @@ def _summary(profile: Profile) -> dict[str, Any]:
         found[f"layer_mean_{entry.name}"] = layer_means(profile.metrics[entry.name])
     if "mad" in profile.metrics:
         found |= _against_lines(profile)
+        if "self_mass" in profile.metrics:
+            found["most_local_self_mass"] = _of_most_local(profile, found["min_mad"])
     return found
+
+
+def _of_most_local(profile: Profile, least: dict[str, Any]) -> dict[str, float]:
+    """The self-mass of the head with the smallest MAD, with its interval over images."""
+    layer, head = least["layer"] - 1, least["head"] - 1
+    mean, low, high, _ = normal_interval(_tensors(profile.self_mass)[layer][:, head])
+    return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
 def _against_lines(profile: Profile) -> dict[str, Any]:

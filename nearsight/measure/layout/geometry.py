@@ -130,6 +130,15 @@ class Geometry:
         return index, taken
 
     @cached_property
+    def own_at_zero(self) -> bool:
+        """Whether the own key of every query, the nearest one, lies where the query does."""
+        own = self.near[0][..., :1].cpu()  # [window, query, 1]
+        far = self.cells.gather(1, own.expand(*own.shape[:2], 2)) - self.points
+        if self.query_missing is not None:
+            far = far.masked_fill(self.query_missing.cpu()[..., None], 0.0)
+        return bool((far.abs() < TOLERANCE).all())
+
+    @cached_property
     def near_counts(self) -> Tensor:
         """Whether a slot counts as the own key, and within radius 1, 2, ...: float64 [slot, 4].
 

@@ -28,11 +28,16 @@ HALF_TOLERANCE = 1e-2
 class Sum:
     """A sum over rows: [image, head, ...] of a block, or [image, ...] ``of_layer``, in float64.
 
-    ``kernel`` names the sum of ``RowSums`` that compiled code may give instead.
+    ``kernel`` names the sum of ``RowSums`` that compiled code may give instead. A sum with
+    ``parts`` is not added up over rows: ``derive`` makes it of the totals of its parts and the
+    geometry of the layer, with NaN for the images and heads that need ``of`` itself because the
+    difference of the parts would lose digits.
     """
 
     of: Callable[[Any], Tensor]
     kernel: Literal["distance_sums", "near_sums", "entropy_sums"] | None = None
+    parts: tuple[Sum, ...] = ()
+    derive: Callable[..., Tensor] | None = None
     needs_sink: bool = False
     of_layer: bool = False
 

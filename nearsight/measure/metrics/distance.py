@@ -15,8 +15,12 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.measure.layout import Geometry
 from nearsight.measure.metrics.definition import RowMetric, Sum, mean_over_rows, whole_block
+from nearsight.measure.metrics.mass import NEAR
 from nearsight.measure.rows import Rows, wide
 from nearsight.models.layers import Grid, Unit
+
+LEAST_LEAVING = 0.01  # share of the attention that leaves the own patch, from which a difference
+# of sums in float32 tells it to 1e-4 of itself
 
 
 def distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
@@ -43,6 +47,22 @@ def leaving_sums(rows: Rows) -> Float[Tensor, "image head 2"]:
     return torch.stack([wide(away.mul_(table).sum(-1).sum((1, 3))), mass], dim=-1)
 
 
+def derived_leaving_sums(
+    distances: Float[Tensor, "image head"], near: Float[Tensor, "image head radius"], at: Geometry
+) -> Float[Tensor, "image head 2"]:
+    """``leaving_sums`` from the attended distance and the mass on the own patch, which add nothing.
+
+    NaN where so little leaves the own patch that the difference loses digits, and everywhere on
+    pooled keys, where the own key is not at distance 0.
+    """
+    mass = at.grid.num_patches - near[..., 0]
+    sums = torch.stack([distances, mass], dim=-1)
+    if not at.own_at_zero:
+        return torch.full_like(sums, torch.nan)
+    lost = mass < LEAST_LEAVING * at.grid.num_patches
+    return sums.masked_fill(lost[..., None], torch.nan)
+
+
 def in_diagonals(total: Tensor, at: Geometry) -> Tensor:
     return mean_over_rows(total, at) / at.grid.diagonal
 
@@ -58,7 +78,7 @@ def score(total: Tensor, at: Geometry) -> Tensor:
 
 
 DISTANCES = Sum(distance_sums, kernel="distance_sums")
-LEAVING = Sum(leaving_sums)
+LEAVING = Sum(leaving_sums, parts=(DISTANCES, NEAR), derive=derived_leaving_sums)
 MAD = RowMetric(DISTANCES, in_diagonals, uniform=Grid.uniform_distance)
 MAD_NOT_RENORMALISED = RowMetric(Sum(kept_distance_sums, needs_sink=True), in_diagonals)
 NONLOCALITY = RowMetric(DISTANCES, mean_over_rows)

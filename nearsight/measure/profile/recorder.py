@@ -104,7 +104,35 @@ class Recorder:
 
     def _totals(self, tensors: Unfolded, geometry: Geometry) -> dict[Sum, Tensor]:
         """Over all rows of a layer."""
-        sums = list(dict.fromkeys(each.total for each in self.metrics.of_rows.values()))
+        asked = list(dict.fromkeys(each.total for each in self.metrics.of_rows.values()))
+        totals = self._added_up(tensors, geometry, asked)
+        for each in asked:
+            if each.derive:
+                parts = (totals[part] for part in each.parts)
+                totals[each] = each.derive(*parts, geometry)
+                self._add_directly(tensors, geometry, each, totals[each])
+        return totals
+
+    def _add_directly(
+        self, tensors: Unfolded, geometry: Geometry, each: Sum, total: Tensor
+    ) -> None:
+        """Replace what could not be derived (NaN) by the sum over rows, head by head."""
+        lost = total.isnan().flatten(2).any(-1)  # [image, head]
+        if not bool(lost.any()):
+            return
+        for head in lost.any(0).nonzero().flatten().tolist():
+            for rows in attention_rows(tensors, geometry, heads=slice(head, head + 1)):
+                images = rows.block.images
+                here = lost[images, head]
+                if rows.span.start == 0:
+                    total[images, head] = total[images, head].masked_fill(here[:, None], 0.0)
+                total[images, head] += each.of(rows)[:, 0].masked_fill(~here[:, None], 0.0)
+
+    def _added_up(
+        self, tensors: Unfolded, geometry: Geometry, asked: list[Sum]
+    ) -> dict[Sum, Tensor]:
+        """The totals of the sums asked for that are added up over rows, and of parts of others."""
+        sums = list(dict.fromkeys(part for each in asked for part in each.parts or (each,)))
         mean_map = self._mean_map()
         if not mean_map and not sums:  # metrics of features only
             return {}

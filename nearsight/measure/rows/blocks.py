@@ -57,15 +57,19 @@ def wide(x: Tensor) -> Tensor:
 
 
 def attention_rows(
-    tensors: Unfolded, geometry: Geometry, with_sink: bool = False, whole_layers: bool = False
+    tensors: Unfolded,
+    geometry: Geometry,
+    with_sink: bool = False,
+    whole_layers: bool = False,
+    heads: slice = slice(None),
 ) -> Iterator[Rows]:
     """All rows of a layer in blocks. A block is overwritten by the next: use it, then let it go.
 
-    ``whole_layers`` keeps all heads of an image in one block.
+    ``whole_layers`` keeps all heads of an image in one block; ``heads`` takes some heads only.
     """
     queries, first = geometry.query_tokens, geometry.query_tokens.start
     num_keys = tensors.num_keys if with_sink else geometry.num_keys
-    for block in tensors.blocks(tensors.num_images, queries, num_keys, whole_layers):
+    for block in tensors.blocks(tensors.num_images, queries, num_keys, whole_layers, heads):
         span = slice(block.queries.start - first, block.queries.stop - first)
         make = _recomputed if tensors.is_softmax else _made
         weights, entropies, sink = make(tensors, geometry, block, with_sink)

@@ -111,7 +111,12 @@ class Unfolded:
         return self.made is None and self.mixture is None
 
     def blocks(
-        self, num_images: int, queries: slice, num_keys: int, whole_layers: bool = False
+        self,
+        num_images: int,
+        queries: slice,
+        num_keys: int,
+        whole_layers: bool = False,
+        of_heads: slice = slice(None),
     ) -> Iterator[RowBlock]:
         """Blocks of the first ``num_images`` images; ``whole_layers`` keeps heads together.
 
@@ -121,21 +126,22 @@ class Unfolded:
         every = queries.step or 1
         num_queries = len(range(queries.start, queries.stop, every))
         per_query = self.num_windows * num_keys
+        wanted = range(self.num_heads)[of_heads]
         images = heads = 1
-        if per_query * num_queries * self.num_heads <= size:
-            heads, step = self.num_heads, num_queries
+        if per_query * num_queries * len(wanted) <= size:
+            heads, step = len(wanted), num_queries
             images = max(1, size // (per_query * num_queries * heads))
         elif whole_layers:
-            heads = self.num_heads
+            heads = len(wanted)
             step = max(1, size // (per_query * heads))
         else:
             step = min(num_queries, max(1, size // per_query))
             heads = max(1, size // (per_query * step))
         for image in range(0, num_images, images):
-            for head in range(0, self.num_heads, heads):
+            for head in range(wanted.start, wanted.stop, heads):
                 for query in range(queries.start, queries.stop, step * every):
                     yield RowBlock(
                         slice(image, min(image + images, num_images)),
-                        slice(head, min(head + heads, self.num_heads)),
+                        slice(head, min(head + heads, wanted.stop)),
                         slice(query, min(query + step * every, queries.stop), every),
                     )

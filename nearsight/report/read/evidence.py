@@ -131,7 +131,7 @@ class Evidence:
 
 def required_metrics() -> list[str]:
     """Return the metrics without which there is no report."""
-    return [x.name for x in shown_in("report") if x.default]
+    return [x.name for x in CATALOGUE if x.required]
 
 
 def read_run(path: Path) -> Evidence:
@@ -155,7 +155,7 @@ def evidence_of(files: MeasuredFolder) -> Evidence:
     _check_measured(files.path, files.measure)
     path, record, measure = files.path, files.record, files.measure
     known = measure.summary.others
-    measured = [x.name for x in shown_in("report") if x.default or f"mean_{x.name}" in known]
+    measured = [x.name for x in shown_in("report") if x.required or f"mean_{x.name}" in known]
     scalars, layers = _numbers(path, measure, measured)
     if isinstance(record, TrainedRun):
         scalars |= _scores(record.outcome)
@@ -197,14 +197,14 @@ def _numbers(
     path: Path, measure: MeasureRecord, measured: list[str]
 ) -> tuple[dict[str, Estimate], dict[str, list[Estimate]]]:
     """Return the numbers of the run, and the means of every layer, of the metrics measured."""
-    summary = measure.summary
+    summary, known = measure.summary, measure.numbers
 
     def estimate(field: str, entry: IntervalRecord | None) -> Estimate:
         found = MEASURE_FILE.needed(path, f"summary.{field}", entry)
         return Estimate(found.value, found.low, found.high, measure.num_images, "images")
 
     scalars = {
-        x.name: estimate(f"{x.statistic}_{x.metric}", x.entry(summary.others))
+        x.name: estimate(f"{x.statistic}_{x.metric}", x.entry(known))
         for x in RUN_NUMBERS
         if x.metric in measured
     }

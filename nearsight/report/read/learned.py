@@ -57,8 +57,7 @@ class Look:
 
     def number(self, number: Number) -> float | None:
         """Return a number of the run at this epoch; None where its metric was not seen."""
-        layers = self.heads.get(number.metric or "")
-        return None if layers is None else number.of_heads(layers)
+        return number.of_heads(self.heads)
 
 
 class _SpreadRecord(Stored):

@@ -22,6 +22,7 @@ from nearsight.stats import Estimate
 Value = str | int | float | Estimate | None
 Kind = Literal["text", "count", "number", "share", "points"]
 NOTHING = "–"
+NOT_MEASURED = "not measured"
 FORMULA = tuple("=+-@\t\r")  # how a cell begins that a spreadsheet would calculate
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",

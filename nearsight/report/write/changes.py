@@ -23,7 +23,7 @@ def layer_table(found: DiffRecord) -> Table:
     """b - a of all heads together, of the most local head, and of every layer."""
     distance = found.distance
     others = {
-        x.name: heading_lines(x)
+        x.name: heading_lines(x.label)
         for x in shown_in("terminal")
         if x.name != "mad" and x.name in found.mean
     }

@@ -46,6 +46,7 @@ class Column:
     ``bounds`` are the fields of an estimate that CSV and JSON get besides its value. ``only`` are
     the formats that have the column. ``width`` and ``wrap`` are for the terminal: the most
     characters, and whether long text takes several lines (by default in columns of text only).
+    ``absent`` is what a page says where there is no value; the terminal has a dash.
     """
 
     heading: str
@@ -58,6 +59,7 @@ class Column:
     only: tuple[Format, ...] = FORMATS
     width: int | None = None
     wrap: bool | None = None
+    absent: str = NOTHING
 
     @property
     def style(self) -> NumberStyle:
@@ -95,7 +97,7 @@ class Shown:
     def _written(self, compact: bool) -> str:
         value, style = self.cell.value, self.column.style
         if value is None:
-            return NOTHING
+            return NOTHING if compact else self.column.absent
         if isinstance(value, str):
             return value
         if isinstance(value, int):

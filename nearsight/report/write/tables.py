@@ -9,7 +9,7 @@ from itertools import repeat
 import nearsight
 from nearsight.measure.catalogue import RUN_NUMBERS, Metric, Number, metric, shown_in
 from nearsight.report.read import ConditionRuns, Evidence, Family, paired_difference
-from nearsight.report.write.cells import Cell, Kind, Marked
+from nearsight.report.write.cells import NOT_MEASURED, NOTHING, Cell, Kind, Marked
 from nearsight.report.write.table import Column, Format, Row, Table
 from nearsight.stats import Estimate
 
@@ -34,9 +34,14 @@ RUN_COLUMNS = (
 
 
 def shown_numbers(families: list[Family]) -> list[Number]:
-    """Return the numbers of a run that some condition has."""
+    """Return the numbers of a run that some condition has, and those of default metrics."""
     conditions = [condition for family in families for condition in family.conditions]
-    return [number for number in RUN_NUMBERS if any(c.has(number.name) for c in conditions)]
+    return [
+        number
+        for number in RUN_NUMBERS
+        if (number.metric and metric(number.metric).default)
+        or any(c.has(number.name) for c in conditions)
+    ]
 
 
 def stands_out(family: Family, condition: ConditionRuns, number: Number) -> bool:
@@ -81,7 +86,9 @@ def conditions_table(families: list[Family]) -> Table:
 
 def _number_column(number: Number) -> Column:
     kind: Kind = "share" if number.percent else "number"
-    return Column(number.heading, number.name, kind, bounds=("low", "high", "n", "over"))
+    bounds = ("low", "high", "n", "over")
+    absent = NOT_MEASURED if number.metric else NOTHING
+    return Column(number.heading, number.name, kind, bounds=bounds, absent=absent)
 
 
 def _condition_cells(

@@ -21,7 +21,6 @@ from nearsight.runs.records import (
     MeasuredModel,
     MeasureRecord,
     RunRecord,
-    SummaryNumbers,
     TrainedRun,
 )
 
@@ -54,7 +53,7 @@ def terminal_table(
     trained = any(isinstance(record, TrainedRun) for record in records)
     shown = shown_columns(measures)
     more = [column.heading for column in shown if not column.metric.default]
-    width = (24 if trained else 32) - sum(1 + max(map(len, x.split("\n"))) for x in more)
+    width = (21 if trained else 30) - sum(1 + max(map(len, x.split("\n"))) for x in more)
     columns = (
         Column("", "name", width=width),
         *(Column("accuracy", "accuracy", "share"),) * trained,
@@ -66,15 +65,17 @@ def terminal_table(
         summary, unit = measure.summary, diagonal(measure)
         result = record.result if isinstance(record, TrainedRun) else None
         accuracy = result.test_accuracy if result else None
-        numbers = [x.of_model(summary) for x in shown]
-        bar = _bar(numbers[1], unit, ascii_only)
+        numbers = [x.of_model(measure) for x in shown]
+        mean = summary.mean("mad")
+        bar = _bar(mean.value if mean else None, unit, ascii_only)
         label = Marked(wrapped_name(record, width), bold=True)
         rows.append((label, *[accuracy] * trained, *numbers, bar))
         grids = layer_grids(measure)
         for layer, grid in enumerate(grids):
             numbers = [x.of_layer(measure, layer) for x in shown]
             of_grid = f", {grid}" if len(set(grids)) > 1 else ""
-            bar = _bar(numbers[1], unit, ascii_only)
+            means = summary.layer_means("mad")
+            bar = _bar(means[layer].value if means else None, unit, ascii_only)
             rows.append((f"  layer {layer + 1}{of_grid}", *[""] * trained, *numbers, bar))
     nulls = {
         (grid, diagonal(measure)): measure.null_lines(layer)
@@ -84,8 +85,8 @@ def terminal_table(
     for (grid, unit), null in nulls.items():
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
             of_grid = f", {grid}" if len(nulls) > 1 else ""
-            lines = [null.get(f"{key}_{x.metric.name}") for x in shown]
-            bar = _bar(lines[0], unit, ascii_only)
+            lines = [null.get(f"{key}_{x.metric.name}", "") for x in shown]
+            bar = _bar(null.get(f"{key}_mad"), unit, ascii_only)
             cells = (f"{name}{of_grid}", *[""] * trained, *lines, bar)
             rows.append(Row(cells, "reference"))
     return Table("measured", columns, rows)
@@ -93,34 +94,46 @@ def terminal_table(
 
 @dataclass(frozen=True)
 class TerminalColumn:
-    """The smallest or the mean value of a metric over the heads of a model, and of each layer."""
+    """A metric over the heads of a model, and of each layer: the smallest value or the mean.
+
+    ``most_local`` is its value for the head with the smallest MAD.
+    """
 
     metric: Metric
     statistic: Statistic
 
     @property
     def heading(self) -> str:
+        if self.statistic == "most_local":
+            return heading_lines(f"its {self.metric.label}")
         if "min" in self.metric.columns:
-            return f"{self.statistic} {self.metric.label}"
-        return heading_lines(self.metric)
+            return heading_lines(f"{self.statistic} {self.metric.label}")
+        return heading_lines(self.metric.label)
 
-    def of_model(self, summary: SummaryNumbers) -> float | None:
+    def of_model(self, measure: MeasureRecord) -> float | None:
         """Return the number of the whole model; None where it was not measured."""
-        entry = summary.others.get(f"{self.statistic}_{self.metric.name}")
+        entry = measure.numbers.get(f"{self.statistic}_{self.metric.name}")
         return None if entry is None else entry.value
 
     def of_layer(self, measure: MeasureRecord, layer: int) -> float | None:
         """Return the number of a layer (counted from 0); None where it was not measured."""
-        if self.statistic == "min":
-            heads = measure.layers[layer].metrics.get(self.metric.name)
-            return min(heads.per_head) if heads and heads.per_head else None
-        layers = measure.summary.layer_means(self.metric.name)
-        return None if layers is None else layers[layer].value
+        if self.statistic == "mean":
+            layers = measure.summary.layer_means(self.metric.name)
+            return None if layers is None else layers[layer].value
+        found = measure.layers[layer].metrics.get(self.metric.name)
+        heads, mads = (found.per_head if found else []), measure.layers[layer].metrics.get("mad")
+        if self.statistic == "min" or not heads or mads is None:
+            return min(heads, default=None)
+        return heads[mads.per_head.index(min(mads.per_head))]
 
 
-def heading_lines(metric: Metric) -> str:
-    """The label of a metric, a word per line."""
-    return metric.label.replace(" ", "\n")
+def heading_lines(label: str) -> str:
+    """A label with a word per line.
+
+    >>> heading_lines("its self-mass")
+    'its\\nself-\\nmass'
+    """
+    return label.replace(" ", "\n").replace("-", "-\n")
 
 
 def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
@@ -129,8 +142,17 @@ def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
         TerminalColumn(entry, statistic)
         for entry in shown_in("terminal")
         if entry.default or any(measure.summary.mean(entry.name) for measure in measures)
-        for statistic in (("min", "mean") if "min" in entry.columns else ("mean",))
+        for statistic in _statistics(entry)
     ]
+
+
+def _statistics(entry: Metric) -> tuple[Statistic, ...]:
+    """What the terminal shows of a metric; the self-mass of the most local head is beside its MAD.
+
+    A low MAD alone does not tell a local head from one that looks at its own patch.
+    """
+    shown: tuple[Statistic, ...] = ("min", "most_local", "mean")
+    return tuple(x for x in shown if x == "mean" or x in entry.columns)
 
 
 def wrapped_name(record: RunRecord, width: int) -> str:
@@ -227,7 +249,12 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
     units = dict.fromkeys(unit_text(measure.convention) for measure in measures)
     kind = "test images" if all(isinstance(record, TrainedRun) for record in records) else "images"
     numbers = "–".join(f"{n:,}" for n in images)
-    screen.say(f"MAD in {' and '.join(units)} over {numbers} {kind}.")
+    lacking = [x for x in shown_columns(measures) if any(x.of_model(m) is None for m in measures)]
+    absent = " A dash: not measured." if lacking else ""
+    screen.say(
+        f"MAD in {' and '.join(units)} over {numbers} {kind}. Its self-mass: of the head with the "
+        f"smallest MAD; from 0.5 on it looks at its own patch (identity).{absent}"
+    )
     for found in folders:
         if table := gaussian_table(found):
             screen.print(table.rich())

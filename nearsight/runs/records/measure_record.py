@@ -20,6 +20,7 @@ from nearsight.runs.records.stored import Stored, StoredFile
 
 MEASURE_VERSION = 2
 UNIT = "grid diagonal"
+MOST_LOCAL = "most_local_self_mass"  # the self-mass of the head with the smallest MAD
 
 
 class ConventionRecord(Stored):
@@ -177,6 +178,21 @@ class MeasureRecord(Stored):
     data: DataNameRecord
     seconds: float
     examples: KeptExamplesRecord | None = None
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of the whole model by name; those that older files lack, from their heads."""
+        found = dict(self.summary.others)
+        least = self.summary.smallest("mad")
+        if MOST_LOCAL not in found and least is not None:
+            values = self.layers[least.layer - 1].metrics.get("self_mass")
+            if values and values.per_head and isinstance(values.low, list):
+                at, high = least.head - 1, values.high
+                assert isinstance(high, list)
+                ends = {"value": values.mean, "low": values.low, "high": high}
+                entry = {name: x[at] for name, x in ends.items() if isinstance(x, list)}
+                found[MOST_LOCAL] = IntervalRecord.model_validate(entry)
+        return found
 
     @property
     def grids(self) -> list[tuple[int, int]]:

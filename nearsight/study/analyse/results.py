@@ -52,7 +52,7 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         "top5_accuracy": result.test_top5_accuracy,
         "validation_accuracy": result.validation_accuracy,
         "mean_mad": mean_mad.value,
-        **{x.name: entry.value for x in RUN_NUMBERS if (entry := x.entry(measure.summary.others))},
+        **{x.name: entry.value for x in RUN_NUMBERS if (entry := x.entry(measure.numbers))},
         "epochs": result.num_epochs,
         "best_epoch": result.best_epoch,
         "images_seen": result.images_seen,

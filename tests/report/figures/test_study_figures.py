@@ -159,7 +159,10 @@ def test_locality_over_epochs_is_a_mean_over_the_seeds_that_all_looked(tmp_path)
         2: pytest.approx([0.2, 0.25, 0.4]),
     }
     titles = [panel.title for panel in drawing.panels]
-    assert titles == ["min MAD", "layer-1 mean MAD", "mean entropy", "mean self-mass"]
+    assert titles == [
+        "min MAD", "layer-1 mean MAD", "mean entropy", "mean self-mass",
+        "most local head's self-mass",
+    ]  # fmt: skip
     rows = {row[:3]: row[3:] for row in drawing.rows}
     x = over_seeds([0.2, 0.25, 0.4])
     assert rows["baseline", "min_mad", 2] == (*map(pytest.approx, (x.value, x.low, x.high)), 3)
@@ -170,9 +173,9 @@ def test_locality_over_epochs_is_a_mean_over_the_seeds_that_all_looked(tmp_path)
     assert "modern 0.500 in epoch 0 and 0.100 in epoch 4" in drawing.alt
     assert "95 % over seeds; one seed is a line alone" in drawing.reading
     assert drawing.subtitle == "words · 7 validation images"
-    axes = [drawn(drawing, number) for number in range(4)]
+    axes = [drawn(drawing, number) for number in range(5)]
     assert {x.get_xlim() for x in axes} == {(0, 4)}
-    assert [len(x.collections) for x in axes] == [1] * 4  # one band: one condition has seeds
+    assert [len(x.collections) for x in axes] == [1] * 5  # one band: one condition has seeds
     band = axes[0].collections[0].get_paths()[0].vertices
     assert min(band[:, 1]) == pytest.approx(x.low)
     assert axes[3].lines[0].get_ydata()[0] == pytest.approx(1 / 15)  # uniform on 3x5 patches

@@ -13,6 +13,7 @@ from nearsight.models.layers.grid import Grid
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.changes import print_difference
 from nearsight.report.write.terminal_table import print_measurements
+from nearsight.runs import read_measure
 from nearsight.runs.records import DIFF_FILE
 
 RANDOM = {"from": "random initialisation", "seed": 0}
@@ -214,3 +215,32 @@ def test_a_difference_of_whole_models_says_why(capsys):
     assert "score" in out
     assert "moved most" not in out
     assert out.strip().endswith("Other grids.")
+
+
+def test_files_without_a_default_metric_load_and_say_that_it_was_not_measured(tmp_path, capsys):
+    folder = write_run(tmp_path / "run")
+    assert "mad_without_self" not in (folder / "measure.json").read_text()
+    page = write_report([folder], tmp_path / "r.html", ("csv",))
+    (row,) = table(page, "conditions")
+    assert row["mad_without_self"] == ""
+    assert "mean MAD without self" in page.read_text()
+    assert "not measured" in words(page.read_text())
+    print_measurements([folder])
+    assert "A dash: not measured." in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_smallest_mad_stands_beside_the_self_mass_of_that_head(tmp_path, capsys):
+    folder = write_run(tmp_path / "run", "baseline+cutmix")
+    measure = read_measure(folder)
+    least = measure.summary.smallest("mad")
+    own = measure.layers[least.layer - 1].metrics["self_mass"].per_head[least.head - 1]
+    assert measure.numbers["most_local_self_mass"].value == pytest.approx(own)
+    older = json.loads((folder / "measure.json").read_text())
+    del older["summary"]["most_local_self_mass"]
+    (folder / "measure.json").write_text(json.dumps(older))
+    page = write_report([folder], tmp_path / "r.html", ("csv",))
+    (row,) = table(page, "conditions")
+    assert float(row["most_local_self_mass"]) == pytest.approx(own)
+    print_measurements([folder])
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("  layer 1 ")]
+    assert line.split()[2:4] == [f"{least.value:.3f}", f"{own:.3f}"]

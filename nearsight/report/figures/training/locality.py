@@ -31,9 +31,14 @@ def locality_course(condition: ConditionRuns, number: Number) -> Course:
     return {epoch: values for epoch, values in found.items() if len(values) == condition.num_seeds}
 
 
-def number_null(family: Family, name: str, number: Number) -> float:
-    """``uniform`` or ``box``: on the grid of layer 1, or for a mean the mean over all heads."""
+def number_null(family: Family, name: str, number: Number) -> float | None:
+    """``uniform`` or ``box``: on the grid of layer 1, or for a mean the mean over all heads.
+
+    None where the measurement has no such line.
+    """
     assert number.metric is not None
+    if f"{name}_{number.metric}" not in family.null:
+        return None
     if number.statistic != "mean":
         return grid_null(family, name, number.metric, 0)
     heads = family.first.measure.num_heads
@@ -50,7 +55,8 @@ def draw_locality(
     """A line per condition with its band over seeds, and the null lines."""
     from matplotlib.ticker import MaxNLocator
 
-    nulls = [(number_null(family, key, number), name) for key, name in OF_GRID]
+    lines = [(number_null(family, key, number), name) for key, name in OF_GRID]
+    nulls = [(height, name) for height, name in lines if height is not None]
     for height, _ in nulls:
         axes.axhline(height, color=MUTED, linewidth=0.8)
     ends, highest = [], [height for height, _ in nulls]
@@ -94,13 +100,14 @@ def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
         title="Locality while training",
         subtitle=f"{subtitle} · {looks_text(conditions)}",
         reading="Most local head of all layers, mean over the heads of layer 1, and where they "
-        "were written down mean entropy and self-mass over all heads, at the epochs in which all "
+        "were written down mean entropy and self-mass over all heads, the self-mass of the most "
+        "local head and the distance of what leaves a patch, at the epochs in which all "
         f"seeds looked; epoch 0 is before the first step. {_bands_text(conditions)} Grey lines: "
         "attention spread over all patches and over a 3x3 box. These images are not those of the "
         f"table, so that ends may differ a little from it.{left_out_text(family, conditions)}",
         alt="Line charts of locality over epochs, a line per condition. Smallest mean attention "
         f"distance of a head: {found}; uniform attention has "
-        f"{number_null(family, 'uniform', MIN_MAD):.3f}.",
+        f"{family.null['uniform_mad']:.3f}.",
         panels=tuple(
             Panel(
                 x.heading,
