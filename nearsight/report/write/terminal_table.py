@@ -137,22 +137,23 @@ def heading_lines(label: str) -> str:
 
 
 def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
-    """Return the columns of the default metrics, and of others that were measured."""
-    return [
-        TerminalColumn(entry, statistic)
+    """Return the columns of the default metrics, and of others that were measured.
+
+    The self-mass of the most local head is beside its MAD: a low MAD alone does not tell a local
+    head from one that looks at its own patch.
+    """
+    shown = [
+        entry
         for entry in shown_in("terminal")
         if entry.default or any(measure.summary.mean(entry.name) for measure in measures)
-        for statistic in _statistics(entry)
     ]
-
-
-def _statistics(entry: Metric) -> tuple[Statistic, ...]:
-    """What the terminal shows of a metric; the self-mass of the most local head is beside its MAD.
-
-    A low MAD alone does not tell a local head from one that looks at its own patch.
-    """
-    shown: tuple[Statistic, ...] = ("min", "most_local", "mean")
-    return tuple(x for x in shown if x == "mean" or x in entry.columns)
+    order: tuple[Statistic, ...] = ("min", "most_local", "mean")
+    return [
+        TerminalColumn(entry, statistic)
+        for statistic in order
+        for entry in shown
+        if statistic == "mean" or statistic in entry.columns
+    ]
 
 
 def wrapped_name(record: RunRecord, width: int) -> str:
