@@ -141,7 +141,7 @@ def _summary(profile: Profile) -> dict[str, Any]:
 def _of_most_local(profile: Profile, least: dict[str, Any]) -> dict[str, float]:
     """The self-mass of the head with the smallest MAD, with its interval over images."""
     layer, head = least["layer"] - 1, least["head"] - 1
-    mean, low, high, _ = normal_interval(_tensors(profile.self_mass)[layer][:, head])
+    mean, low, high, _ = t_interval(_tensors(profile.self_mass)[layer][:, head])
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 

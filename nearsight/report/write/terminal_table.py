@@ -24,7 +24,7 @@ from nearsight.runs.records import (
     TrainedRun,
 )
 
-BAR_WIDTH = 10
+BAR_WIDTH = 8
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -32,7 +32,7 @@ def mad_bar(mad: float, ascii_only: bool = False) -> str:
     """A bar as long as MAD, full where its axis ends (0.6).
 
     >>> mad_bar(0.3, ascii_only=True)
-    '#####'
+    '####'
     """
     length = min(max(mad / (metric("mad").top or 1.0), 0.0), 1.0) * BAR_WIDTH
     if ascii_only:
@@ -53,7 +53,7 @@ def terminal_table(
     trained = any(isinstance(record, TrainedRun) for record in records)
     shown = shown_columns(measures)
     more = [column.heading for column in shown if not column.metric.default]
-    width = (21 if trained else 30) - sum(1 + max(map(len, x.split("\n"))) for x in more)
+    width = (22 if trained else 31) - sum(1 + max(map(len, x.split("\n"))) for x in more)
     columns = (
         Column("", "name", width=width),
         *(Column("accuracy", "accuracy", "share"),) * trained,

@@ -160,7 +160,7 @@ def test_the_terminal_shows_what_was_measured_and_dashes_for_the_rest(tmp_path, 
     (folder / "measure.json").write_text(json.dumps(measured))
     print_measurements([folder])
     out = capsys.readouterr().out
-    assert re.search(r"layer 2 +0\.\d{3} +0\.\d{3} +– +0\.\d{3}", out)
+    assert re.search(r"layer 2 +0\.\d{3} +0\.\d{3} +0\.\d{3} +– +0\.\d{3} +–", out)
     assert "MAD in pixels over 11 images." in out
     assert "11 of 101 in pictures; 2 other files left out." in out
     assert "Not measured: head.pool (one query)." in out
