@@ -1,4 +1,4 @@
-# make demo: four small runs at once, measured and reported, nothing downloaded but packages
+# make demo: a first picture within 30 seconds after set-up, then a model that trains, then a report
 # make test: every test
 # make quick: the tests that train nothing and start no other program, in under a minute
 # make page: the tools of the explorer's front end, its types checked and its bundle built (needs Node)
@@ -8,11 +8,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 NEARSIGHT := $(BIN)/nearsight
 DEMO ?= demo
-DEMO_TRAIN := --data shapes --data-root $(DEMO)/data --set epochs=4 --set measure_every=1 --threads 1
 QUICK := not (training or browser or cluster or processes or slow)
-DEMO_RUNS := baseline cutmix locat convit
 
-.PHONY: demo test quick page check setup clean $(DEMO_RUNS:%=demo-%)
+.PHONY: demo test quick page check setup clean
 
 setup: $(VENV)/.ready
 
@@ -23,16 +21,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt $(wildcard nearsight/native/*.[ch
 	touch $@
 
 demo: setup
-	@$(MAKE) --no-print-directory --jobs=$(words $(DEMO_RUNS)) $(DEMO_RUNS:%=demo-%)
-	@$(NEARSIGHT) report $(DEMO_RUNS:%=$(DEMO)/%-0) --out $(DEMO)/report.html
-
-demo-baseline: WHAT := baseline --model nano
-demo-cutmix: WHAT := baseline+cutmix --model nano
-demo-locat: WHAT := baseline --model nano_locat
-demo-convit: WHAT := baseline --model nano_convit
-$(DEMO_RUNS:%=demo-%): demo-%: setup
-	@TERM=dumb $(NEARSIGHT) train $(WHAT) $(DEMO_TRAIN) --out $(DEMO)/$*-0 > /dev/null
-	@OMP_NUM_THREADS=1 $(NEARSIGHT) measure $(DEMO)/$*-0 --data-root $(DEMO)/data > /dev/null
+	@$(NEARSIGHT) demo --out $(DEMO)
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2

@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 import typer
 
 from nearsight.cli.data import DataRoot, data_app
+from nearsight.cli.demo import EXAMPLE as DEMO_EXAMPLE
+from nearsight.cli.demo import show_demo
 from nearsight.cli.doctor import EXAMPLE as DOCTOR_EXAMPLE
 from nearsight.cli.doctor import show_doctor
 from nearsight.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
@@ -59,6 +61,9 @@ def _nearsight(
     elif context.invoked_subcommand is None:
         print(context.get_help(), file=sys.stderr)
         raise typer.Exit(2)
+
+
+app.command("demo", epilog=DEMO_EXAMPLE)(show_demo)
 
 
 @app.command("protocols", epilog="Example: nearsight protocols modern --data cifar100")

@@ -7,7 +7,7 @@ is started again continues.
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
 from nearsight.protocol import Protocol
 from nearsight.runs import (
     ANSWERS,
+    LOCK,
     LOG,
     RECORD,
     SCHEMA_VERSION,
@@ -32,7 +33,13 @@ from nearsight.train.journal import Journal
 from nearsight.train.looks import look
 from nearsight.train.parallel import Parallel
 from nearsight.train.preparation import Prepared, prepare
-from nearsight.train.record import check_same_inputs, existing_record, headline, result
+from nearsight.train.record import (
+    check_same_inputs,
+    existing_record,
+    headline,
+    outcome_text,
+    result,
+)
 from nearsight.train.reporter import Reporter
 from nearsight.train.state import Counters
 from nearsight.train.step import Stepper
@@ -74,7 +81,8 @@ def _train_in(
 ) -> None:
     """The whole life of a run in this process; what it made is gone when it returns."""
     protocol, note = settle(protocol)
-    with ExitStack() as stack:
+    refusal = Refusal(out) if world.is_main else nullcontext()
+    with refusal, ExitStack() as stack:
         if world.is_main:
             out.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(out))
@@ -97,8 +105,37 @@ def _train_in(
             journal.trackers = [open_tracker(name, out, parts.record) for name in trackers]
         training = Training(parts, journal, reporter, way)
         training.restore()
+        if isinstance(refusal, Refusal):
+            refusal.is_over = True
         with stop_signals() as request:
             training.to_the_end(request)
+        if world.is_main:
+            reporter.close()
+            reporter.note(outcome_text(read_record(out)))
+
+
+class Refusal:
+    """Removes what a run wrote that is refused before its first step.
+
+    Its folder could otherwise not be used by the corrected command. What was there before stays.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.made = [path for path in (out, *out.parents) if not path.exists()]  # inmost first
+        self.files = [path for path in (out / RECORD, out / LOCK) if not path.exists()]
+        self.is_over = False
+
+    def __enter__(self) -> Refusal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None or self.is_over:
+            return
+        with suppress(OSError):  # the folder may be a file, or hold what a tracker wrote
+            for path in self.files:
+                path.unlink(missing_ok=True)
+            for folder in self.made:
+                folder.rmdir()
 
 
 @dataclass

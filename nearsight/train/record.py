@@ -15,7 +15,7 @@ from nearsight.data.sets import Dataset
 from nearsight.evaluate import Scores
 from nearsight.protocol import Protocol, assumed_values, protocol_from
 from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
-from nearsight.runs.records import TrainedRun
+from nearsight.runs.records import RunRecord, TrainedRun
 from nearsight.train.state import Counters
 
 
@@ -76,6 +76,17 @@ def _listed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _listed(inner) for key, inner in value.items()}
     return list(value) if isinstance(value, tuple) else value
+
+
+def outcome_text(record: RunRecord) -> str:
+    """Say how a finished run ended; empty for any other."""
+    if not isinstance(record, TrainedRun) or record.result is None:
+        return ""
+    found = record.result
+    return (
+        f"test accuracy {found.test_accuracy:.1%} on {found.num_test:,} images, with the weights "
+        f"of epoch {found.best_epoch} of {found.num_epochs}"
+    )
 
 
 def headline(record: dict[str, Any], notes: Sequence[str]) -> str:

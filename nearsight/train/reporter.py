@@ -53,14 +53,17 @@ class Reporter:
         self.bar.update(self.task, completed=self.done, description=text)
 
     def epoch(self, line: dict[str, Any], seconds: float, images_per_second: float) -> None:
-        self.validation = f"  val {line['validation_accuracy']:.1%}"
+        locality = ""
+        if seen := line.get("attention"):
+            locality = f"  min MAD {min(min(heads) for heads in seen['mad']['mean']):.3f}"
+        self.validation = f"  val {line['validation_accuracy']:.1%}{locality}"
         if self.bar is not None:
             return
         left = (self.num_epochs - line["epoch"]) * seconds
-        star = " best" if line["best"] else ""
+        star = "  best so far" if line["best"] else ""
         self.note(
             f"{self.name}  epoch {line['epoch']:3d}/{self.num_epochs}  "
-            f"loss {line['train_loss']:.4f}  val {line['validation_accuracy']:.2%}  "
+            f"loss {line['train_loss']:.4f}  val {line['validation_accuracy']:.2%}{locality}  "
             f"{images_per_second:.0f} img/s  at most {clock(left)} left{star}"
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 
@@ -76,11 +76,14 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
 def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
     """A tracker by name; UserError when it is unknown or its extra is not installed."""
     if name not in _OPENERS:
-        raise UserError(f"expected a tracker of {', '.join(TRACKERS)}, got {name!r}")
+        known, close = ", ".join(TRACKERS), suggestion(name, TRACKERS)
+        raise UserError(f"--track is {name!r}, but it must be one of {known}{close}")
     try:
         return _OPENERS[name](folder, record)
     except ImportError:
-        raise UserError(f"{name} is not installed: pip install 'nearsight[{name}]'") from None
+        raise UserError(
+            f"{name} is not installed: run pip install '.[{name}]' in nearsight's folder"
+        ) from None
 
 
 def tracked_values(line: dict[str, Any]) -> dict[str, float]:

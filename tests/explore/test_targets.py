@@ -224,4 +224,4 @@ def test_serve_says_what_is_missing_without_its_extra(nearsight, tmp_path, monke
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     code, _, err = nearsight("explore", "--serve", str(tmp_path))
     assert code == 1
-    assert "pip install 'nearsight[web]'" in err
+    assert "pip install '.[web]'" in err

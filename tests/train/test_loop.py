@@ -18,7 +18,7 @@ from nearsight.protocol.schema import Mixup, Optimizer, Protocol
 from nearsight.runs import read_answers
 from nearsight.runs.files import RECORD, WEIGHTS, locked, read_log, read_record
 from nearsight.runs.load import load_run
-from nearsight.train.loop import train_run
+from nearsight.train.loop import Refusal, train_run
 
 
 def _train(protocol: Protocol, out: Path, **options: object) -> Recorder:
@@ -188,5 +188,14 @@ def test_tensorboard_gets_a_curve_per_number(small: Protocol, tmp_path: Path):
 
 
 def test_an_unknown_tracker_is_refused_by_name(small: Protocol, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"expected a tracker of .* got 'tensorbored'"):
+    with pytest.raises(ValueError, match="did you mean tensorboard"):
         _train(small, tmp_path / "run", trackers=("tensorbored",))
+    assert not (tmp_path / "run").exists()  # a corrected command finds the folder free
+
+
+def test_a_refusal_removes_only_what_it_made(tmp_path: Path):
+    (tmp_path / "run.json").write_text("kept")
+    refusal = Refusal(tmp_path)
+    (tmp_path / "lock").touch()
+    refusal.__exit__(ValueError)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

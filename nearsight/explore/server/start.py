@@ -32,7 +32,8 @@ def serve_folders(
         from nearsight.explore.server.web_app import create_app
     except ImportError as error:
         raise UserError(
-            f"--serve needs {error.name}, which is not installed: pip install 'nearsight[web]'"
+            f"--serve needs {error.name}, which is not installed: run "
+            "pip install '.[web]' in nearsight's folder"
         ) from error
     from nearsight.explore.server.served_folders import ServedFolders
 

@@ -98,7 +98,7 @@ def _library() -> Any:
     if find_spec("transformers") is None:
         raise UserError(
             "expected the package transformers for a model whose name starts with hf/, but it is "
-            "not installed; run pip install nearsight[hf]"
+            "not installed; run pip install '.[hf]' in nearsight's folder"
         )
     declare_missing_ops()
     import transformers

@@ -24,7 +24,8 @@ def open_engine(
             return SlurmEngine(options, out, data_root, cells)
     except ImportError:
         raise UserError(
-            f"{options.name} is not installed: pip install 'nearsight[{options.name}]'"
+            f"{options.name} is not installed: run "
+            f"pip install '.[{options.name}]' in nearsight's folder"
         ) from None
     from nearsight.study.engines.local import LocalEngine
 

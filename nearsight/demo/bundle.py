@@ -1,0 +1,103 @@
+"""The trained models that come with nearsight.
+
+To make them anew, train each by the command in its run.json and bundle the run folders:
+``python -m nearsight.demo.bundle RUN...`` (the name of a folder becomes the name of the model).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearsight.core import UserError
+from nearsight.runs import LOG, RECORD, WEIGHTS, read_record, write_json
+from nearsight.runs.records import TrainedRun
+
+FOLDER = Path(__file__).parent / "models"
+NUM_RECORDED = 64  # test images that the recorded numbers are over
+RECORDED = "recorded"  # key of run.json
+
+
+def bundled_models(folder: Path = FOLDER) -> list[Path]:
+    """Return the folders of the models, the plain one first."""
+    return sorted(
+        (path for path in folder.iterdir() if (path / RECORD).is_file()),
+        key=lambda path: (path.name != "plain", path.name),
+    )
+
+
+def copy_models(out: Path) -> list[Path]:
+    """Copy the models to ``out``, where they can be measured, and return their run folders.
+
+    Raises:
+        UserError: If a folder there holds another run.
+    """
+    copies = []
+    for source in bundled_models():
+        target = out / source.name
+        if (target / RECORD).is_file() and _key(target) != _key(source):
+            raise UserError(f"{target} holds another run; give another folder with --out")
+        target.mkdir(parents=True, exist_ok=True)
+        for name in (RECORD, LOG, WEIGHTS):
+            shutil.copyfile(source / name, target / name)
+        copies.append(target)
+    return copies
+
+
+def _key(folder: Path) -> tuple[object, ...]:
+    record = read_record(folder)
+    assert isinstance(record, TrainedRun)
+    return record.protocol, record.seed, record.data.hash
+
+
+def bundle_run(run: Path, folder: Path = FOLDER) -> Path:
+    """Put a finished run among the models, with weights in half precision.
+
+    The numbers that measuring gives are recorded beside its settings, for a test to compare.
+    """
+    from safetensors.torch import load_file, save_file
+
+    from nearsight.measure.folders import finished_run
+    from nearsight.runs import MEASURE, read_json
+
+    finished_run(run)  # raises where training has not finished
+    target = folder / run.name
+    target.mkdir(parents=True, exist_ok=True)
+    weights = load_file(run / WEIGHTS)
+    halves = {key: x.half() if x.is_floating_point() else x for key, x in weights.items()}
+    save_file(halves, target / WEIGHTS)
+    shutil.copyfile(run / LOG, target / LOG)
+    contents = read_json(run / RECORD)
+    write_json(target / RECORD, contents)
+    contents[RECORDED] = recorded_numbers(target)
+    write_json(target / RECORD, contents)
+    assert not (target / MEASURE).exists()
+    return target
+
+
+def recorded_numbers(folder: Path, data_root: Path | None = None) -> dict[str, object]:
+    """Measure a run and return the mean MAD and entropy of every head, [layer][head]."""
+    import torch
+
+    from nearsight.measure.folders import chosen_images, finished_run
+    from nearsight.measure.profile import measure_model
+
+    run, dataset = finished_run(folder, data_root=data_root)
+    images = dataset.test.images[chosen_images(len(dataset.test.images), NUM_RECORDED)]
+    profile = measure_model(run.model, run.transform(torch.from_numpy(images)))
+    numbers = {
+        name: [mean.tolist() for mean in profile.metrics[name].mean] for name in ("mad", "entropy")
+    }
+    return {"num_images": NUM_RECORDED, **numbers}
+
+
+def main(runs: Sequence[str]) -> None:
+    """Bundle run folders."""
+    for run in runs:
+        print(bundle_run(Path(run)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
