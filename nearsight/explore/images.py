@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 
 from nearsight.core import UserError
@@ -130,4 +130,4 @@ def _one(image: Any, number: int, steps: Preprocessing) -> tuple[str, np.ndarray
 
 
 def _pixels(picture: Image.Image, steps: Preprocessing) -> np.ndarray:
-    return steps.pixels(as_rgb(ImageOps.exif_transpose(picture)))
+    return steps.pixels(as_rgb(picture))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveFloat
-
-from nearsight.protocol.validation import choose_settings, dataclass
+from nearsight.protocol.validation import CountOrZero, Positive, choose_settings, dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +14,8 @@ class GpsaSettings:
     The others are its ablations: summed is PSA, scores added before the softmax.
     """
 
-    layers: NonNegativeInt | None = None  # None: all but the last two
-    strength: PositiveFloat = 1.0  # how sharply a head looks at its place of the kernel
+    layers: CountOrZero | None = None  # None: all but the last two
+    strength: Positive = 1.0  # how sharply a head looks at its place of the kernel
     convolution: bool = True  # start as a convolution
     mixing: Literal["gated", "summed"] = "gated"
     train_gates: bool = True  # false: content and position weigh 0.5 each for good

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import PositiveFloat
+from pydantic import Field
 
 from nearsight.core import UserError
 from nearsight.protocol.validation import choose_settings, dataclass
+
+Width = Annotated[float, Field(ge=1e-3, le=1e6)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,7 @@ class GaussianSettings:
     kernel: Literal["gaussian", "laplace", "inverse"] = "gaussian"
     source: Literal["query", "input"] = "query"  # what the width is predicted from
     isotropic: bool = False  # one width for both axes; the other kernels have one anyway
-    width: PositiveFloat | None = None  # standard deviation in patches; None: predicted
+    width: Width | None = None  # standard deviation in patches; None: predicted
     strength: Literal["learned", "one", "auto"] = "learned"
 
 

@@ -15,7 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from nearsight.core import UserError, suggestion
 from nearsight.protocol.presets import PRESETS, assumed_values, preset, value_at
 from nearsight.protocol.schema import Protocol
-from nearsight.protocol.validation import first_mistake
+from nearsight.protocol.validation import LONGEST, first_mistake, shorten
+
+MOST_YAML = 2**16  # characters
+DEEPEST_YAML = 16
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:
@@ -48,7 +51,7 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
         protocol = protocol_from(settings)
         settings = asdict(protocol)
         if isinstance(value, bool) and not isinstance(value_at(settings, path), bool):
-            raise UserError(f"setting {path}: expected no true or false, got {text!r}")
+            raise UserError(f"setting {path}: expected no true or false, got {shorten(text)}")
     return protocol
 
 
@@ -62,7 +65,7 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, text = _halves(assignment)
         if not key.isidentifier():
-            raise UserError(f"expected the name of an option before '=', got {assignment!r}")
+            raise UserError(f"expected the name of an option before '=', got {shorten(assignment)}")
         value = _parsed(text, key)
         if isinstance(value, str):
             with contextlib.suppress(ValueError):  # YAML 1.1 wants a point in 1.0e-4
@@ -74,7 +77,7 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
 def _halves(assignment: str) -> tuple[str, str]:
     key, equals, text = assignment.partition("=")
     if not equals:
-        raise UserError(f"expected KEY=VALUE, got {assignment!r}")
+        raise UserError(f"expected KEY=VALUE, got {shorten(assignment)}")
     return key.strip(), text
 
 
@@ -91,12 +94,38 @@ def _part(value: Any, name: str, path: str) -> dict[str, Any]:
 
 def _parsed(text: str, path: str) -> Any:
     try:
-        return yaml.safe_load(text)
+        return parse_yaml(text)
     except yaml.YAMLError:
-        raise UserError(f"setting {path}: expected a plain value, got {text!r}") from None
+        raise UserError(f"setting {path}: expected a plain value, got {shorten(text)}") from None
+
+
+def parse_yaml(text: str) -> Any:
+    """Parse YAML of limited size and depth, without aliases, which can multiply without bound.
+
+    >>> parse_yaml("{a: [1, 2]}")
+    {'a': [1, 2]}
+
+    Raises:
+        yaml.YAMLError: The text is no YAML, or goes beyond the limits.
+    """
+    if len(text) > MOST_YAML:
+        raise yaml.YAMLError(f"it has {len(text):,} characters, more than {MOST_YAML:,}")
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError(f"it has the alias *{event.anchor}; write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST_YAML:
+            raise yaml.YAMLError(f"it is nested more than {DEEPEST_YAML} deep")
+    try:
+        return yaml.safe_load(text)
+    except ValueError as error:  # such as a number of too many digits, or a date of month 13
+        raise yaml.YAMLError(str(error)) from None
 
 
 def _unknown(path: str) -> str:
+    path = path if len(path) <= LONGEST else f"{path[:LONGEST]}…"
     hint = suggestion(path, _paths(), most=1, cutoff=0.4)
     return f"unknown setting {path!r}{hint} (nearsight protocols NAME lists all)"
 
@@ -120,11 +149,11 @@ def read_protocol(name_or_file: str, data: str) -> Protocol:
     if not path.is_file():
         raise UserError(f"expected a preset or a YAML file, found no file {path}")
     try:
-        settings = yaml.safe_load(path.read_text())
+        settings = parse_yaml(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(settings, dict):
-        raise UserError(f"expected {path} to hold the settings of a protocol, got {settings!r}")
+        raise UserError(f"{path} holds no settings of a protocol, but {shorten(settings)}")
     return protocol_from(settings)
 
 

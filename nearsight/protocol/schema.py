@@ -9,11 +9,22 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Literal, get_args, get_type_hints
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from nearsight.protocol.gpsa_settings import GpsaSettings
 from nearsight.protocol.locat_settings import LocatSettings
-from nearsight.protocol.validation import Amount, Fraction, Probability, dataclass
+from nearsight.protocol.validation import (
+    MOST,
+    Amount,
+    Count,
+    CountOrZero,
+    Fraction,
+    Name,
+    Positive,
+    Probability,
+    Seed,
+    dataclass,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +32,10 @@ class DataSettings:
     """Which images, and how the official training set is split into train and validation."""
 
     name: str = "cifar100"
-    image_size: PositiveInt | None = None  # pixels; image folders are resized to it once
+    image_size: Count | None = None  # pixels; image folders are resized to it once
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0  # of every class; split afterwards
     validation_fraction: Fraction = 0.2
-    split_seed: int = 0
+    split_seed: Seed = 0
     skip_corrupt: bool = False
 
 
@@ -33,19 +44,19 @@ class ModelSettings:
     """Which model; None lets the data set and the model decide."""
 
     name: str = "compact_vit"
-    image_size: PositiveInt | None = None  # pixels of the model's input
-    patch_size: PositiveInt | None = None
-    depth: PositiveInt | None = None  # layers, in place of our sizes'
-    width: PositiveInt | None = None  # of our sizes too; the MLP is twice as wide
-    num_heads: PositiveInt | None = None
-    num_registers: NonNegativeInt = 0
+    image_size: Count | None = None  # pixels of the model's input
+    patch_size: Count | None = None
+    depth: Count | None = None  # layers, in place of our sizes'
+    width: Count | None = None  # of our sizes too; the MLP is twice as wide
+    num_heads: Count | None = None
+    num_registers: CountOrZero = 0
     locat: LocatSettings | None = None  # None: as the name says
     gpsa: GpsaSettings | None = None  # None: as the name says
     distilled: bool = False  # a distillation token with a head of its own
     drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0  # rate at the last block, linear in depth
     pool: Literal["token", "avg"] | None = None  # what the head reads: [CLS], or the patches' mean
     positions: bool = True  # learnable positional embeddings
-    num_classes: PositiveInt | None = None  # outputs of the head; at least the classes of the data
+    num_classes: Count | None = None  # outputs of the head; at least the classes of the data
     weights: str | None = None  # a safetensors file to start from
 
 
@@ -53,14 +64,14 @@ class ModelSettings:
 class Optimizer:
     """AdamW."""
 
-    lr: PositiveFloat = 3e-4
+    lr: Positive = 3e-4
     weight_decay: Amount = 0.05
     betas: tuple[Probability, Probability] = (0.9, 0.999)
-    eps: PositiveFloat = 1e-8
+    eps: Positive = 1e-8
     decayed: Literal["all", "matrices"] = "all"  # matrices: no bias, norm, gate, token or position
     warmup_lr: Amount = 0.0  # the rate that warm-up starts from
     final_lr: Amount = 0.0  # the rate that the cosine ends at
-    clip_norm: PositiveFloat | None = None
+    clip_norm: Positive | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +85,7 @@ class AutoAugment:
 class RandAugment:
     """``num_ops`` operations of equal ``magnitude`` (Cubuk et al. 2020), of 0..10."""
 
-    num_ops: PositiveInt = 2
+    num_ops: Count = 2
     magnitude: Annotated[float, Field(ge=0, le=10)] = 9.0
     magnitude_std: Amount = 0.5
 
@@ -96,7 +107,7 @@ class RandomErasing:
     probability: Probability = 0.25
     min_area: Probability = 0.02
     max_area: Probability = 1 / 3
-    min_aspect: PositiveFloat = 0.3  # and at most its inverse
+    min_aspect: Positive = 0.3  # and at most its inverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +115,7 @@ class CutMix:
     """Paste a rectangle of a partner (Yun et al. 2019); the ratio is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
-    alpha: PositiveFloat = 1.0
+    alpha: Positive = 1.0
     mix_labels: bool = True
 
 
@@ -113,7 +124,7 @@ class Mixup:
     """Blend with a partner (Zhang et al. 2018); the ratio is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
-    alpha: PositiveFloat = 0.8
+    alpha: Positive = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +132,7 @@ class CutOut:
     """A square of ``size`` pixels (cut at the edge) of mean colour (DeVries & Taylor 2017)."""
 
     probability: Probability = 1.0
-    size: PositiveInt = 16
+    size: Count = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +141,7 @@ class ResizedCrop:
 
     min_area: Probability = 0.08
     max_area: Probability = 1.0
-    min_aspect: PositiveFloat = 0.75  # and at most its inverse
+    min_aspect: Positive = 0.75  # and at most its inverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +150,7 @@ class Distillation:
 
     teacher: str = "regnety_160"  # a name of timm
     weights: str  # a file, a run folder, "pretrained" (from the hub) or "random" (for tests)
-    image_size: PositiveInt | None = None  # pixels that the teacher sees; None: its own
+    image_size: Count | None = None  # pixels that the teacher sees; None: its own
     share: Probability = 0.5  # of the teacher's part in the loss
 
 
@@ -147,15 +158,15 @@ class Distillation:
 class Protocol:
     """A training protocol. Presets are in presets.py; values there marked assumed are ours."""
 
-    name: str
+    name: Name
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
-    epochs: PositiveInt
-    patience: PositiveInt | None  # epochs without a better validation accuracy; None: never stop
+    epochs: Count
+    patience: Count | None  # epochs without a better validation accuracy; None: never stop
     warmup_epochs: Amount
-    batch_size: PositiveInt
+    batch_size: Count
     optimizer: Optimizer = Optimizer()
-    crop_padding: NonNegativeInt = 4
+    crop_padding: CountOrZero = 4
     resized_crop: ResizedCrop | None = None
     flip: bool = True
     autoaugment: AutoAugment | None = None
@@ -165,13 +176,13 @@ class Protocol:
     cutmix: CutMix | None = None
     mixup: Mixup | None = None
     cutout: CutOut | None = None
-    repeats: PositiveInt = 1  # times a sample is augmented anew within one epoch's order
+    repeats: Count = 1  # times a sample is augmented anew within one epoch's order
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     distillation: Distillation | None = None
     ema_decay: Fraction | None = None
     precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
-    measure_every: PositiveInt | None = None  # epochs between looks at the attention
-    measure_images: Annotated[int, Field(ge=2)] = 64  # validation images of each look
+    measure_every: Count | None = None  # epochs between looks at the attention
+    measure_images: Annotated[int, Field(ge=2, le=MOST)] = 64  # validation images of each look
 
 
 def optional_parts(kind: type[Protocol] | None = None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import pydantic.dataclasses
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from nearsight.core import UserError
 
@@ -25,9 +25,30 @@ else:
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-Amount = Annotated[float, Field(ge=0)]
+MOST = 10**9  # larger numbers overflow somewhere; no setting needs them
+Amount = Annotated[float, Field(ge=0, le=MOST)]
+Positive = Annotated[float, Field(gt=0, le=MOST)]
+Count = Annotated[int, Field(gt=0, le=MOST)]
+CountOrZero = Annotated[int, Field(ge=0, le=MOST)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has characters that cannot be printed")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_printable)]
 
 Settings = TypeVar("Settings")
+LONGEST = 60  # characters of a wrong value that an error shows
+
+
+def shorten(value: Any) -> str:
+    """Return a value as an error shows it: one line, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def first_mistake(error: ValidationError) -> tuple[str, str]:
@@ -36,8 +57,9 @@ def first_mistake(error: ValidationError) -> tuple[str, str]:
     path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "unexpected_keyword_argument":
         return path, f"unknown setting {path!r}"
-    what = first["msg"][0].lower() + first["msg"][1:]
-    return path, f"setting {path}: {what}, got {first['input']!r}"
+    message = first["msg"].removeprefix("Value error, ")
+    what = message[0].lower() + message[1:]
+    return path, f"setting {path}: {what}, got {shorten(first['input'])}"
 
 
 def choose_settings(kind: type[Settings], choice: Any, option: str, what: str) -> Settings | None:
@@ -61,4 +83,4 @@ def choose_settings(kind: type[Settings], choice: Any, option: str, what: str) -
         return kind() if choice else None
     if choice is None or isinstance(choice, kind):
         return choice
-    raise UserError(f"expected {option} to be true, false or settings, got {choice!r}")
+    raise UserError(f"expected {option} to be true, false or settings, got {shorten(choice)}")

@@ -58,6 +58,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text())
+    except RecursionError:
+        raise UserError(f"{path} is damaged: it is nested too deep") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged, it is not JSON: {error}") from None
     version = content.get("schema_version") if isinstance(content, dict) else None

@@ -128,8 +128,8 @@ def test_yaml_marks_assumed_values_where_they_stand() -> None:
     ("content", "sentence"),
     [
         ("epochs: [3", r"is not YAML"),
-        ("just words", r"to hold the settings of a protocol, got 'just words'"),
-        ("", r"to hold the settings of a protocol, got None"),
+        ("just words", r"holds no settings of a protocol, but 'just words'"),
+        ("", r"holds no settings of a protocol, but None"),
         ("name: mine\nepochs: 3\nepoch: 3\n", r"setting \w+: "),
         ("!!python/object/apply:os.getcwd []", r"is not YAML"),
     ],
@@ -167,3 +167,43 @@ def test_a_warmup_of_more_than_half_the_epochs_becomes_a_tenth(
 def test_a_shortened_warmup_is_said() -> None:
     _, note = fitted_warmup(replace(preset("baseline"), epochs=7))
     assert note == "warm-up shortened from 5 to 0.7 epochs, a tenth of the 7 epochs"
+
+
+LAUGHS = "a: &a [1, 1]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n" for i in range(24)
+)
+
+
+@pytest.mark.parametrize(
+    "text", [LAUGHS, "[" * 3000, "9" * 5000, "{x: " * 40, "a" * 70_000, "2000-13-45"]
+)
+def test_yaml_without_bound_is_refused_in_a_short_sentence(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refusal:
+        override(preset("modern"), [f"epochs={text}"])
+    assert len(str(refusal.value)) < 200
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError) as refusal:
+        read_protocol(str(file), "cifar100")
+    assert len(str(refusal.value)) < 300 + len(str(file))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "data.split_seed=1" + "0" * 30,
+        "repeats=1" + "0" * 30,
+        "crop_padding=1" + "0" * 30,
+        "optimizer.lr=1e300",
+        "model.locat={gaussian: {width: 1e300}}",
+    ],
+)
+def test_numbers_that_would_overflow_are_refused(setting: str) -> None:
+    with pytest.raises(UserError, match=f"setting {setting.split('=')[0]}"):
+        override(preset("modern"), [setting])
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m", "a\nb", "\ud800"])
+def test_a_name_that_cannot_be_printed_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="setting name: it has characters"):
+        protocol_from({**asdict(preset("modern")), "name": name})

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.input.preprocessing import Preprocessing
-from nearsight.data.sets import SUFFIXES, as_rgb
+from nearsight.data.sets import SUFFIXES, as_rgb, is_passing, open_image
 
 NUM_PICTURES = 1000  # looked at unless told otherwise
 SEED = 0  # of the choice
@@ -83,7 +83,7 @@ def equal_size(folder: Path, names: Sequence[str]) -> tuple[int, int]:
 def _size(folder: Path, name: str) -> tuple[int, int]:
     """Height and width, from the file's header."""
     try:
-        with Image.open(folder / name) as image:
+        with open_image(folder / name) as image:
             width, height = image.size
             turned = image.getexif().get(ORIENTATION) in TURNED
     except Exception as problem:  # decoders raise all kinds
@@ -138,8 +138,8 @@ def read_picture(
     """The pixels of one picture as a model wants them, and the sha256 of its file."""
     try:
         content = (folder / name).read_bytes()
-        with Image.open(io.BytesIO(content)) as opened:
-            image = as_rgb(ImageOps.exif_transpose(opened))
+        with open_image(io.BytesIO(content)) as opened:
+            image = as_rgb(opened)
         pixels = preprocessing.pixels(image)
     except Exception as problem:  # decoders raise all kinds
         raise _unreadable(folder, name, problem) from None
@@ -153,6 +153,8 @@ def pictures_hash(names: Sequence[str], digests: dict[str, str]) -> str:
 
 
 def _unreadable(folder: Path, name: str, problem: Exception) -> UserError:
+    if is_passing(problem):
+        raise problem
     reason = str(problem) or type(problem).__name__
     if isinstance(problem, UnidentifiedImageError):
         reason = "not an image of a known format"

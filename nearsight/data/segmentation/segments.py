@@ -19,7 +19,7 @@ from jaxtyping import Integer, UInt8
 from PIL import Image, UnidentifiedImageError
 
 from nearsight.core import UserError
-from nearsight.data.sets import as_rgb
+from nearsight.data.sets import as_rgb, is_passing, open_image
 
 VOID = 255
 LARGEST_VALUE = 65_535
@@ -202,10 +202,12 @@ def _files(folder: Path) -> list[Path]:
 
 def _open(path: Path, decode: bool = True) -> Image.Image:
     try:
-        image = Image.open(path)
+        image = open_image(path)
         if decode:
             image.load()
     except (OSError, ValueError, SyntaxError) as problem:  # what decoders raise
+        if is_passing(problem):
+            raise
         reason = str(problem).replace(str(path), "the file") or type(problem).__name__
         if isinstance(problem, UnidentifiedImageError):
             reason = "not an image of a known format"

@@ -13,7 +13,7 @@ from nearsight.data.sets.catalog import (
     register_dataset,
 )
 from nearsight.data.sets.dataset import Dataset, ImageSet
-from nearsight.data.sets.pixels import SUFFIXES, as_rgb
+from nearsight.data.sets.pixels import SUFFIXES, as_rgb, is_passing, open_image
 from nearsight.data.sets.split import train_and_validation
 
 __all__ = [
@@ -26,8 +26,10 @@ __all__ = [
     "dataset_name",
     "fetch_dataset",
     "import_folder",
+    "is_passing",
     "list_datasets",
     "load_dataset",
+    "open_image",
     "register_dataset",
     "train_and_validation",
     "writable_cache",

@@ -26,7 +26,7 @@ from nearsight.data.sets.catalog import (
     source_of,
     sources,
 )
-from nearsight.data.sets.download import Progress, download, file_md5
+from nearsight.data.sets.download import Progress, download, file_sha256
 from nearsight.data.sets.sources import write_origin
 
 
@@ -47,8 +47,8 @@ def fetch_dataset(
     archive = root / source.archive
     with _hold_dataset(folder, "download"):
         if not folder.is_dir():  # another process may have fetched it meanwhile
-            if not archive.is_file() or file_md5(archive) != source.md5:
-                download(source.url, source.md5, archive, progress)
+            if not archive.is_file() or file_sha256(archive) != source.sha256:
+                download(source, archive, progress)
             _unpack(archive, name, folder)
             archive.unlink()
     return folder
@@ -83,13 +83,13 @@ def _hold_dataset(folder: Path, who: str) -> AbstractContextManager[None]:
 
 
 def _archive_name(path: Path) -> str:
-    found = file_md5(path)
+    found = file_sha256(path)
     for name, source in sources().items():
-        if source.md5 == found:
+        if source.sha256 == found:
             return name
     archives = ", ".join(source.archive for source in sources().values())
     raise UserError(
-        f"{path} (md5 {found}) is none of the official archives {archives}: it is cut off or "
+        f"{path} (sha256 {found}) is none of the official archives {archives}: it is cut off or "
         "another file; unpack it yourself and import the folder"
     )
 

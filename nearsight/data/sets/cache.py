@@ -24,7 +24,7 @@ import numpy as np
 from nearsight.core import UserError, hold_lock, sync
 from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: images are upright, as their EXIF data say
 ARRAYS = {"images": np.uint8, "labels": np.int64, "masks": np.uint8}
 
 log = logging.getLogger(__name__)
@@ -62,16 +62,22 @@ def writable_cache(root: Path) -> Path:
     return beside if os.access(beside if beside.exists() else root, os.W_OK) else home
 
 
-def decoded(decoding: Decoding, root: Path) -> Dataset:
-    """The data set from the cache, decoded first if it is not there, stale or damaged."""
+def decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset:
+    """Return the data set from the cache, decoded first if it is not there, stale or damaged.
+
+    Args:
+        decoding: What to decode.
+        root: The folder of data sets.
+        again: Read the source in any case, and not what is in the cache.
+    """
     beside, home = cache_folders(root)
-    for cache in (beside, home):
+    for cache in () if again else (beside, home):
         if (found := _opened(cache / decoding.folder, decoding.name)) is not None:
             return found
     cache = writable_cache(root)
     cache.mkdir(parents=True, exist_ok=True)
     with hold_lock(cache / f"{decoding.slot}.lock"):
-        found = _opened(cache / decoding.folder, decoding.name)
+        found = None if again else _opened(cache / decoding.folder, decoding.name)
         if found is None:
             log.info("decoding %s once into %s", decoding.name, cache)
             _build(decoding, cache)

@@ -73,19 +73,24 @@ def dataset_name(text: str, root: Path | None = None) -> str:
     )
 
 
-def load_dataset(settings: DataSettings, root: Path | None = None) -> Dataset:
-    """The decoded data set; UserError says what to do when it is missing or damaged."""
+def load_dataset(settings: DataSettings, root: Path | None = None, again: bool = False) -> Dataset:
+    """Return the decoded data set; ``again``: read its files even if they were decoded before.
+
+    Raises:
+        UserError: The data set is missing or damaged; it says what to do.
+    """
     root = data_root(root)
     name = dataset_name(settings.name, root)
     if name in SETS:
-        return decoded(_decoding(name, settings, root), root)
+        return decoded(_decoding(name, settings, root), root, again)
     if name.startswith(FOLDER_PREFIX):
         folder = Path(name.removeprefix(FOLDER_PREFIX)).expanduser()
         identity, found = identify(folder, root)
     else:
         identity = registrations(root)[name]
         found = check_registered(identity)
-    dataset = decoded(image_folder(found, settings.image_size, settings.skip_corrupt), root)
+    decoding = image_folder(found, settings.image_size, settings.skip_corrupt)
+    dataset = decoded(decoding, root, again)
     if identity is None:
         return dataset
     return replace(dataset, name=identity.name, origin=REGISTERED, identity=identity.identity)
@@ -182,7 +187,7 @@ def check_dataset(name: str, root: Path | None = None) -> Report:
     """Read all of a data set and compare it with the official files; UserError if damaged."""
     from nearsight.protocol import DataSettings
 
-    dataset = load_dataset(DataSettings(name=name), root)
+    dataset = load_dataset(DataSettings(name=name), root, again=True)
     verdict = dataset.origin
     if name in sources():
         verdict = origin_of(found_folder(name, data_root(root)), source_of(name))

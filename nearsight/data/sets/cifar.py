@@ -103,7 +103,8 @@ CIFAR10 = NamedSet(
     decode=partial(cifar, "cifar10"),
     source=Archive(
         url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        md5="c32a1d4ab5d03f1284b67883e8d87530",
+        sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+        num_bytes=170_052_171,
         folder="cifar-10-batches-bin",
         marker="data_batch_1.bin",
     ),
@@ -113,7 +114,8 @@ CIFAR100 = NamedSet(
     decode=partial(cifar, "cifar100"),
     source=Archive(
         url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        md5="03b5dce01913d631647c71ecec9e9cb8",
+        sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+        num_bytes=168_513_733,
         folder="cifar-100-binary",
         marker="train.bin",
     ),

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nearsight.core import UserError, sync
+from nearsight.data.sets.sources import Archive
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
+Progress = Callable[[int, int], None]  # bytes so far, bytes in all
 
 TIMEOUT_SECONDS = 30.0
 PAUSE_SECONDS = 1.0
+MAX_TRIES = 40
 MAX_FRUITLESS = 4  # tries in a row that bring no byte
 BYTES_PER_READ = 1 << 18
 ELSEWHERE = "get the file elsewhere and run `nearsight data import FILE`"
@@ -27,17 +29,25 @@ class CutOffError(Exception):
     """The connection ended before the file did."""
 
 
-def download(url: str, md5: str, target: Path, progress: Progress | None = None) -> Path:
-    """``target`` with the content of ``url``; UserError says what to do when that fails.
+class Oversized(Exception):
+    """The server sends more bytes than the file has."""
+
+
+def download(wanted: Archive, target: Path, progress: Progress | None = None) -> Path:
+    """Download a file of known size and checksum to ``target``.
 
     What has arrived is in ``<target>.part`` and the next call continues it. Bytes with a wrong
     checksum are removed: they cannot be continued. The caller makes sure that no other process
     downloads the same file.
+
+    Raises:
+        UserError: The file cannot be had, or is another one; it says what to do.
     """
+    url = wanted.url
     part = target.with_name(f"{target.name}.part")
     with part.open("ab") as handle:
         try:
-            _complete(url, handle, progress)
+            _complete(wanted, handle, progress)
         except CutOffError as problem:
             if handle.tell():
                 raise UserError(
@@ -47,13 +57,19 @@ def download(url: str, md5: str, target: Path, progress: Progress | None = None)
             raise UserError(
                 f"{url} cannot be reached ({problem}); check the network, or {ELSEWHERE}"
             ) from None
+        except Oversized:
+            _restart(handle)
+            raise UserError(
+                f"{url} sends more than the {wanted.num_bytes:,} bytes of the official file; "
+                f"what arrived was removed, {ELSEWHERE}"
+            ) from None
         finally:
             if not handle.tell():
                 part.unlink()
-        if (found := file_md5(part)) != md5:
+        if (found := file_sha256(part)) != wanted.sha256:
             part.unlink()
             raise UserError(
-                f"{url} gave a file with checksum {found}, expected {md5}: it was removed, "
+                f"{url} gave a file with sha256 {found}, expected {wanted.sha256}: it was removed, "
                 "run the same command again"
             )
         sync(part)
@@ -61,42 +77,46 @@ def download(url: str, md5: str, target: Path, progress: Progress | None = None)
     return target
 
 
-def file_md5(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     with path.open("rb") as handle:
-        return hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _complete(url: str, handle: BinaryIO, progress: Progress | None) -> None:
-    """Ask until the whole file is there, as long as every few tries bring something."""
-    fruitless = 0
+def _complete(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> None:
+    """Ask until the whole file is there, a limited number of times.
+
+    Raises:
+        CutOffError: Too many tries, or several in a row that brought nothing.
+    """
+    fruitless = tries = 0
     while True:
-        before = handle.tell()
+        before, tries = handle.tell(), tries + 1
         try:
-            _continue(url, handle, progress)
+            _continue(wanted, handle, progress)
         except CutOffError:
             fruitless = 0 if handle.tell() > before else fruitless + 1
-            if fruitless == MAX_FRUITLESS:
+            if fruitless == MAX_FRUITLESS or tries == MAX_TRIES:
                 raise
             time.sleep(PAUSE_SECONDS)
         else:
             return
 
 
-def _continue(url: str, handle: BinaryIO, progress: Progress | None) -> None:
+def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> None:
     """One request for what is missing; CutOffError if something is missing still."""
-    start = handle.tell()
+    url, start = wanted.url, handle.tell()
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
             if start and not _continues_at(response, start):
                 start = 0
                 _restart(handle)
-            length = response.headers.get("Content-Length")
-            total = start + int(length) if length and length.isdigit() else None
             while piece := response.read(BYTES_PER_READ):
+                if handle.tell() + len(piece) > wanted.num_bytes:
+                    raise Oversized
                 handle.write(piece)
                 if progress is not None:
-                    progress(handle.tell(), total)
+                    progress(handle.tell(), wanted.num_bytes)
             handle.flush()
     except urllib.error.HTTPError as problem:
         if problem.code == 416 and start:  # nothing after what we have: complete, or not this file
@@ -110,8 +130,8 @@ def _continue(url: str, handle: BinaryIO, progress: Progress | None) -> None:
     except UNREACHABLE as problem:
         handle.flush()
         raise CutOffError(getattr(problem, "reason", None) or problem or "timeout") from None
-    if total is not None and handle.tell() < total:
-        raise CutOffError(f"{handle.tell():,} of {total:,} bytes")
+    if handle.tell() < wanted.num_bytes:
+        raise CutOffError(f"{handle.tell():,} of {wanted.num_bytes:,} bytes")
 
 
 def _restart(handle: BinaryIO) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import Image, ImageOps
 
 from nearsight.core import UserError
 from nearsight.data.sets.dataset import ImageSet
@@ -17,10 +18,8 @@ from nearsight.data.sets.dataset import ImageSet
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
-
-
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # none that starts programs
 IMAGES_PER_PIECE = 1024
-
 
 Labelled = tuple[Path, int]
 
@@ -72,9 +71,16 @@ class Reader:
         )
 
     def _read(self, path: Path) -> UInt8[np.ndarray, "3 h w"] | str:
+        """Return the pixels, or why the file is damaged.
+
+        Errors of the machine, such as too many open files, are raised: they say nothing about the
+        file, and a data set without it must not be kept.
+        """
         try:
             return read_pixels(path, self.size)
         except Exception as problem:  # decoders raise all kinds
+            if is_passing(problem):
+                raise
             return str(problem).replace(str(path), "the file") or type(problem).__name__
 
     def _check_shape(self, path: Path, pixels: np.ndarray) -> None:
@@ -88,21 +94,54 @@ class Reader:
 
 
 def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w"]:
-    """The RGB pixels of an image file; grey becomes RGB, transparency is dropped."""
-    with Image.open(path) as opened:
+    """Read the RGB pixels of an image file, upright; see ``as_rgb`` for other kinds of pixels."""
+    with open_image(path) as opened:
         image = as_rgb(opened)
     if size is not None and image.size != (size, size):
         image = _middle(image, size)
     return np.asarray(image).transpose(2, 0, 1)
 
 
+def open_image(source: Path | io.BytesIO, formats: tuple[str, ...] = FORMATS) -> Image.Image:
+    """Open an image file of a known format, whatever its name says.
+
+    Pillow also opens formats that start other programs (EPS runs Ghostscript); those are refused.
+    """
+    return Image.open(source, formats=formats)
+
+
+def is_passing(problem: Exception) -> bool:
+    """Return whether an error comes from the machine and not from the content of a file."""
+    return isinstance(problem, MemoryError) or getattr(problem, "errno", None) is not None
+
+
 def as_rgb(image: Image.Image) -> Image.Image:
-    """Grey becomes RGB, 16 bits become 8, transparency is dropped."""
-    if image.mode.startswith("I"):  # 16 bits
-        image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+    """Turn an image as its EXIF data say and convert it to 8 bits of red, green and blue.
+
+    Grey becomes RGB, 16 bits become 8, transparency is dropped.
+
+    Raises:
+        UserError: The pixels are floating-point numbers, or integers of an unknown scale.
+    """
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "F":
+        raise UserError("its pixels are floating-point numbers; save it with 8 bits per channel")
+    if image.mode.startswith("I"):
+        image = _eight_bits(np.asarray(image))
     elif "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert("RGB")
+
+
+def _eight_bits(values: np.ndarray) -> Image.Image:
+    """Scale integers of 16 bits; the range tells whether they are what they claim to be."""
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high > 65535 or 0 < high < 256:
+        raise UserError(
+            f"its pixels are integers from {low} to {high}, which is neither 8 nor 16 bits; save "
+            "it with 8 bits per channel"
+        )
+    return Image.fromarray((values >> 8).astype(np.uint8))
 
 
 def _middle(image: Image.Image, size: int) -> Image.Image:

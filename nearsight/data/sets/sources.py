@@ -21,7 +21,8 @@ class Archive:
     """One official archive."""
 
     url: str
-    md5: str
+    sha256: str
+    num_bytes: int
     folder: str  # what it unpacks to
     marker: str  # a file that only this data set has
 
@@ -43,13 +44,17 @@ class NamedSet:
 
 
 def files_key(folder: Path, paths: Iterable[Path]) -> str:
-    """Changes when a file is added, removed, renamed, resized or written."""
+    """Return a key that changes when a file is added, removed, renamed or written.
+
+    The time of change of the inode counts too: tools that copy can keep the time of writing.
+    """
     lines = []
     origin = folder / ORIGIN_FILE
     names = sorted({str(path) for path in (*paths, *([origin] if origin.is_file() else []))})
     for name in names:
         state = os.stat(name)
-        lines.append(f"{name.removeprefix(str(folder))} {state.st_size} {state.st_mtime_ns}\n")
+        lines.append(f"{name.removeprefix(str(folder))} {state.st_size} {state.st_mtime_ns}")
+        lines.append(f" {state.st_ctime_ns}\n")
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
@@ -67,7 +72,11 @@ def folder_digest(folder: Path) -> str:
 
 def write_origin(folder: Path, source: Archive) -> None:
     """Record that ``folder`` came out of the source's archive, whose checksum was right."""
-    record = {"schema_version": 1, "md5": source.md5, "sha256": folder_digest(folder)}
+    record = {
+        "schema_version": 2,
+        "archive_sha256": source.sha256,
+        "sha256": folder_digest(folder),
+    }
     (folder / ORIGIN_FILE).write_text(json.dumps(record, indent=1) + "\n")
 
 
@@ -75,7 +84,8 @@ def origin_of(folder: Path, source: Archive) -> str:
     """``official`` if the files are those of the checksummed archive, else not."""
     try:
         record = json.loads((folder / ORIGIN_FILE).read_text())
-        official = record["md5"] == source.md5 and record["sha256"] == folder_digest(folder)
+        known = record["schema_version"] == 1 or record["archive_sha256"] == source.sha256
+        official = known and record["sha256"] == folder_digest(folder)
     except (OSError, ValueError, KeyError, TypeError):
         official = False
     return OFFICIAL if official else NOT_OFFICIAL

@@ -70,8 +70,9 @@ TINY_IMAGENET = NamedSet(
     image_size=64,
     decode=tiny_imagenet,
     source=Archive(
-        url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
-        md5="90528d7ca1a48142e341f4ef8d21d0de",
+        url="https://cs231n.stanford.edu/tiny-imagenet-200.zip",
+        sha256="6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+        num_bytes=248_100_043,
         folder="tiny-imagenet-200",
         marker=ANNOTATIONS,
     ),

@@ -6,10 +6,10 @@ import io
 import warnings
 from collections.abc import AsyncIterator
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from nearsight.core import UserError
-from nearsight.data.sets import as_rgb
+from nearsight.data.sets import as_rgb, open_image
 
 MAX_BYTES = 16 * 2**20
 MAX_PIXELS = 40_000_000
@@ -38,10 +38,10 @@ def decoded_image(content: bytes) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            with Image.open(io.BytesIO(content), formats=FORMATS) as opened:
+            with open_image(io.BytesIO(content), FORMATS) as opened:
                 if opened.width * opened.height > MAX_PIXELS:
                     raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.")
-                return as_rgb(ImageOps.exif_transpose(opened))
+                return as_rgb(opened)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.") from None
     except TooLarge:

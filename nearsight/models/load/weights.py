@@ -52,6 +52,7 @@ def load_weights(
         changes += _resample_positions(given, wanted, model)
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
+    _check_kinds(given, wanted, path)
     model.load_state_dict(given)
     for gently, names in missing.items():
         changes.append(f"The file has no {gently.title}; its {len(names)} weights {gently.words}.")
@@ -218,6 +219,27 @@ def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Pat
             f"expected weights of this model's shapes in {path}, got {_listed(wrong)}; "
             "choose the model that the file was made with"
         )
+
+
+def _check_kinds(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    """Refuse what torch would convert silently, or copy in part before it fails."""
+    kinds = {name: _odd_kind(given[name], wanted[name]) for name in wanted}
+    wrong = [f"{name} ({kind})" for name, kind in kinds.items() if kind]
+    if wrong:
+        raise UserError(
+            f"{path} does not contain plain floating-point weights: {_listed(wrong)}; save the "
+            "weights as float32, float16 or bfloat16"
+        )
+
+
+def _odd_kind(given: Tensor, wanted: Tensor) -> str | None:
+    """Return why a tensor cannot become a weight of the model, in a word; None if it can."""
+    if given.is_quantized:
+        return "quantised"
+    if given.layout != torch.strided:
+        return "sparse"
+    same = given.is_floating_point() if wanted.is_floating_point() else given.dtype == wanted.dtype
+    return None if same else str(given.dtype).removeprefix("torch.")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -79,7 +79,8 @@ def offer(
         source = replace(
             source_of("cifar100"),
             url=f"http://127.0.0.1:{server.port}/cifar-100-binary.tar.gz",
-            md5=hashlib.md5(content).hexdigest(),
+            sha256=hashlib.sha256(content).hexdigest(),
+            num_bytes=len(content),
         )
         monkeypatch.setitem(SETS, "cifar100", replace(SETS["cifar100"], source=source))
 

@@ -76,7 +76,9 @@ def test_a_zip_is_unpacked_like_a_tar(tmp_path: Path, monkeypatch: pytest.Monkey
     with zipfile.ZipFile(path, "w") as packed:
         for file in (tmp_path / "tiny-imagenet-200").rglob("*"):
             packed.write(file, file.relative_to(tmp_path))
-    source = replace(source_of("tiny-imagenet"), md5=hashlib.md5(path.read_bytes()).hexdigest())
+    source = replace(
+        source_of("tiny-imagenet"), sha256=hashlib.sha256(path.read_bytes()).hexdigest()
+    )
     monkeypatch.setitem(SETS, "tiny-imagenet", replace(SETS["tiny-imagenet"], source=source))
     import_folder(path, tmp_path / "root")
     assert check_dataset("tiny-imagenet", tmp_path / "root").verdict == "official"
@@ -113,7 +115,9 @@ def given_tiny_imagenet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed:
     with zipfile.ZipFile(path, "w") as file:
         for each in sorted(folder.rglob("*")):
             file.write(each, each.relative_to(folder.parent))
-    source = replace(source_of("tiny-imagenet"), md5=hashlib.md5(path.read_bytes()).hexdigest())
+    source = replace(
+        source_of("tiny-imagenet"), sha256=hashlib.sha256(path.read_bytes()).hexdigest()
+    )
     monkeypatch.setitem(SETS, "tiny-imagenet", replace(SETS["tiny-imagenet"], source=source))
     return path
 

@@ -15,7 +15,13 @@ from nearsight.data.sets.dataset import ImageSet
 from nearsight.data.sets.sources import Archive, NamedSet, write_origin
 from nearsight.protocol import DataSettings, preset
 
-SOURCE = Archive("http://127.0.0.1/grey.tar.gz", md5="0" * 32, folder="grey-files", marker="levels")
+SOURCE = Archive(
+    "http://127.0.0.1/grey.tar.gz",
+    sha256="0" * 64,
+    num_bytes=7,
+    folder="grey-files",
+    marker="levels",
+)
 
 
 def grey(folder: Path, skip_corrupt: bool) -> Decoding:

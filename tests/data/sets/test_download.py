@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from data.sets.archive_server import Server, tar_of
 
+from nearsight.core import UserError
 from nearsight.data.sets import download
 from nearsight.data.sets.archive import fetch_dataset
 from nearsight.data.sets.catalog import SETS, check_dataset, source_of
@@ -75,7 +76,7 @@ def test_a_part_that_is_too_long_is_dropped(root: Path, server: Server) -> None:
 
 def test_a_wrong_checksum_removes_the_part(root: Path, server: Server) -> None:
     server.content = server.content[:-1] + b"?"
-    with pytest.raises(ValueError, match=r"checksum [0-9a-f]{32}, expected [0-9a-f]{32}"):
+    with pytest.raises(UserError, match=r"sha256 [0-9a-f]{64}, expected [0-9a-f]{64}"):
         fetch_dataset("cifar100", root)
     assert list(root.iterdir()) == []
 
@@ -150,3 +151,31 @@ def test_shapes_needs_no_fetch_and_unknown_names_give_the_nearest(tmp_path: Path
         fetch_dataset("shapes", tmp_path)
     with pytest.raises(ValueError, match="did you mean cifar10"):
         fetch_dataset("cifar1", tmp_path)
+
+
+def test_an_endless_server_is_left_at_the_size_of_the_file(
+    root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.content += b"x" * 5_000
+    with pytest.raises(UserError, match="more than the"):
+        fetch_dataset("cifar100", root)
+    assert list(root.glob("*.part")) == []
+
+
+def test_a_server_that_starts_again_and_again_is_asked_a_limited_number_of_times(
+    root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
+    server.ranges = False
+    server.cut_after = [100, 110] * 200
+    with pytest.raises(UserError, match="cut off"):
+        fetch_dataset("cifar100", root)
+    assert len(server.asked) <= download.MAX_TRIES
+
+
+def test_an_empty_answer_is_called_a_cut_off(root: Path, server: Server) -> None:
+    server.content = b""
+    server.status = 204
+    with pytest.raises(UserError, match=r"204|cannot be reached"):
+        fetch_dataset("cifar100", root)
+    assert list(root.glob("*.part")) == []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_data import write_image, write_tiny_imagenet
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
-from nearsight.data.sets.catalog import dataset_name, load_dataset
+from nearsight.core import UserError
+from nearsight.data.sets import image_folder, pixels
+from nearsight.data.sets.catalog import check_dataset, dataset_name, load_dataset
 from nearsight.data.sets.dataset import Dataset
 from nearsight.data.sets.pixels import read_pixels
 from nearsight.protocol.schema import DataSettings
@@ -182,3 +186,88 @@ def test_a_path_is_the_name_of_an_image_folder(
     assert dataset_name("./mine") == f"folder:{tmp_path / 'mine'}"
     with pytest.raises(ValueError, match="there is no folder"):
         load(tmp_path / "other", tmp_path)
+
+
+def test_a_format_that_starts_a_program_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    ran = tmp_path / "ran"
+    (tools / "gs").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (tools / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    Image.new("RGB", (5, 3)).save(tmp_path / "image.eps")
+    disguised = (tmp_path / "image.eps").rename(tmp_path / "image.png")
+    with pytest.raises(UnidentifiedImageError):
+        read_pixels(disguised)
+    assert not ran.exists()
+
+
+def test_pixels_of_an_unknown_scale_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0.0, 0.5]], np.float32)).save(tmp_path / "float.tif")
+    Image.fromarray(np.array([[0, 200]], np.uint16)).save(tmp_path / "dark.png")
+    Image.fromarray(np.array([[0, 70000]], np.int32)).save(tmp_path / "deep.tif")
+    for name, found in (("float.tif", "floating"), ("dark.png", "0 to 200"), ("deep.tif", "70000")):
+        with pytest.raises(UserError, match=found):
+            read_pixels(tmp_path / name)
+
+
+def test_a_turned_photograph_is_upright(tmp_path: Path) -> None:
+    pixels = np.arange(18, dtype=np.uint8).reshape(2, 3, 3)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright: turn clockwise by 90 degrees
+    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
+    expected = np.rot90(pixels, -1).transpose(2, 0, 1)
+    assert np.array_equal(read_pixels(tmp_path / "turned.png"), expected)
+
+
+@pytest.mark.parametrize("problem", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
+def test_an_error_of_the_machine_is_no_damage_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    write_folder(tmp_path / "set")
+    real = pixels.read_pixels
+
+    def read(path: Path, size: int | None) -> np.ndarray:
+        if path.name == "2.png":
+            raise problem
+        return real(path, size)
+
+    monkeypatch.setattr(pixels, "read_pixels", read)
+    with pytest.raises(type(problem)):
+        load(tmp_path / "set", tmp_path, skip_corrupt=True)
+    monkeypatch.setattr(pixels, "read_pixels", real)
+    assert len(load(tmp_path / "set", tmp_path, skip_corrupt=True).train) == 10
+
+
+def test_files_rewritten_with_their_old_times_are_read_again(tmp_path: Path) -> None:
+    write_folder(tmp_path / "set")
+    for path in (tmp_path / "set").rglob("*.png"):  # no compression: equally many bytes
+        with Image.open(path) as image:
+            image.save(path.with_suffix(".bmp"))
+        path.unlink()
+    before = load(tmp_path / "set", tmp_path)
+    path = tmp_path / "set" / "train" / "cat" / "1.bmp"
+    state = path.stat()
+    with Image.open(path) as image:
+        inverted = 255 - np.asarray(image)
+    Image.fromarray(inverted).save(path)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert path.stat().st_size == state.st_size
+    assert np.array_equal(
+        load(tmp_path / "set", tmp_path).train.images[6].transpose(1, 2, 0), inverted
+    )
+    assert not np.array_equal(before.train.images[6].transpose(1, 2, 0), inverted)
+
+
+def test_a_check_reads_the_files_and_not_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path / "set")
+    name = f"folder:{tmp_path / 'set'}"
+    before = check_dataset(name, tmp_path)
+    monkeypatch.setattr(image_folder, "files_key", lambda *_: "as before")
+    unchanged = check_dataset(name, tmp_path)
+    write_image(tmp_path / "set" / "train" / "cat" / "1.png", seed=99)
+    assert before.hash == unchanged.hash != check_dataset(name, tmp_path).hash

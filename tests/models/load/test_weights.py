@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from timm.layers import resample_abs_pos_embed
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.load.registry import create_model
 from nearsight.models.load.weights import load_weights
 
@@ -186,3 +187,31 @@ def test_a_cut_off_pickle_is_refused_in_one_sentence(tmp_path: Path):
         path.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="is no pickle of tensors, or is cut off"):
             load_weights(create_model("mu", 5), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda x: x.long(), "int64"),
+        (lambda x: x > 0, "bool"),
+        (lambda x: x.to(torch.complex64), "complex64"),
+        (lambda x: x.to_sparse(), "sparse"),
+    ],
+)
+def test_weights_that_are_no_plain_numbers_are_refused_and_nothing_is_changed(
+    tmp_path: Path, change: Callable[[torch.Tensor], torch.Tensor], kind: str
+):
+    source, model = create_model("mu", 5), create_model("mu", 5)
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    weights = source.state_dict()
+    torch.save({**weights, "head.weight": change(weights["head.weight"])}, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=rf"head\.weight \({kind}\)"):
+        load_weights(model, tmp_path / "a.pt")
+    assert all(x.equal(before[name]) for name, x in model.state_dict().items())
+
+
+def test_half_precision_weights_are_taken(tmp_path: Path):
+    source, model = create_model("mu", 5), create_model("mu", 5)
+    torch.save({name: x.bfloat16() for name, x in source.state_dict().items()}, tmp_path / "a.pt")
+    load_weights(model, tmp_path / "a.pt")
+    assert model.head.weight.equal(source.head.weight.bfloat16().float())
