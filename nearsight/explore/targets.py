@@ -70,7 +70,8 @@ def explore_targets(
         if target not in folders
     ]
     listed = folders or [subject.name for subject in subjects]
-    return explored(" and ".join(map(_short, listed)), subjects, found)
+    title = " and ".join(map(_short, listed)) if len(listed) < 3 else f"{len(listed)} models"
+    return explored(title, subjects, found)
 
 
 def explored(title: str, subjects: Sequence[ShownModel], found: Found) -> Exploration:

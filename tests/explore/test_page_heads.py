@@ -1,6 +1,8 @@
 """The view of heads in a real browser: the plane, brushing, epochs, parts of models."""
 
 import re
+from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from explore.made_pages import made_exploration, made_subject
@@ -109,12 +111,29 @@ def test_null_lines_are_named_at_the_line(open_page, looked):
     path, subject = looked
     with open_page(path, "#v=heads") as page:
         texts = page.locator(".plane text.null").all_text_contents()
-        assert texts == ["uniform", "3x3 box"]
+        nulls = sorted(subject.numbers["null"], key=lambda line: line["mad"])
+        assert texts == [line["name"] for line in nulls] == ["3x3 box", "uniform"]
         lines = page.locator(".plane line.null").evaluate_all(
             "all => all.map(x => +x.getAttribute('x1'))"
         )
-        for place, null in zip(lines, subject.numbers["null"], strict=True):
+        for place, null in zip(lines, nulls, strict=True):
             assert place == pytest.approx(44 + null["mad"] / 0.6 * (460 - 12 - 44), abs=0.01)
+
+
+def test_names_of_null_lines_do_not_cover_each_other(open_page, looked, tmp_path):
+    _, subject = looked
+    places = (("random initialisation", 0.41), ("uniform", 0.42), ("x", 0.1))
+    first = subject.numbers["null"][0]
+    lines = [{**first, "name": name, "mad": mad} for name, mad in places]
+    close = replace(subject, numbers={**subject.numbers, "null": lines})
+    path = Exploration("close", (close,)).write(tmp_path / "page.html")
+    with open_page(path, "#v=heads") as page:
+        boxes = [each.bounding_box() for each in page.locator(".plane text.null").all()]
+        for one, other in combinations(boxes, 2):
+            left, right = sorted((one, other), key=lambda box: box["x"])
+            beside = left["x"] + left["width"] <= right["x"]
+            above = one["y"] >= other["y"] + 9 or other["y"] >= one["y"] + 9
+            assert beside or above
 
 
 def test_a_click_on_a_head_shows_it_in_the_explorer(open_page, tmp_path):

@@ -51,6 +51,7 @@ class Drawing:
     inks: tuple[str, ...] = ()  # besides the conditions' colours
     panel_size: tuple[float, float] = PANEL_SIZE
     per_row: int = 2
+    keeps_rows: bool = False  # in a page too, however narrow; else panels go where there is room
     colours: tuple[str, ...] = field(default=(), kw_only=True)  # the conditions'
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearsight.report.write.answer import difference_text
+from nearsight.report.write.answer import effect_sentence
 from nearsight.report.write.cells import Cell, Kind, Marked
 from nearsight.report.write.changes import print_difference
 from nearsight.report.write.evaluation_tables import evaluation_tables, print_evaluations
@@ -20,7 +20,7 @@ __all__ = [
     "Marked",
     "Row",
     "Table",
-    "difference_text",
+    "effect_sentence",
     "evaluation_tables",
     "print_difference",
     "print_evaluations",

@@ -82,71 +82,112 @@ def _addition(plain: ConditionRuns, other: ConditionRuns) -> str | None:
 
 
 def answer(family: Family) -> str:
-    """The most local head of each condition, against the null lines; a claim only with seeds."""
+    """Say how local attention is, as one would tell a colleague; claim nothing from one seed."""
     null = family.null
     lines = (
-        f"For comparison, uniform attention is {null['uniform_mad']:.3f} "
-        f"and a 3x3 box {null['box_mad']:.3f}."
+        f"For comparison, uniform attention has MAD {null['uniform_mad']:.3f}, and attention "
+        f"spread over a 3x3 box {null['box_mad']:.3f}."
     )
     if family.is_models:
-        return _of_models(family, lines)
+        return f"{_of_models(family)} {lines}"
+    single = any(condition.num_seeds == 1 for condition in family.conditions)
     if found := additions(family):
-        return _of_additions(*found, lines)
-    if len(family.conditions) > 2:
-        return _extremes(family, lines)
-    ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
-    first, *others = ranked
+        plain, added = found
+        told = _side_by_side(plain, added) if single else _changes(plain, added)
+    elif len(family.conditions) > 2:
+        told = _extremes(family)
+    else:
+        told = _pair(family, single)
+    return f"{told} {lines}" + (f" {NO_CLAIM}" if single else "")
+
+
+def _side_by_side(plain: ConditionRuns, added: dict[str, ConditionRuns]) -> str:
+    """The numbers next to each other, without a word on why they differ."""
+    values = [f"{_value(c)} with {what}" for what, c in added.items()]
+    found = [condition.estimate("min_mad") for condition in (plain, *added.values())]
+    over_images = [x for x in found if x.over == "images"]
+    reach = max(max(x.value - x.low, x.high - x.value) for x in over_images)
+    return (
+        f"The most local head has MAD {_listed(values)}, against {_value(plain)} without "
+        f"({plain.label}). The 95 % intervals over {max(x.n for x in over_images):,} images reach "
+        f"at most {reach:.4f} to either side."
+    )
+
+
+def _changes(plain: ConditionRuns, added: dict[str, ConditionRuns]) -> str:
+    """What each addition does to the most local head, as far as the seeds tell."""
+    sentences = []
+    for what, condition in added.items():
+        both = f"MAD {_number(condition)} with it, {_number(plain)} without"
+        change = paired_difference(condition, plain, "min_mad")
+        sentences.append(
+            f"The most local head has {both} {what}."
+            if change is None
+            else effect_sentence(what, change, both)
+        )
+    return " ".join(sentences)
+
+
+def effect_sentence(what: str, change: Estimate, both: str = "") -> str:
+    """Say whether something makes the most local head more or less local, with the numbers.
+
+    >>> effect_sentence("CutMix", Estimate(-0.2, -0.3, -0.1, 3, "seeds"))[:43]
+    'CutMix makes the most local head more local'
+    """
+    if change.low <= 0 <= change.high:
+        told = f"{what} does not change the most local head by more than the seeds do"
+    else:
+        way = "more" if change.high < 0 else "less"
+        told = f"{what} makes the most local head {way} local"
+    numbers = f"{both}, a difference of" if both else "its MAD changes by"
+    return f"{told}: {numbers} {_change(change)}."
+
+
+def _pair(family: Family, single: bool) -> str:
+    """One condition, or two that differ in more than one thing."""
+    first, *others = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     text = f"With {first.label} the most local head has MAD {_number(first)}"
     text += "".join(f", with {other.label} {_number(other)}" for other in others)
-    if any(condition.num_seeds == 1 for condition in ranked):
-        return f"{text}. {lines} {NO_CLAIM}"
-    difference = paired_difference(first, others[0], "min_mad") if others else None
-    if difference is None:
-        return f"{text}. {lines}"
-    return f"{text}. The difference, paired by seed, is {difference_text(difference)}. {lines}"
+    change = None if single or not others else paired_difference(first, others[0], "min_mad")
+    return f"{text}." if change is None else f"{text}, a difference of {_change(change)}."
 
 
-def _of_additions(plain: ConditionRuns, added: dict[str, ConditionRuns], lines: str) -> str:
-    """With each thing that is added, and without; differences are from the plain condition."""
-    (what, first), *others = added.items()
-    text = f"With {what} ({first.label}) the most local head has MAD {_number(first)}"
-    text += "".join(f", with {what} ({c.label}) {_number(c)}" for what, c in others)
-    text += f", without ({plain.label}) {_number(plain)}"
-    if min(condition.num_seeds for condition in (plain, *added.values())) == 1:
-        return f"{text}. {lines} {NO_CLAIM}"
-    found = {what: paired_difference(c, plain, "min_mad") for what, c in added.items()}
-    changes = [f"{what} changes it by {difference_text(x)}" for what, x in found.items() if x]
-    paired = f" {_listed(changes)}, paired by seed." if changes else ""
-    return f"{text}.{paired} {lines}"
-
-
-def _of_models(family: Family, lines: str) -> str:
+def _of_models(family: Family) -> str:
     """The most local head of each model, or of the two ends; ``nearsight diff`` compares them."""
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]
-    text = f"The most local head of {first.label} ({_place(first)}) has MAD {_number(first)}"
-    if len(ranked) > 1:
-        text += f", that of {last.label} ({_place(last)}) {_number(last)}"
-    ends = f"Of {len(ranked)} models, the two ends: " if len(ranked) > 2 else ""
-    return f"{ends}{text}. {lines}"
+    if len(ranked) > 2:
+        return (
+            f"Of {len(ranked)} models, {first.label} has the most local head ({_place(first)}, MAD "
+            f"{_number(first)}), and the most local head of {last.label} is the least local "
+            f"({_place(last)}, MAD {_number(last)})."
+        )
+    told = [
+        f"{'The most local head' if each is first else 'That'} of {each.label} is {_place(each)}, "
+        f"with MAD {_number(each)}."
+        for each in ranked
+    ]
+    return " ".join(told)
 
 
 def _place(condition: ConditionRuns) -> str:
     where = condition.runs[0].measure.summary.smallest("mad")
     assert where is not None, "checked when the evidence was read"
-    return f"layer {where.layer}, head {where.head}"
+    return f"head {where.head} of layer {where.layer}"
 
 
-def _extremes(family: Family, lines: str) -> str:
+def _extremes(family: Family) -> str:
     """Many conditions: the two ends; no difference, they were picked for being the ends."""
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]
-    text = (
-        f"Of {len(ranked)} conditions {first.label} has the most local head, MAD {_number(first)}, "
-        f"and {last.label} the least local one, {_number(last)}. {lines}"
+    return (
+        f"Of {len(ranked)} conditions, {first.label} has the most local head (MAD "
+        f"{_number(first)}), and {last.label} the least local one ({_number(last)})."
     )
-    single = any(condition.num_seeds == 1 for condition in ranked)
-    return f"{text} {NO_CLAIM}" if single else text
+
+
+def _value(condition: ConditionRuns) -> str:
+    return f"{condition.estimate('min_mad').value:.3f}"
 
 
 def _number(condition: ConditionRuns) -> str:
@@ -154,11 +195,10 @@ def _number(condition: ConditionRuns) -> str:
     if x.over == "images":
         seed = "" if condition.is_model else ", 1 seed"
         return f"{x.value:.3f} ({NumberStyle().interval(x)} over {x.n:,} images{seed})"
-    return f"{x.value:.3f} ± {x.high - x.value:.3f} (n = {x.n} seeds)"
+    return f"{x.value:.3f} ± {x.high - x.value:.3f}"
 
 
-def difference_text(x: Estimate) -> str:
-    """A difference with its interval, and whether that excludes 0."""
+def _change(x: Estimate) -> str:
+    """A difference with its interval, and over how many pairs of runs it is."""
     bounds = f"{x.low:+.3f} to {x.high:+.3f}"
-    zero = "excludes 0" if x.low > 0 or x.high < 0 else "includes 0"
-    return f"{x.value:+.3f} ({bounds}, n = {x.n}, {zero})".replace("-", "−")
+    return f"{x.value:+.3f} ({bounds}, paired over {x.n} seeds)".replace("-", "−")

@@ -12,7 +12,7 @@ from nearsight.measure.catalogue import numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
 from nearsight.report.read import Family, evidence_of, grouped_families
-from nearsight.report.write import Chapter, Column, Front, Table, difference_text, write_families
+from nearsight.report.write import Chapter, Column, Front, Table, effect_sentence, write_families
 from nearsight.study.analyse import (
     Course,
     Effect,
@@ -78,24 +78,31 @@ def answer(found: Sequence[Effects], scale: str) -> str:
     told = _told([x.at_end for x in found])
     matched = [x.at_steps[1] for x in found if x.at_steps]
     clear = _told(matched, clear=True)
-    several = "averaged over the other factors and " if len(found[0].at_end.levels) > 1 else ""
-    steps = f" At matched steps: {'; '.join(clear) or 'none excludes 0'}." if matched else ""
-    return (
-        f"What switching a factor on changes in the MAD of the most local head, {several}paired by "
-        f"seed: {'; '.join(told)}.{steps} Scale: {scale}."
-    )
+    several = len(found[0].at_end.levels) > 1
+    averaged = " Every effect is averaged over the other factors." if several else ""
+    steps = ""
+    if matched:
+        none = "no factor changes it by more than the seeds do."
+        steps = f" At matched steps: {' '.join(clear) or none}"
+    return f"{' '.join(told)}{averaged}{steps} Scale: {scale}."
 
 
 def _told(found: Sequence[Factorial], clear: bool = False) -> list[str]:
     """Main effects with their intervals; ``clear``: only those whose interval excludes 0."""
     return [
-        f"{of.name(effect)} {difference_text(x)}"
+        effect_sentence(_subject(of, effect), x)
         for of in found
         for effect in of.effects
         if _is_main(effect)
         and (x := effect.estimate) is not None
         and not (clear and x.low <= 0 <= x.high)
     ]
+
+
+def _subject(of: Factorial, effect: Effect) -> str:
+    """What is switched on, and in brackets at which level of the factors that do not vary."""
+    level = of.name(effect).removeprefix(effect.label).removeprefix(", ")
+    return f"{effect.label} (at {level})" if level else effect.label
 
 
 def _is_main(effect: Effect) -> bool:

@@ -65,7 +65,7 @@ def test_one_seed_makes_no_claim(tmp_path):
     baseline, cutmix = family.conditions
     for condition in (baseline, cutmix):
         assert f"{condition.runs[0].measure.contents()['summary']['min_mad']['value']:.3f}" in text
-    assert f"uniform attention is {Grid(3, 5).uniform_distance():.3f}" in text
+    assert f"uniform attention has MAD {Grid(3, 5).uniform_distance():.3f}" in text
     assert question([family]) == "Does CutMix make attention local?"
 
 
@@ -75,10 +75,16 @@ def test_several_seeds_give_mean_interval_and_n(tmp_path):
     for condition in family.conditions:
         values = [run.measure.contents()["summary"]["min_mad"]["value"] for run in condition.runs]
         x = over_seeds(values)
-        assert f"{x.value:.3f} ± {x.high - x.value:.3f} (n = 3 seeds)" in text
+        assert f"{x.value:.3f} ± {x.high - x.value:.3f}" in text
     assert "for a claim" not in text
-    assert "paired by seed" in text
-    assert "excludes 0" in text
+    assert text.startswith("CutMix makes the most local head more local: MAD ")
+    one, other = (
+        [r.measure.contents()["summary"]["min_mad"]["value"] for r in c.runs]
+        for c in family.conditions
+    )
+    change = over_seeds([b - a for a, b in zip(one, other)])
+    assert f"a difference of −{-change.value:.3f} (−{-change.low:.3f} to" in text
+    assert "paired over 3 seeds" in text
 
 
 def test_one_condition_with_one_seed_among_several_makes_no_claim(tmp_path):
@@ -95,7 +101,7 @@ def test_conditions_that_differ_by_more_than_cutmix_do_not_ask_about_cutmix(tmp_
 def test_many_conditions_name_the_two_ends(tmp_path):
     names = ("baseline", "modern", "modern-cutmix")
     (family,) = read_families([write_run(tmp_path / name, name) for name in names])
-    assert answer(family).startswith("Of 3 conditions modern has the most local head")
+    assert answer(family).startswith("Of 3 conditions, modern has the most local head (MAD ")
 
 
 def test_runs_of_other_models_data_or_grids_are_families_of_their_own(tmp_path):

@@ -37,8 +37,8 @@ def test_a_page_of_a_model_speaks_of_no_training_and_answers_with_its_head(tmp_p
     least = json.loads((folder / "measure.json").read_text())["summary"]["min_mad"]
     assert "How local is attention in vit_made?" in text
     assert (
-        f"The most local head of vit_made (layer {least['layer']}, head {least['head']}) has MAD "
-        f"{least['value']:.3f}" in text
+        f"The most local head of vit_made is head {least['head']} of layer {least['layer']}, with "
+        f"MAD {least['value']:.3f}" in text
     )
     assert not re.search(r"accuracy|[Ss]eed|for a claim|Baseline", text.split("How to read")[0])
     (row,) = table(page, "conditions")

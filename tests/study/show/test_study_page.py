@@ -40,7 +40,10 @@ def families(out: Path):
 def test_the_page_begins_with_question_answer_and_effects(whole: Path, tmp_path: Path):
     page = study_report(whole, tmp_path / "page.html").read_text()
     assert "<h1>Is it made up?</h1>" in page
-    assert re.search(r"paired by seed: AutoAugment .*CutMix −0\.\d+ \(.*excludes 0\)", page)
+    assert re.search(
+        r"CutMix makes the most local head more local: its MAD changes by −0\.\d+ \(.*paired over",
+        page,
+    )
     places = ("effects", "ranking", "key-plane", "table-2", "effects-min-mad", "cost", "claims")
     found = [page.index(f'id="{place}"') for place in places]
     assert found == sorted(found)
@@ -75,7 +78,7 @@ def test_factors_with_more_levels_split_the_study_into_factorials(tmp_path: Path
     (table, *_) = effect_tables(study_effects(load_study(out)))
     assert [row[0] for row in table.rows] == names
     page = study_report(out, tmp_path / "page.html").read_text()
-    assert "CutMix, 0.01 −" in page  # its effect on min MAD, in the answer
+    assert "CutMix (at 0.01) makes the most local head more local" in page
     assert page.count("3 factorials, one at each level of rate: nothing is adjusted") == 2
 
 

@@ -20,7 +20,7 @@ import {metricName, number} from './words.js';
  * @property {boolean} chosen
  */
 
-export const PLANE = {width: 460, height: 360, left: 44, right: 12, top: 26, bottom: 40};
+export const PLANE = {width: 460, height: 370, left: 44, right: 12, top: 36, bottom: 40};
 export const planeX = linear([0, 0.6], [PLANE.left, PLANE.width - PLANE.right]);
 export const planeY = linear([0, 1], [PLANE.height - PLANE.bottom, PLANE.top]);
 
@@ -34,6 +34,22 @@ function mark(/** @type {Point} */ point, /** @type {number} */ numLayers,
     : svg`<path d="M${x} ${y - 5.5}l5 9h-10z" fill=${fill}/>`;
   return svg`<g class="mark ${point.chosen ? '' : 'faded'}" data-head="${point.model}.${point.layer + 1}.${point.head + 1}"
     @click=${() => open(point)}>${shape}<title>layer ${point.layer + 1}, head ${point.head + 1}: MAD ${number(point.mad)}, entropy ${number(point.entropy)}${point.name ? `, ${point.name}` : ''}</title></g>`;
+}
+
+/**
+ * The null lines, each with the lowest level above the plane at which its name meets no other.
+ * @param {{name: string, mad: number}[]} nulls
+ */
+function levelled(nulls) {
+  /** @type {number[]} */
+  const ends = [];
+  return [...nulls].sort((x, y) => x.mad - y.mad).map((line) => {
+    const start = planeX.at(line.mad);
+    const free = ends.findIndex((end) => end < start);
+    const level = free < 0 ? ends.length : free;
+    ends[level] = start + 8 + 6 * line.name.length;
+    return {...line, level};
+  });
 }
 
 /**
@@ -55,8 +71,8 @@ export function plane(points, numLayers, nulls, open, box, press) {
     <path class="axis" d="M${left} ${top}V${height - bottom}H${width - right}"/>
     <text x=${(left + width - right) / 2} y=${height - 4} text-anchor="middle">${contents.value.metrics.mad.axis}</text>
     <text transform="translate(12 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${contents.value.metrics.entropy.axis}</text>
-    ${nulls.map(({name, mad}, index) => svg`<line class="null" x1=${planeX.at(mad)} x2=${planeX.at(mad)} y1=${top} y2=${height - bottom}/>
-      <text class="null" x=${planeX.at(mad) + 3} y=${top - 14 + 11 * (index % 2)}>${name}</text>`)}
+    ${levelled(nulls).map(({name, mad, level}) => svg`<line class="null" x1=${planeX.at(mad)} x2=${planeX.at(mad)} y1=${top} y2=${height - bottom}/>
+      <text class="null" x=${planeX.at(mad) + 3} y=${top - 3 - 11 * level}>${name}</text>`)}
     <g class="brush" @pointerdown=${press}><rect class="ground" x=${left} y=${top} width=${width - left - right} height=${height - top - bottom}/>
       ${box ? svg`<rect class="selection" x=${box[0]} y=${box[2]} width=${box[1] - box[0]} height=${box[3] - box[2]}/>` : nothing}</g>
     <g class="marks">${points.map((point) => mark(point, numLayers[point.model], open))}</g>
@@ -79,7 +95,7 @@ export function heatMap(metric, rows, value, order, open) {
   return html`<figure class="heat"><figcaption>${metricName(metric)} <small>0 to ${limit}</small></figcaption>
     <svg viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img"
       aria-label="${metricName(metric)} of every layer, rows, and head, columns">
-    ${rows.map((row, layer) => svg`<text x=${left - 6} y=${top + layer * high + high / 2 + 4} text-anchor="end">${layer + 1}</text>
+    ${rows.map((row, layer) => svg`<text x=${left - 6} y=${top + layer * high + high / 2 + 4} text-anchor="end">${row[0].layer + 1}</text>
       ${row.map((point, column) => {
         const found = value(point), share = found / limit;
         const x = left + column * cell, y = top + layer * high;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -113,13 +114,14 @@ def _pixels(source: str) -> np.ndarray:
 
 def _drawing(seen: Sequence[Seen], key: str, subtitle: str, which: str) -> Drawing:
     first = seen[0]
+    titles = _titles([each.condition.label if len(seen) > 1 else "" for each in seen])
     panels: list[Panel] = []
     for number in range(len(first.names)):
-        panels.append(Panel(f"image {number + 1}", partial(_draw_image, seen=first, number=number)))
-        for each in seen:
+        image = f"image {number + 1}" + "\n" * titles[0].count("\n")
+        panels.append(Panel(image, partial(_draw_image, seen=first, number=number)))
+        for each, title in zip(seen, titles, strict=True):
             found = each.local if which == "local" else each.last
-            title = each.condition.label if len(seen) > 1 else ""
-            panels.append(Panel(_short(title), partial(_draw_map, found=found[number], seen=each)))
+            panels.append(Panel(title, partial(_draw_map, found=found[number], seen=each)))
     places = {each.condition.label: each.local_place if which == "local" else each.last_place
               for each in seen}  # fmt: skip
     listed = "; ".join(f"{label} {place}" for label, place in places.items())
@@ -138,6 +140,7 @@ def _drawing(seen: Sequence[Seen], key: str, subtitle: str, which: str) -> Drawi
         rows=tuple(_rows(seen, which)),
         panel_size=PANEL,
         per_row=1 + len(seen),
+        keeps_rows=True,
     )
 
 
@@ -186,5 +189,12 @@ def _frame(axes: Axes, seen: Seen) -> None:
     axes.set_axis_off()
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= 20 else label[:19] + "…"
+def _titles(labels: Sequence[str]) -> list[str]:
+    """The labels above maps in at most two lines, all in as many, so that maps are as high.
+
+    >>> _titles(["plain", "nano_vit by baseline+cutmix"])
+    ['plain\\n', 'nano_vit by\\nbaseline+cutmix']
+    """
+    wrapped = [textwrap.wrap(label, 20, max_lines=2, placeholder=" …") for label in labels]
+    most = max(map(len, wrapped))
+    return ["\n".join(lines + [""] * (most - len(lines))) for lines in wrapped]
