@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nearsight.measure.capture.tracking import PRODUCTS, SoftmaxTracking
+from nearsight.measure.capture.tracking import PRODUCTS, Factors, SoftmaxTracking
 from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
 # Words in a class's name, not just any "att": FlattenTokens and ScatterHead are no attention.
@@ -36,7 +36,8 @@ class Place:
 
     name: str
     module: nn.Module
-    inputs: tuple[Any, ...]
+    inputs: tuple[Any, ...]  # positional ones first, then those of ``keywords``
+    keywords: tuple[str, ...] = ()
     told: list[Callable[[Any], None]] = field(default_factory=list)  # called with its output
 
 
@@ -59,10 +60,15 @@ class AttentionCall:
     mixture: Mixture | None = None  # attention that a layer mixes with the softmax
     weights_made: Tensor | None = None
     multiplied: Tensor | None = None  # what met the values, where that is not weights_made
+    factors: tuple[Factors, ...] = ()  # of the logits of explicit attention, where asked for
+    number: int = 0  # of the call in its forward
+    repeat: int = 0  # number of calls that the same module made before in this forward
 
     @property
     def name(self) -> str:
-        return self.path[-1].name or type(self.path[-1].module).__name__
+        """The module's name; second and later calls of one module are counted in brackets."""
+        name = self.path[-1].name or type(self.path[-1].module).__name__
+        return f"{name}[{self.repeat}]" if self.repeat else name
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -81,6 +87,8 @@ class AttentionCapture(TorchFunctionMode):
     """Shows every attention call that ``model`` makes inside the ``with`` block to ``consumer``.
 
     With ``change``, the model and ``consumer`` get what that makes of a call in the call's place.
+    With ``with_factors``, calls of explicit attention also have the queries and keys whose product
+    their softmax was taken of, as far as they could be followed.
 
     >>> from nearsight.models.load.registry import create_model
     >>> seen, model = [], create_model("mu").eval()
@@ -95,13 +103,14 @@ class AttentionCapture(TorchFunctionMode):
         model: nn.Module,
         consumer: Callable[[AttentionCall], None],
         change: Callable[[AttentionCall], AttentionCall] | None = None,
+        with_factors: bool = False,
     ) -> None:
         super().__init__()
         self.model = model
         self.consumer = consumer
         self.change = change
         self.unseen: list[Place] = []  # modules named for attention that ran without a call
-        self._tracking = SoftmaxTracking()
+        self._tracking = SoftmaxTracking(with_factors)
         self._folded_heads = 0
         self._handles: list[Any] = []
         self._begin()
@@ -136,7 +145,8 @@ class AttentionCapture(TorchFunctionMode):
         def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
             if not name:
                 self._begin()
-            self._path.append((Place(name, module, (*args, *kwargs.values())), len(self.callers)))
+            place = Place(name, module, (*args, *kwargs.values()), tuple(kwargs))
+            self._path.append((place, len(self.callers)))
 
         def leave(module: nn.Module, inputs: Any, output: Any) -> None:
             if not self._path:
@@ -194,6 +204,7 @@ class AttentionCapture(TorchFunctionMode):
         path = tuple(place for place, _ in self._path)
         if not path:  # attention outside the model
             return output
+        number, repeat = len(self.callers), self.callers.count(path[-1].name)
         self.callers.append(path[-1].name)
         flat = output.ndim == 3  # heads are folded into the batch, or there is only one
         if flat:
@@ -204,7 +215,14 @@ class AttentionCapture(TorchFunctionMode):
             }
         seen = output.unflatten(0, heads) if flat else output
         with torch.no_grad():
-            call = AttentionCall(path, tuple(self._convolved), output=seen, **arguments)
+            call = AttentionCall(
+                path,
+                tuple(self._convolved),
+                output=seen,
+                number=number,
+                repeat=repeat,
+                **arguments,
+            )
             shown = self.change(call) if self.change else call
             self.consumer(shown)
         if shown is call:

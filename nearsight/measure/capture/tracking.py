@@ -33,7 +33,33 @@ SOFTMAXES = frozenset({torch.softmax, F.softmax, Tensor.softmax, torch.special.s
 ROW_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 HALF_TOLERANCE = 2e-2
 Orders = tuple[tuple[int, ...], ...]  # of the axes of weights, values and output
+SUMMED_PRODUCTS = frozenset({torch.baddbmm, Tensor.baddbmm})  # a bias, then the factors
+PERMUTATIONS = frozenset({torch.permute, Tensor.permute})
+EXCHANGES = frozenset(
+    {
+        torch.transpose,
+        Tensor.transpose,
+        torch.swapaxes,
+        Tensor.swapaxes,
+        torch.swapdims,
+        Tensor.swapdims,
+    }
+)
+TURNS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
 MIN_DIMENSIONS = 3  # [batch x head, query, key] at least; a classifier's softmax has fewer
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Queries [..., query, width] and keys [..., key, width] whose product became logits.
+
+    ``query_axis`` and ``key_axis`` are those of a tensor that was made from the product.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    query_axis: int
+    key_axis: int
 
 
 @dataclass(frozen=True)
@@ -44,18 +70,53 @@ class TrackedProduct:
     [..., query, width] of the product's output.
     """
 
-    arguments: dict[str, Tensor]
+    arguments: dict[str, Any]
     order: tuple[int, ...]
 
 
 class SoftmaxTracking:
     """Which tensors come from which softmax, between a softmax and the product that uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_factors: bool = False) -> None:
         self._sources: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}  # id -> tensor, softmax
+        self._factors: dict[int, tuple[weakref.ref[Tensor], tuple[Factors, ...]]] = {}
+        self._with_factors = with_factors
 
     def clear(self) -> None:
         self._sources.clear()
+        self._factors.clear()
+
+    def _factors_of(self, value: Any) -> tuple[Factors, ...]:
+        """The products of queries and keys that this tensor comes from."""
+        if not isinstance(value, Tensor):
+            return ()
+        tensor, factors = self._factors.get(id(value), (None, ()))
+        return factors if tensor is not None and tensor() is value else ()
+
+    def _follow_factors(self, func: Callable, args: tuple, kwargs: dict, output: Tensor) -> None:
+        """Remember ``output`` where it is a product that may become logits, or made from one."""
+        found: list[Factors] = []
+        if func in PRODUCTS or func in SUMMED_PRODUCTS:
+            factors = _factors(func, args, output)
+            found += [factors] if factors else []
+        for value in (*args, *kwargs.values()):
+            for known in self._factors_of(value):
+                axes = _moved_axes(func, args, value, output, (known.query_axis, known.key_axis))
+                if axes:
+                    found.append(Factors(known.queries, known.keys, *axes))
+        if found:
+            self._factors[id(output)] = weakref.ref(output), tuple(found)
+
+    def _logit_factors(self, softmax: Tensor) -> tuple[Factors, ...]:
+        """Those of a softmax, with its rows as queries."""
+        last = softmax.ndim - 1
+        found = []
+        for each in self._factors_of(softmax):
+            if (each.query_axis, each.key_axis) == (last - 1, last):
+                found.append(each)
+            elif (each.query_axis, each.key_axis) == (last, last - 1):
+                found.append(Factors(each.keys, each.queries, last - 1, last))
+        return tuple(found)
 
     def _source(self, value: Any) -> Tensor | None:
         """The softmax this tensor comes from."""
@@ -68,6 +129,8 @@ class SoftmaxTracking:
         """Remember ``output`` where it is a softmax over the last axis, or made from one."""
         if not isinstance(output, Tensor):
             return
+        if self._with_factors:
+            self._follow_factors(func, args, kwargs, output)
         if func in SOFTMAXES:
             if over_keys(func, args, kwargs):
                 self._sources[id(output)] = weakref.ref(output), output
@@ -94,7 +157,10 @@ class SoftmaxTracking:
         tensors = made, values, output
         orders = _einsum_orders(args[0], side, tensors) if func is torch.einsum else None
         weights_order, values_order, order = orders or _matmul_orders(side, tensors)
-        weights, arguments = made.permute(weights_order), {"values": values.permute(values_order)}
+        weights = made.permute(weights_order)
+        arguments: dict[str, Any] = {"values": values.permute(values_order)}
+        if self._with_factors:
+            arguments["factors"] = self._logit_factors(softmax)
         if _is_stochastic(weights):
             return TrackedProduct(arguments | {"weights_made": weights}, order)
         if weights_order == _as_they_are(made):
@@ -113,6 +179,64 @@ def over_keys(func: Callable, args: tuple, kwargs: dict) -> bool:
         return False
     dim, num = kwargs.get("dim", args[1] if len(args) > 1 else None), args[0].ndim
     return num >= MIN_DIMENSIONS and dim in (-1, num - 1)
+
+
+def _factors(func: Callable, args: tuple, output: Tensor) -> Factors | None:
+    """The two factors of a product as queries and keys of its last two axes."""
+    last = output.ndim - 1
+    given = args[1:] if func is torch.einsum or func in SUMMED_PRODUCTS else args
+    if len(given) == 1 and isinstance(given[0], (list, tuple)):
+        given = tuple(given[0])
+    if len(given) != 2 or not all(isinstance(x, Tensor) and x.ndim >= 2 for x in given):
+        return None
+    left, right = given
+    if func is not torch.einsum:
+        return Factors(left, right.mT, last - 1, last)
+    inputs, _, result = args[0].replace(" ", "").replace("...", "").partition("->")
+    terms = inputs.split(",")
+    shared = [x for x in terms[0] if x in terms[1] and x not in result]
+    rows = [x for x in terms[0] if x in result and x not in terms[1]]
+    cols = [x for x in terms[1] if x in result and x not in terms[0]]
+    if not len(shared) == len(rows) == len(cols) == 1:
+        return None
+    first = output.ndim - len(result)
+    return Factors(
+        _to_end(left, terms[0], rows[0] + shared[0]),
+        _to_end(right, terms[1], cols[0] + shared[0]),
+        first + result.index(rows[0]),
+        first + result.index(cols[0]),
+    )
+
+
+def _to_end(tensor: Tensor, letters: str, last: str) -> Tensor:
+    """The tensor with the axes of these letters at its end."""
+    first = tensor.ndim - len(letters)
+    order = [x for x in letters if x not in last] + list(last)
+    return tensor.permute(*range(first), *(first + letters.index(x) for x in order))
+
+
+def _moved_axes(
+    func: Callable, args: tuple, value: Tensor, output: Tensor, axes: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Where two axes of ``value`` are in ``output``, which was made from it."""
+    if func in PERMUTATIONS or func in EXCHANGES or func in TURNS:
+        order = list(range(value.ndim))
+        if func in PERMUTATIONS:
+            given = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
+            order = [x % value.ndim for x in given]
+        else:
+            a, b = (x % value.ndim for x in (args[1:3] if func in EXCHANGES else (-2, -1)))
+            order[a], order[b] = order[b], order[a]
+        return order.index(axes[0]), order.index(axes[1])
+    if output.numel() != value.numel():
+        return None
+    if output.shape == value.shape:
+        return axes
+    from_end = tuple(axis - value.ndim for axis in axes)
+    last = min(from_end)
+    if last >= -2 and output.ndim >= 2 and output.shape[-2:] == value.shape[-2:]:
+        return output.ndim + from_end[0], output.ndim + from_end[1]
+    return None
 
 
 def _is_stochastic(rows: Tensor) -> bool:

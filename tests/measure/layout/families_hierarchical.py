@@ -57,9 +57,8 @@ def mvit_places(sizes, strides, num_prefix=0):
 def create_mvit(image_size, **options):
     from timm.models.mvitv2 import MultiScaleVit, MultiScaleVitCfg
 
-    settings = MultiScaleVitCfg(
-        depths=(2, 2), embed_dim=(12, 24), num_heads=(2, 3), stride_q=((1, 1), (2, 2)), **options
-    )
+    toy = {"depths": (2, 2), "embed_dim": (12, 24), "num_heads": (2, 3)}
+    settings = MultiScaleVitCfg(stride_q=((1, 1), (2, 2)), **toy | options)
     return MultiScaleVit(settings, img_size=image_size, num_classes=5)
 
 

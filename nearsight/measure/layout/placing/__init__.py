@@ -1,0 +1,14 @@
+"""Find where the tokens of any attention call sit by measuring the model itself.
+
+``probe`` runs a copy of the model on noise, ``centres`` turns responses into centres of pixels,
+``grids`` sorts centres into rows and columns, ``folds`` tells windows from heads, ``calls`` places
+the queries and keys of one call, and ``model_places`` those of all calls of a model.
+"""
+
+from __future__ import annotations
+
+from nearsight.measure.layout.placing.calls import Placed, Unplaced
+from nearsight.measure.layout.placing.folds import Fold
+from nearsight.measure.layout.placing.model_places import ModelPlaces, PlacedCall, place_model
+
+__all__ = ["Fold", "ModelPlaces", "Placed", "PlacedCall", "Unplaced", "place_model"]

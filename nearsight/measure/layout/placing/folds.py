@@ -1,0 +1,116 @@
+"""Which leading dimensions of an attention call are images, windows and heads.
+
+Models fold them in many ways ([image x window, head], [image, head, window], [image x head,
+window], ...). Found by measuring: along heads a token stays where it is, along windows it does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+Axis = Literal["image", "window", "head"]
+Factor = tuple[Axis, int]  # an axis and its size; the size of images is not used
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The factors of every leading dimension, outermost first.
+
+    >>> swin = Fold(((("image", 1), ("window", 4)), (("head", 3),)))
+    >>> import torch
+    >>> tuple(swin.unfold(torch.zeros(2 * 4, 3, 49, 8)).shape)
+    (2, 4, 3, 49, 8)
+    """
+
+    dims: tuple[tuple[Factor, ...], ...]
+
+    @property
+    def num_windows(self) -> int:
+        return self._number("window")
+
+    @property
+    def num_heads(self) -> int:
+        return self._number("head")
+
+    def _number(self, axis: Axis) -> int:
+        return math.prod(size for dim in self.dims for name, size in dim if name == axis)
+
+    def unfold(self, tensor: Tensor) -> Tensor:
+        """[image, window, head, ...] of a tensor with these leading dimensions."""
+        factors = [factor for dim in self.dims for factor in dim]
+        num_leading = len(self.dims)
+        num_images = math.prod(tensor.shape[:num_leading])
+        num_images //= self.num_windows * self.num_heads
+        sizes = [num_images if name == "image" else size for name, size in factors]
+        rest = tensor.shape[num_leading:]
+        split = tensor.reshape(*sizes, *rest)
+        order = [
+            place
+            for axis in ("image", "window", "head")
+            for place, (name, _) in enumerate(factors)
+            if name == axis
+        ]
+        moved = split.permute(*order, *range(len(factors), split.ndim))
+        return moved.reshape(num_images, self.num_windows, self.num_heads, *rest)
+
+    def sizes(self, num_images: int) -> tuple[int, ...]:
+        """Leading sizes of a call for so many images."""
+        return tuple(
+            math.prod(num_images if name == "image" else size for name, size in dim)
+            for dim in self.dims
+        )
+
+    def without_windows(self) -> Fold:
+        """The fold with every window taken for a head."""
+        heads: dict[Axis, Axis] = {"window": "head", "head": "head", "image": "image"}
+        return Fold(tuple(tuple((heads[x], size) for x, size in dim) for dim in self.dims))
+
+    def with_images(self, dim: int, outer: int) -> Fold:
+        """The fold of a batch, where ``outer`` slices of ``dim`` lie outside of its images."""
+        dims = []
+        for number, factors in enumerate(self.dims):
+            if number != dim:
+                dims.append(factors)
+                continue
+            before: list[Factor] = []
+            after: list[Factor] = []
+            seen = 1
+            for name, size in factors:
+                if seen == outer:
+                    after.append((name, size))
+                    continue
+                part = math.gcd(size, outer // seen)
+                before.append((name, part))
+                if part != size:
+                    after.append((name, size // part))
+                seen *= part
+            dims.append((*before, ("image", 1), *after))
+        return Fold(tuple(dims))
+
+
+def candidate_folds(leading: tuple[int, ...]) -> Iterator[Fold]:
+    """All ways to split the leading dimensions of one image into windows and heads.
+
+    Folds with many heads come first: where windows are taken for heads their tokens disagree.
+    """
+    options = [list(_splits(size)) for size in leading]
+    folds = [Fold(dims) for dims in itertools.product(*options)]
+    yield from sorted(folds, key=lambda fold: -fold.num_heads)
+
+
+def _splits(size: int) -> Iterator[tuple[Factor, ...]]:
+    if size == 1:
+        yield ()
+        return
+    yield (("head", size),)
+    yield (("window", size),)
+    for part in range(2, size):
+        if size % part == 0:
+            yield ("window", part), ("head", size // part)
+            yield ("head", part), ("window", size // part)

@@ -1,0 +1,182 @@
+"""Sort measured centres of tokens into the rows and columns of a grid.
+
+Centres are in pixels and never quite on a lattice: convolutions at the border pull them inwards,
+and a few draws of noise leave an error. What counts is the gap between neighbouring rows and
+columns. It is given in cells (image side divided by number of rows or columns), so that tokens
+which depend on the whole image, whose centres all lie near its middle, have a small gap however
+little noise there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from nearsight.models.layers import Grid
+
+MIN_GAP = 0.1  # in cells; the smallest gap between neighbouring rows or columns that is clear
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Tokens in the rows and columns of a grid, one token in each cell."""
+
+    grid: Grid
+    cells: Int64[Tensor, " token"]  # number of the cell, row by row
+    gap: float  # the smallest one between neighbouring rows and columns, in cells
+    row_centres: Float[Tensor, " row"]  # mean over the tokens of a row, in pixels
+    col_centres: Float[Tensor, " col"]
+
+
+def arrange(centres: Float[Tensor, "token 2"], size: tuple[int, int]) -> Arrangement | None:
+    """Find the grid of which every cell holds exactly one token, and the cell of every token.
+
+    All numbers of rows that divide the number of tokens are tried; the one with the largest gap
+    is taken. ``size`` is that of the image in pixels.
+
+    Returns:
+        The arrangement, whose gap may be too small to be believed, or None if there is none.
+
+    >>> centres = torch.tensor([[12.0, 4.0], [4.0, 4.1], [4.1, 12.0], [12.0, 11.9]])
+    >>> found = arrange(centres.double(), (16, 16))
+    >>> str(found.grid), found.cells.tolist(), round(found.gap, 2)
+    ('2x2', [2, 0, 1, 3], 0.97)
+    """
+    best: Arrangement | None = None
+    orders = [positions.argsort(stable=True) for positions in centres.T]
+    for grid in _grids(len(centres)):
+        sides = [
+            _cut(centres[:, axis], orders[axis], num, size[axis])
+            for axis, num in enumerate((grid.rows, grid.cols))
+        ]
+        gap = min(side[1] for side in sides)
+        if gap <= (best.gap if best else 0.0):
+            continue
+        (rows, _, row_centres), (cols, _, col_centres) = sides
+        cells = rows * grid.cols + cols
+        if len(cells.unique()) == len(cells):
+            best = Arrangement(grid, cells, gap, row_centres, col_centres)
+    return best
+
+
+def _grids(num_tokens: int) -> Iterator[Grid]:
+    for rows in range(1, num_tokens + 1):
+        if num_tokens % rows == 0:
+            yield Grid(rows, num_tokens // rows)
+
+
+def _cut(
+    positions: Tensor, order: Tensor, num_groups: int, length: int
+) -> tuple[Tensor, float, Tensor]:
+    """Equal groups of neighbours: group of each, smallest gap in cells, mean of each group."""
+    groups = positions[order].view(num_groups, -1)
+    numbers = torch.arange(num_groups).repeat_interleave(groups.shape[1])
+    gaps = groups[1:, 0] - groups[:-1, -1]
+    gap = float(gaps.min()) * num_groups / length if num_groups > 1 else 1.0
+    return torch.empty_like(order).scatter_(0, order, numbers), gap, groups.mean(1)
+
+
+def coordinates(ruler: Float[Tensor, " mark"], positions: Tensor) -> Tensor:
+    """Positions in units of the marks of a ruler: 1.5 is halfway between marks 1 and 2.
+
+    Before the first and after the last mark the ruler goes on with its median step.
+
+    >>> coordinates(torch.tensor([10.0, 20.0, 40.0]), torch.tensor([30.0, 15.0, 0.0]))
+    tensor([ 1.5000,  0.5000, -0.6667])
+    """
+    if len(ruler) == 1:
+        return torch.zeros_like(positions)
+    steps = ruler.diff()
+    low = (torch.searchsorted(ruler, positions.contiguous()) - 1).clamp(0, len(steps) - 1)
+    inside = low + (positions - ruler[low]) / steps[low]
+    typical = steps.quantile(0.5)
+    before = (positions - ruler[0]) / typical
+    after = len(steps) + (positions - ruler[-1]) / typical
+    found = torch.where(positions < ruler[0], before, inside)
+    return torch.where(positions > ruler[-1], after, found)
+
+
+def nearest_cells(
+    centres: Float[Tensor, "token 2"], among: Arrangement
+) -> tuple[Int64[Tensor, " token"], float]:
+    """The cell of ``among`` next to each centre, and how clear that is.
+
+    Returns:
+        Cells, and the smallest margin in cells: 1 if every centre is on a cell, 0 if one is
+        halfway between two.
+    """
+    margin, indices = 1.0, []
+    for axis, ruler in enumerate((among.row_centres, among.col_centres)):
+        at = coordinates(ruler, centres[:, axis])
+        index = at.round().clamp(0, len(ruler) - 1)
+        if len(ruler) > 1:
+            margin = min(margin, 1 - 2 * float((at - index).abs().max()))
+        indices.append(index.long())
+    return indices[0] * among.grid.cols + indices[1], margin
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A convolution or pooling that the model ran: sizes before and after, centres of its cells."""
+
+    before: tuple[int, int]
+    after: tuple[int, int]
+    rows: tuple[float, ...]
+    cols: tuple[float, ...]
+
+
+def snap(
+    coarse: Float[Tensor, " cell"], fine: int, samplings: Sequence[tuple[int, Sequence[float]]]
+) -> Float[Tensor, " cell"]:
+    """Exact places of pooled cells along one side, from measured ones in units of the finer side.
+
+    A pooled cell at the border sits at the centre of its kernel, padding included, which cannot be
+    measured as padding does not respond. So a convolution or pooling that the model really ran
+    decides where one fits the measured places; otherwise those are rounded to half cells, or kept
+    where they are not near one.
+
+    Args:
+        coarse: Measured centres of the pooled cells.
+        fine: Number of cells of the finer side.
+        samplings: Number of cells before, and centres of the cells after, of every convolution
+            and pooling that was seen.
+    """
+    for before, centres in samplings:
+        if before != fine or len(centres) != len(coarse):
+            continue
+        listed = torch.tensor(centres, dtype=torch.float64)
+        step = float(listed.diff().abs().median()) if len(listed) > 1 else float(fine)
+        if float((listed - coarse).abs().max()) <= max(0.5, 0.25 * step):
+            return listed
+    halves = (coarse * 2).round() / 2
+    return halves if float((halves - coarse).abs().max()) <= 0.2 else coarse
+
+
+def kernel_sampling(
+    before: tuple[int, int],
+    after: tuple[int, int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Sampling:
+    """That of a kernel moved over a map."""
+    sides = [
+        tuple(j * s + d * (k - 1) / 2 - p for j in range(n))
+        for n, k, s, p, d in zip(after, kernel, stride, padding, dilation)
+    ]
+    return Sampling(before, after, sides[0], sides[1])
+
+
+def adaptive_sampling(before: tuple[int, int], after: tuple[int, int]) -> Sampling:
+    """That of torch's adaptive pooling, whose cells may overlap."""
+    sides = [
+        tuple(((j * size // n) + math.ceil((j + 1) * size / n) - 1) / 2 for j in range(n))
+        for size, n in zip(before, after)
+    ]
+    return Sampling(before, after, sides[0], sides[1])

@@ -1,0 +1,202 @@
+"""Place the tokens of all attention calls of a model, with as few forward passes as needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nearsight.measure.capture import Place
+from nearsight.measure.layout.placing.calls import DEPENDS, Placed, Unplaced, is_dead, place_call
+from nearsight.measure.layout.placing.centres import centres_of
+from nearsight.measure.layout.placing.folds import Fold
+from nearsight.measure.layout.placing.probe import (
+    FORWARDS_PER_DRAW,
+    QUIET,
+    Probe,
+    ProbedCall,
+    Record,
+    Unstable,
+)
+
+MAX_FORWARDS = 100  # of one image
+FIRST_DRAWS = 2  # at least two images, so that places that depend on the image show
+LOOKS = (FIRST_DRAWS, 4, 8)  # numbers of draws after which places are looked for
+CLEAR_GAP = 0.25  # in cells: no more draws are needed
+RANDOM = "it drops or shuffles patches at random"
+
+
+@dataclass(frozen=True)
+class PlacedCall:
+    """What was found of one call of a model."""
+
+    name: str
+    kind: str
+    sizes: tuple[int, ...]  # [..., query, key] for one image
+    found: Placed | Unplaced
+
+
+@dataclass(frozen=True)
+class ModelPlaces:
+    """What was found of all attention calls of a model at one image size."""
+
+    calls: tuple[PlacedCall, ...]
+    num_forwards: int
+    refusal: str | None = None  # of the whole model
+
+
+def place_model(place: Place, progress: Callable[[int, int], None] | None = None) -> ModelPlaces:
+    """Find where the tokens of every attention call of a model sit.
+
+    Args:
+        place: The model and what its forward got, as a capture saw it.
+        progress: Called with the forwards done and the most there may be.
+    """
+    probe = Probe(place)
+    try:
+        return _place(probe, progress)
+    except Unstable as error:
+        return ModelPlaces((), probe.num_forwards, str(error))
+
+
+def _place(probe: Probe, progress: Callable[[int, int], None] | None) -> ModelPlaces:
+    try:
+        is_random = probe.is_random()
+    except RuntimeError:  # float32 inside of the model meets float64
+        probe.widen()
+        is_random = probe.is_random()
+    if is_random:
+        return ModelPlaces((), probe.num_forwards, RANDOM)
+    batches = _batches(probe)
+    quiet, tried, num_draws = QUIET[probe.dtype], set[int](), 0
+    found: dict[int, Placed | Unplaced] = {}
+    looks = iter(LOOKS)
+    look = next(looks)
+    while True:
+        probe.draw(num_draws)
+        num_draws += 1
+        if progress:
+            progress(probe.num_forwards, MAX_FORWARDS)
+        spent = probe.num_forwards + FORWARDS_PER_DRAW > MAX_FORWARDS
+        if not spent and _revive(probe, tried, quiet):
+            continue
+        fewest = min((_num_draws(call) for call in probe.calls), default=look)
+        if fewest < look and not spent:
+            continue
+        look = next(looks, MAX_FORWARDS)
+        for number, call in enumerate(probe.calls):
+            if number not in found or not _is_settled(found[number]):
+                found[number] = place_call(call, probe.size, quiet)
+        if spent or all(_is_settled(each) for each in found.values()):
+            break
+    steady = [_steady(call, found[n], probe.size, quiet) for n, call in enumerate(probe.calls)]
+    calls = tuple(
+        PlacedCall(call.name, call.kind, call.sizes, _with_batch(each, batch))
+        for call, each, batch in zip(probe.calls, steady, batches, strict=True)
+    )
+    if progress:
+        progress(MAX_FORWARDS, MAX_FORWARDS)
+    return ModelPlaces(calls, probe.num_forwards)
+
+
+def _num_draws(call: ProbedCall) -> int:
+    return min((len(x.draws) for x in call.moments.values()), default=FIRST_DRAWS)
+
+
+def _is_settled(found: Placed | Unplaced) -> bool:
+    if isinstance(found, Placed):
+        return found.confidence >= CLEAR_GAP
+    return not found.is_patches
+
+
+def _revive(probe: Probe, tried: set[int], quiet: float) -> bool:
+    """Let the signal through the call before the first call that gets none.
+
+    Attention without a residual path around it cuts the signal when its output is zero. Instead,
+    each of its queries gets the value of the nearest key. A call that gets no signal after that
+    either has learned tokens, and is left alone.
+    """
+    dead = [number for number, call in enumerate(probe.calls) if is_dead(call)]
+    for number in dead:
+        alive = [x for x in range(number) if x not in dead]
+        if not alive or number in tried:
+            continue
+        tried.add(number)
+        last = alive[-1]
+        if last in probe.through:
+            continue
+        nearest = _nearest_keys(probe.calls[last], probe.size, quiet)
+        if nearest is None:
+            continue
+        probe.through[last] = nearest
+        for later in dead:
+            for moments in probe.calls[later].moments.values():
+                moments.draws.clear()
+                moments.turned.clear()
+        return True
+    return False
+
+
+def _nearest_keys(call: ProbedCall, size: tuple[int, int], quiet: float) -> Tensor | None:
+    """The nearest key of every query, [..., query]."""
+    name = next((x for x in call.moments if x.startswith("queries.")), None)
+    if name is None:
+        return None
+    places = []
+    for each in (name, "values"):
+        sums = torch.stack(call.moments[each].draws).sum(0)
+        places.append(centres_of(sums, size, quiet))
+    queries, keys = places
+    far = torch.cdist(queries.places, keys.places)
+    return far.masked_fill(~keys.responds[..., None, :], math.inf).argmin(-1)
+
+
+def _steady(
+    call: ProbedCall, found: Placed | Unplaced, size: tuple[int, int], quiet: float
+) -> Placed | Unplaced:
+    """What was found, unless two images alone give clear and different places."""
+    if _num_draws(call) < FIRST_DRAWS or (isinstance(found, Unplaced) and not found.is_patches):
+        return found
+    alone = [place_call(call, size, quiet, slice(n, n + 1)) for n in range(2)]
+    one, other = alone
+    if isinstance(one, Placed) and isinstance(other, Placed):
+        same = one.queries.shape == other.queries.shape and torch.equal(one.queries, other.queries)
+        if not same:
+            return Unplaced(DEPENDS, found.confidence)
+    return found
+
+
+def _batches(probe: Probe) -> list[tuple[int, int]]:
+    """Of every call: the dimension that images are folded into, and the slices outside of them."""
+    image, other = probe.image(1), probe.image(2)
+    alone, calls = probe.run(image, silent=False)
+    try:
+        together, _ = probe.run(torch.cat([image, other]), silent=False)
+    except RuntimeError:  # a model for one image at a time
+        return [(0, 1)] * len(calls)
+    return [_batch(a, b, call) for a, b, call in zip(alone, together, calls, strict=True)]
+
+
+def _batch(alone: Record, together: Record, call: ProbedCall) -> tuple[int, int]:
+    leading = call.sizes[:-2]
+    names = [x for x in alone if tuple(alone[x].shape[:-2]) == leading] or ["values"]
+    one, both = alone[names[0]], together[names[0]]
+    for dim, (size, doubled) in enumerate(zip(one.shape[:-2], both.shape[:-2])):
+        if doubled != 2 * size:
+            continue
+        for outer in (x for x in range(1, size + 1) if size % x == 0):
+            split = both.unflatten(dim, (outer, 2, size // outer))
+            first = split.select(dim + 1, 0).flatten(dim, dim + 1)
+            if torch.allclose(first, one, rtol=1e-4, atol=1e-6 * float(one.abs().max())):
+                return dim, outer
+    raise Unstable(f"how images are folded into the attention of {call.name} cannot be found")
+
+
+def _with_batch(found: Placed | Unplaced, batch: tuple[int, int]) -> Placed | Unplaced:
+    if isinstance(found, Unplaced):
+        return found
+    fold: Fold = found.fold.with_images(*batch)
+    return replace(found, fold=fold)

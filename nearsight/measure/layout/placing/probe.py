@@ -1,0 +1,304 @@
+"""Measure which pixels the tokens of every attention call of a model depend on.
+
+The output of every attention call is replaced by zeros, so that a token depends only on the pixels
+under it, through patch embedding, convolutions, norms and MLPs. With small noise v on an image and
+the responses J v and J (c v) of a token (central differences in float64), the sum over features and
+draws of (J v)(J (c v)), divided by that of (J v)^2, is the mean coordinate c of the pixels that the
+token depends on, weighted by the square of its sensitivity to each. Every draw has an image of its
+own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearsight.measure.capture import AttentionCall, AttentionCapture, Place, eager
+from nearsight.measure.layout.placing.grids import (
+    Sampling,
+    adaptive_sampling,
+    kernel_sampling,
+)
+
+STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # size of the noise on images of deviation 1
+QUIET = {torch.float64: 1e-12, torch.float32: 1e-7}  # share of the largest response that is none
+FORWARDS_PER_DRAW = 6  # plus and minus v, y v and x v
+OUR_HOOKS = ("nearsight.measure.", "nearsight.evaluate.")  # on a model that is being measured
+SEED = 20_000
+POOLS = ("max_pool2d", "avg_pool2d")
+ADAPTIVE_POOLS = ("adaptive_avg_pool2d", "adaptive_max_pool2d")
+
+
+@dataclass
+class Moments:
+    """Sums over features of one tensor of a call, a tensor [5, ..., token] for every draw.
+
+    (J v)^2, (J v)(J y v), (J v)(J x v), (J y v)^2 and (J x v)^2 with y and x in half image sides
+    from the middle. ``turned`` holds the same with features and tokens exchanged.
+    """
+
+    draws: list[Tensor] = field(default_factory=list)
+    turned: list[Tensor] = field(default_factory=list)
+
+    def add(self, plain: Tensor, rows: Tensor, cols: Tensor) -> None:
+        products = (plain * plain, plain * rows, plain * cols, rows * rows, cols * cols)
+        self.draws.append(torch.stack([x.sum(-1) for x in products]))
+        self.turned.append(torch.stack([x.sum(-2) for x in products]))
+
+
+@dataclass
+class ProbedCall:
+    """One attention call of the model, for one image."""
+
+    name: str
+    kind: str
+    sizes: tuple[int, ...]  # [..., query, key] for one image
+    num_tokens: dict[str, int] = field(default_factory=dict)
+    samplings: tuple[Sampling, ...] = ()
+    moments: dict[str, Moments] = field(default_factory=dict)  # values, queries.0, keys.0, ...
+
+
+Record = dict[str, Tensor]  # tensors of one call in one forward
+
+
+class Probe:
+    """A copy of a model in float64 that is run on noise, with zeros for attention outputs.
+
+    Args:
+        place: The model and what its forward got, as a capture saw it.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.image_at = next(
+            i for i, x in enumerate(place.inputs) if isinstance(x, Tensor) and x.ndim == 4
+        )
+        image = place.inputs[self.image_at]
+        self.channels, *size = image.shape[1:]
+        self.size: tuple[int, int] = size[0], size[1]
+        self._batch = len(image)
+        self._device = image.device if image.device.type != "mps" else torch.device("cpu")
+        self.dtype = torch.float64
+        self.model = copied(place.module).to(self._device, self.dtype).eval()
+        self.calls: list[ProbedCall] = []
+        self.num_forwards = 0
+        self.through: dict[int, Tensor] = {}  # number of a call -> nearest key of every query
+
+    def widen(self) -> None:
+        """Go on in float32: some models make float32 inside and cannot run in float64."""
+        self.dtype = torch.float32
+        self.model = self.model.float()
+
+    def image(self, seed: int, num: int = 1) -> Tensor:
+        generator = torch.Generator().manual_seed(SEED + seed)
+        sizes = (num, self.channels, *self.size)
+        drawn = torch.randn(sizes, generator=generator, dtype=torch.float64)
+        return drawn.to(self._device, self.dtype)
+
+    def run(self, images: Tensor, silent: bool = True) -> tuple[list[Record], list[ProbedCall]]:
+        """Return the tensors of all calls of one forward, by default without attention."""
+        records: list[Record] = []
+        calls: list[ProbedCall] = []
+
+        def see(call: AttentionCall) -> None:
+            records.append(_record(call))
+            calls.append(
+                ProbedCall(
+                    call.name,
+                    type(call.path[-1].module).__name__,
+                    call.sizes,
+                    samplings=tuple(dict.fromkeys(capture.samplings)),
+                )
+            )
+
+        def silence(call: AttentionCall) -> AttentionCall:
+            nearest = self.through.get(call.number)
+            if nearest is None:
+                return replace(call, output=torch.zeros_like(call.output))
+            leading = call.output.shape[:-2]
+            values = call.values.expand(*leading, *call.values.shape[-2:])
+            index = nearest.expand(*leading, nearest.shape[-1])
+            index = index[..., None].expand(*index.shape, values.shape[-1])
+            return replace(call, output=values.gather(-2, index))
+
+        change = silence if silent else None
+        given = [
+            x[:1].expand(len(images), *x.shape[1:])
+            if isinstance(x, Tensor) and x.ndim and len(x) == self._batch
+            else x
+            for x in self._place.inputs
+        ]
+        given = [
+            x.to(self.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+            for x in given
+        ]
+        given[self.image_at] = images
+        num_keywords = len(self._place.keywords)
+        args = given[: len(given) - num_keywords]
+        keywords = dict(zip(self._place.keywords, given[len(args) :]))
+        with torch.no_grad(), torch.random.fork_rng(), eager():
+            torch.seed()  # dropping tokens at random shows as a difference between forwards
+            capture = SamplingCapture(self.model, see, change, with_factors=True)
+            with capture:
+                self.model(*args, **keywords)
+        self.num_forwards += len(images)
+        return records, calls
+
+    def draw(self, number: int) -> None:
+        """Add the responses to one draw of noise on one image to the moments of every call."""
+        image = self.image(3 * number)
+        noise = self.image(3 * number + 1).sign()
+        step = STEP[self.dtype]
+        found = []
+        for scale in (None, *_half_sides(self.size, image)):
+            moved = noise * step if scale is None else noise * step * scale
+            plus, calls = self.run(image + moved)
+            minus, others = self.run(image - moved)
+            if [x.sizes for x in calls] != [x.sizes for x in others]:
+                raise Unstable("the number of its tokens changes from one forward to the next")
+            found.append([_difference(a, b, 2 * step) for a, b in zip(plus, minus)])
+            if not self.calls:
+                self.calls = calls
+            elif [x.sizes for x in self.calls] != [x.sizes for x in calls]:
+                raise Unstable("the number of its tokens depends on the image")
+        for call, *responses in zip(self.calls, *found):
+            for name, plain in responses[0].items():
+                call.num_tokens[name] = plain.shape[-2]
+                moments = call.moments.setdefault(name, Moments())
+                moments.add(plain, responses[1][name], responses[2][name])
+
+    def forget(self) -> None:
+        """Drop all moments, for draws with another ``through``."""
+        self.calls = []
+
+    def is_random(self) -> bool:
+        """Whether two forwards of one image differ."""
+        first, second = (self.run(self.image(1))[0] for _ in range(2))
+        return any(
+            a[name].shape != b[name].shape or not torch.equal(a[name], b[name])
+            for a, b in zip(first, second)
+            for name in a
+            if name in b
+        )
+
+
+class Unstable(Exception):
+    """Forwards of a model cannot be compared with each other."""
+
+
+class SamplingCapture(AttentionCapture):
+    """A capture that also notes convolutions and poolings of maps."""
+
+    samplings: list[Sampling]
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.samplings = []
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        output = super().__torch_function__(func, types, args, kwargs)
+        if isinstance(output, Tensor) and output.ndim == 4:
+            found = _sampling(func, args, kwargs or {}, output)
+            self.samplings += [found] if found else []
+        return output
+
+
+def _sampling(func: Callable, args: tuple, kwargs: dict, output: Tensor) -> Sampling | None:
+    name = getattr(func, "__name__", "").removeprefix("_")
+    convolution = func is torch.conv2d
+    if not (convolution or name in POOLS or name in ADAPTIVE_POOLS):
+        return None
+    before = _pair((args[0] if args else kwargs["input"]).shape[-2:])
+    after = _pair(output.shape[-2:])
+    if name in ADAPTIVE_POOLS:
+        return adaptive_sampling(before, after)
+    names = ["input", "kernel_size", "stride", "padding", "dilation"]
+    if convolution:
+        names = ["input", "weight", "bias", "stride", "padding", "dilation"]
+    given = dict(zip(names, args)) | kwargs
+    kernel = _pair(given["weight"].shape[-2:] if convolution else given["kernel_size"])
+    stride = _pair(given.get("stride") or ((1, 1) if convolution else kernel))
+    dilation = _pair(given.get("dilation", 1) if name != "avg_pool2d" else 1)
+    padding = given.get("padding", 0)
+    if isinstance(padding, str):
+        padding = [d * (k - 1) // 2 if padding == "same" else 0 for d, k in zip(dilation, kernel)]
+    return kernel_sampling(before, after, kernel, stride, _pair(padding), dilation)
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    return (value[0], value[-1])
+
+
+def _record(call: AttentionCall) -> Record:
+    found = {"values": call.values}
+    pairs = [(call.queries, call.keys)] if call.queries is not None else []
+    pairs += [(each.queries, each.keys) for each in call.factors]
+    for number, (queries, keys) in enumerate(pairs):
+        assert queries is not None
+        assert keys is not None
+        found |= {f"queries.{number}": queries, f"keys.{number}": keys}
+    leading = call.sizes[:-2]
+    return {
+        name: x.detach().reshape(*leading, *x.shape[-2:]).clone()
+        if math.prod(x.shape[:-2]) == math.prod(leading)
+        else x.detach().clone()
+        for name, x in found.items()
+    }
+
+
+def _difference(plus: Record, minus: Record, step: float) -> Record:
+    return {name: ((x - minus[name]) / step).double() for name, x in plus.items() if name in minus}
+
+
+def _half_sides(size: tuple[int, int], like: Tensor) -> Iterator[Tensor]:
+    """Coordinates of pixels in half image sides from the middle, by row and by column."""
+    for axis, length in enumerate(size):
+        ramp = (torch.arange(length, dtype=torch.float64) + 0.5) * 2 / length - 1
+        yield ramp.to(like).view((-1, 1) if axis == 0 else (1, -1))
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model that may be in the middle of a measured forward, without our hooks."""
+    with _without_tensors_of_graphs(model):
+        made = copy.deepcopy(model)
+    for module in made.modules():
+        for hooks in (module._forward_hooks, module._forward_pre_hooks):
+            for key, hook in list(hooks.items()):
+                if str(getattr(hook, "__module__", "")).startswith(OUR_HOOKS):
+                    del hooks[key]
+                    for flags in (
+                        module._forward_hooks_with_kwargs,
+                        module._forward_hooks_always_called,
+                        module._forward_pre_hooks_with_kwargs,
+                    ):
+                        flags.pop(key, None)
+    return made.requires_grad_(False)
+
+
+@contextlib.contextmanager
+def _without_tensors_of_graphs(model: nn.Module) -> Iterator[None]:
+    """Take plain attributes that are part of a graph off the model: they cannot be copied."""
+    taken = [
+        (module, name, value)
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Tensor) and not value.is_leaf
+    ]
+    for module, name, value in taken:
+        vars(module)[name] = value.detach()
+    try:
+        yield
+    finally:
+        for module, name, value in taken:
+            vars(module)[name] = value
