@@ -57,7 +57,8 @@ def place_model(place: Place, progress: Callable[[int, int], None] | None = None
     """
     probe = Probe(place)
     try:
-        return _place(probe, progress)
+        with probe:
+            return _place(probe, progress)
     except Unstable as error:
         return ModelPlaces((), probe.num_forwards, str(error))
 

@@ -90,6 +90,11 @@ class Probe:
         self.calls: list[ProbedCall] = []
         self.num_forwards = 0
         self.through: dict[int, Tensor] = {}  # number of a call -> nearest key of every query
+        self._capture = SamplingCapture(self.model, self._see, self._silence, with_factors=True)
+        self._entered = contextlib.ExitStack()
+        self._records: list[Record] = []
+        self._seen: list[ProbedCall] = []
+        self._silent = True
 
     def widen(self) -> None:
         """Go on in float32: some models make float32 inside and cannot run in float64."""
@@ -104,52 +109,54 @@ class Probe:
 
     def run(self, images: Tensor, silent: bool = True) -> tuple[list[Record], list[ProbedCall]]:
         """Return the tensors of all calls of one forward, by default without attention."""
-        records: list[Record] = []
-        calls: list[ProbedCall] = []
-
-        def see(call: AttentionCall) -> None:
-            records.append(_record(call))
-            calls.append(
-                ProbedCall(
-                    call.name,
-                    type(call.path[-1].module).__name__,
-                    call.sizes,
-                    samplings=tuple(dict.fromkeys(capture.samplings)),
-                )
-            )
-
-        def silence(call: AttentionCall) -> AttentionCall:
-            nearest = self.through.get(call.number)
-            if nearest is None:
-                return replace(call, output=torch.zeros_like(call.output))
-            leading = call.output.shape[:-2]
-            values = call.values.expand(*leading, *call.values.shape[-2:])
-            index = nearest.expand(*leading, nearest.shape[-1])
-            index = index[..., None].expand(*index.shape, values.shape[-1])
-            return replace(call, output=values.gather(-2, index))
-
-        change = silence if silent else None
-        given = [
-            x[:1].expand(len(images), *x.shape[1:])
-            if isinstance(x, Tensor) and x.ndim and len(x) == self._batch
-            else x
-            for x in self._place.inputs
-        ]
-        given = [
-            x.to(self.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
-            for x in given
-        ]
+        self._records, self._seen, self._silent = [], [], silent
+        inputs = self._place.inputs
+        given = [self._for_batch(x, len(images)) for x in inputs]
         given[self.image_at] = images
-        num_keywords = len(self._place.keywords)
-        args = given[: len(given) - num_keywords]
-        keywords = dict(zip(self._place.keywords, given[len(args) :]))
-        with torch.no_grad(), torch.random.fork_rng(), eager():
-            torch.seed()  # dropping tokens at random shows as a difference between forwards
-            capture = SamplingCapture(self.model, see, change, with_factors=True)
-            with capture:
-                self.model(*args, **keywords)
+        args = given[: len(given) - len(self._place.keywords)]
+        self.model(*args, **dict(zip(self._place.keywords, given[len(args) :])))
         self.num_forwards += len(images)
-        return records, calls
+        return self._records, self._seen
+
+    def __enter__(self) -> Probe:
+        self._entered.enter_context(torch.no_grad())
+        self._entered.enter_context(torch.random.fork_rng())
+        torch.seed()  # tokens that are dropped at random show as a difference between forwards
+        self._entered.enter_context(eager())
+        self._entered.enter_context(self._capture)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.close()
+
+    def _for_batch(self, value: Any, num_images: int) -> Any:
+        """Another input of the model, for so many images."""
+        if not isinstance(value, Tensor):
+            return value
+        if value.ndim and len(value) == self._batch:
+            value = value[:1].expand(num_images, *value.shape[1:])
+        return value.to(self.dtype) if value.is_floating_point() else value
+
+    def _see(self, call: AttentionCall) -> None:
+        self._records.append(_record(call))
+        kind, samplings = (
+            type(call.path[-1].module).__name__,
+            dict.fromkeys(self._capture.samplings),
+        )
+        self._seen.append(ProbedCall(call.name, kind, call.sizes, samplings=tuple(samplings)))
+
+    def _silence(self, call: AttentionCall) -> AttentionCall:
+        """Zeros in place of the output, or what the nearest key has."""
+        if not self._silent:
+            return call
+        nearest = self.through.get(call.number)
+        if nearest is None:
+            return replace(call, output=torch.zeros_like(call.output))
+        leading = call.output.shape[:-2]
+        values = call.values.expand(*leading, *call.values.shape[-2:])
+        index = nearest.expand(*leading, nearest.shape[-1])
+        index = index[..., None].expand(*index.shape, values.shape[-1])
+        return replace(call, output=values.gather(-2, index))
 
     def draw(self, number: int) -> None:
         """Add the responses to one draw of noise on one image to the moments of every call."""
@@ -173,10 +180,6 @@ class Probe:
                 call.num_tokens[name] = plain.shape[-2]
                 moments = call.moments.setdefault(name, Moments())
                 moments.add(plain, responses[1][name], responses[2][name])
-
-    def forget(self) -> None:
-        """Drop all moments, for draws with another ``through``."""
-        self.calls = []
 
     def is_random(self) -> bool:
         """Whether two forwards of one image differ."""
