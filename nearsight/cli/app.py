@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from nearsight.cli.data import DataRoot, data_app
+from nearsight.cli.data import data_app
 from nearsight.cli.demo import EXAMPLE as DEMO_EXAMPLE
 from nearsight.cli.demo import show_demo
 from nearsight.cli.doctor import EXAMPLE as DOCTOR_EXAMPLE
@@ -26,13 +27,13 @@ from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
+from nearsight.cli.shared import App, DataRoot, Device, Result
 from nearsight.cli.study import study_app
 from nearsight.core import UserError, counting
 
-app = typer.Typer(
+app = App(
     help="How local is a Vision Transformer's attention, what makes it local, is local better?",
     epilog="The road: train -> measure -> report. Every command has --help with an example.",
-    add_completion=False,
     no_args_is_help=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -46,7 +47,6 @@ BUG_NOTE = (
     "`nearsight doctor` prints the versions to add."
 )
 INTERRUPTED = 130  # exit code after Ctrl-C
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -70,9 +70,9 @@ app.command("demo", epilog=DEMO_EXAMPLE)(show_demo)
 def show_protocols(
     name: Annotated[str | None, typer.Argument(help="A preset to print whole, as YAML.")] = None,
     data: Annotated[str, typer.Option(help="The data set whose values to take.")] = "cifar100",
-) -> None:
+) -> Result:
     """The presets and what each changes; with a name, all its settings as YAML."""
-    from nearsight.protocol import preset, preset_tables, protocol_yaml
+    from nearsight.protocol import PRESETS, preset, preset_tables, protocol_yaml
 
     if name is None:
         from rich.console import Console
@@ -80,6 +80,7 @@ def show_protocols(
         Console(highlight=False).print(*preset_tables(data), sep="\n")
     else:
         print(protocol_yaml(preset(name, data)), end="")
+    return Result(content=list(PRESETS) if name is None else asdict(preset(name, data)))
 
 
 @app.command(
@@ -117,9 +118,8 @@ def train(
     track: Annotated[
         list[str] | None, typer.Option(help="tensorboard, wandb or mlflow; may be repeated.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Train a Vision Transformer by a protocol into a run folder."""
     from nearsight.data.sets import dataset_name
     from nearsight.protocol import at_fraction, override, read_protocol
@@ -135,12 +135,9 @@ def train(
     choice = override(choice, [*changes, *(set_ or [])])
     if fraction is not None:
         choice = at_fraction(choice, fraction)
-    import torch
-
+    from nearsight.runs import read_record
     from nearsight.train import TRAIN_STAGE
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     settings = {
         "protocol": choice, "seed": seed, "device": device, "data_root": data_root,
         "compiled": compile_, "parallel": parallel, "trackers": tuple(track or ()),
@@ -148,6 +145,7 @@ def train(
     TRAIN_STAGE.run(out, settings)
     if int(os.environ.get("RANK", "0")) == 0:
         print(out)
+    return Result((out,), read_record(out).contents().get("result"))
 
 
 @app.command(
@@ -190,11 +188,12 @@ def measure(
     batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """How local every attention head is, into measure.json."""
     from nearsight.core import joined
     from nearsight.measure.folders import measure_target
     from nearsight.report.write import print_measurements
+    from nearsight.runs import read_measure
 
     with joined(device) as world, counting(f"measuring {target}") as count:
         path = measure_target(
@@ -206,6 +205,7 @@ def measure(
     if world.rank == 0:
         print_measurements([path.parent])
         print(path)
+    return Result((path,), read_measure(path.parent).summary.contents())
 
 
 @app.command("diff", epilog="Example: nearsight diff runs/vit-ti runs/deit-ti --out diff.json")
@@ -213,7 +213,7 @@ def diff(
     a: Annotated[Path, typer.Argument(help="A measured folder.")],
     b: Annotated[Path, typer.Argument(help="Another, measured on the same images.")],
     out: Annotated[Path | None, typer.Option(help="Write every head to this JSON file.")] = None,
-) -> None:
+) -> Result:
     """How b differs from a, head by head, with paired 95 % intervals over the images."""
     from nearsight.measure.folders import folder_difference
     from nearsight.report.write import print_difference
@@ -224,6 +224,7 @@ def diff(
     if out is not None:
         write_json(out, difference.contents())
         print(out)
+    return Result(() if out is None else (out,), difference.contents())
 
 
 app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
@@ -241,14 +242,17 @@ def report(
         list[str] | None,
         typer.Option("--format", help="Also write files: svg, png, pdf, csv, json, latex."),
     ] = None,
-) -> None:
+) -> Result:
     """Tables and figures of one or more runs as one self-contained HTML page."""
     from nearsight.explore import write_report
     from nearsight.report.write import print_measurements
 
     path = write_report(runs, out, tuple(format_ or ()))
     print_measurements(runs)
+    if format_:
+        print(f"{', '.join(format_)} in {path.with_name(f'{path.stem}-files')}")
     print(path)
+    return Result((path,))
 
 
 def main() -> None:

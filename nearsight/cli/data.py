@@ -7,36 +7,35 @@ from typing import Annotated
 
 import typer
 
+from nearsight.cli.shared import App, DataRoot, Result
 from nearsight.core import counting
 
-data_app = typer.Typer(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
-
-DataRoot = Annotated[
-    Path | None,
-    typer.Option(help="Folder of data sets; else $NEARSIGHT_DATA or ~/.cache/nearsight/data."),
-]
+data_app = App(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
 
 
 @data_app.command("list", epilog="Example: nearsight data list")
-def list_data(data_root: DataRoot = None) -> None:
+def list_data(data_root: DataRoot = None) -> Result:
     """The data sets nearsight knows, and which of them are here."""
     from nearsight.data.sets import list_datasets
 
-    for row in list_datasets(data_root):
+    rows = list_datasets(data_root)
+    for row in rows:
         print(f"{row.name:15}{row.state:10}{row.place}")
+    return Result(content=[{"name": x.name, "state": x.state, "place": x.place} for x in rows])
 
 
 @data_app.command("fetch", epilog="Example: nearsight data fetch cifar100")
 def fetch_data(
     name: Annotated[str, typer.Argument(help="A data set that `nearsight data list` can fetch.")],
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Download, check and unpack a data set; started again, the download continues."""
     from nearsight.data.sets import fetch_dataset
 
     with counting(f"fetching {name}", megabytes=True) as count:
         folder = fetch_dataset(name, data_root, progress=count)
     print(folder)
+    return Result((folder,))
 
 
 @data_app.command("check", epilog="Example: nearsight data check cifar100")
@@ -83,11 +82,13 @@ def show_caches(
 def import_data(
     given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Copy a data set you already have to where nearsight looks for it."""
     from nearsight.data.sets import import_folder
 
-    print(import_folder(given, data_root))
+    folder = import_folder(given, data_root)
+    print(folder)
+    return Result((folder,))
 
 
 @data_app.command("register", epilog="Example: nearsight data register imagenet /data/imagenet")

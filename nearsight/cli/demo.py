@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nearsight.cli.shared import Result
+
 EXAMPLE = "Example: nearsight demo --out demo"
 
 
@@ -15,8 +17,10 @@ def show_demo(
     epochs: Annotated[
         int, typer.Option(min=1, help="How long the live model trains, about 20 seconds each.")
     ] = 3,
-) -> None:
+) -> Result:
     """Look at four trained ViTs, watch one train, read the report: 3 minutes, no download."""
     from nearsight.demo import run_demo
 
-    print(run_demo(out, epochs=epochs).report)
+    found = run_demo(out, epochs=epochs)
+    print(found.report)
+    return Result((found.page, found.report))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import textwrap
 from importlib import metadata
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from nearsight.cli.shared import Result
 
 EXAMPLE = "Example: nearsight doctor    or    nearsight doctor --json > doctor.json"
 WIDTH, INDENT = 80, 18
 
 
-def show_doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def show_doctor() -> Result:
     """Print versions, the compiled library, threads, devices, the data folder and extras."""
     found = installation()
-    if as_json:
-        print(json.dumps(found, indent=2))
-        return
     for name, text in _lines(found):
         print(textwrap.fill(f"{name:{INDENT}}{text}", WIDTH, subsequent_indent=" " * INDENT))
+    return Result(content=found)
 
 
 def installation() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.data import DataRoot
+from nearsight.cli.shared import DataRoot, Device, Result
 from nearsight.core import UserError, counting
 
 EXAMPLE = (
@@ -68,9 +68,9 @@ def evaluate(
         Path | None, typer.Option(help="Folder to write for a model; else runs/NAME.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
+    device: Device = "auto",
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """What frozen features are good for, with controls and paired intervals."""
     from nearsight.core import find_device
     from nearsight.evaluate import evaluate_targets
@@ -93,6 +93,7 @@ def evaluate(
     print_evaluations([folder for folder, _ in found])
     for folder, _ in found:
         print(folder / "evaluate.json")
+    return Result(tuple(folder / "evaluate.json" for folder, _ in found))
 
 
 def _options(words: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.data import DataRoot
+from nearsight.cli.shared import DataRoot, Device, Result
 
 EXAMPLE = (
     "Example: nearsight explore runs/a runs/b --out look.html    or    "
@@ -56,15 +56,15 @@ def explore(
         str,
         typer.Option(help="With --serve: the address to listen on. Others can reach it then."),
     ] = "127.0.0.1",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
+    device: Device = "auto",
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Look at where every head attends: one page that opens from disk, without a server."""
     if serve:
         from nearsight.explore import serve_folders
 
         serve_folders([Path(target) for target in targets], host, port, data_root)
-        return
+        return Result()
     from nearsight.core import find_device
     from nearsight.explore import explore_targets
 
@@ -73,4 +73,6 @@ def explore(
         random_init=random_init, image_size=image_size, device=str(find_device(device)),
         data_root=data_root,
     )  # fmt: skip
-    print(found.write(out))
+    path = found.write(out)
+    print(path)
+    return Result((path,))

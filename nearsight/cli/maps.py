@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nearsight.cli.shared import Device, Result
 from nearsight.core import UserError
 
 EXAMPLE = (
@@ -64,11 +65,12 @@ def show_maps(
         str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the models' own.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The figure: .png, .svg or .pdf.")] = Path("maps.png"),
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
-) -> None:
+    device: Device = "auto",
+) -> Result:
     """Where [CLS] and chosen patches look, models below each other, as a figure.
 
-    Of GPSA a strip above a head's map shows its gate, from white (content) to red (position).
+    Where heads mix content and position (ConViT), a strip above each head's map shows the share of
+    position, from white (none) to red (all).
     """
     from nearsight.report.figures.maps import check_format, write_maps
 
@@ -83,7 +85,9 @@ def show_maps(
         num_images=num_images, weights=weights or (), pretrained=pretrained,
         random_init=random_init, image_size=image_size, device=str(find_device(device)),
     )  # fmt: skip
-    print(write_maps(found, out, (image or images or out).resolve().name, index == "all"))
+    path = write_maps(found, out, (image or images or out).resolve().name, index == "all")
+    print(path)
+    return Result((path,))
 
 
 def _place(text: str) -> tuple[int, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
+from nearsight.cli.shared import Result
 from nearsight.core import UserError
 
 EXAMPLE = "Example: nearsight models locatvit_base --image-size 224 --set reg_tokens=4"
@@ -35,8 +35,7 @@ def show_models(
             "--set", metavar="KEY=VALUE", help="An option of create_model; may be repeated."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Our names; with a name, its parameters, tokens and FLOPs per image."""
     from nearsight.protocol import option_values
 
@@ -50,7 +49,8 @@ def show_models(
     from nearsight.models.cost import named_cost, own_names, print_cost, print_names
 
     if name is None:
-        print(json.dumps(own_names(), indent=2)) if as_json else print_names()
-        return
+        print_names()
+        return Result(content=own_names())
     found = named_cost(name, sides(image_size) if image_size else None, **options)
-    print(json.dumps(found.contents(), indent=2)) if as_json else print_cost(found)
+    print_cost(found)
+    return Result(content=found.contents())

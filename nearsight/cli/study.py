@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearsight.cli.data import DataRoot
+from nearsight.cli.shared import App, DataRoot, Device, Result
 from nearsight.core import UserError
 
-study_app = typer.Typer(
+study_app = App(
     help="Many runs: protocols x models x data sets x seeds, run to the end.",
     epilog="Example: nearsight study run quick --workers 2 --out studies-out/quick",
     no_args_is_help=True,
@@ -28,12 +28,14 @@ Out = Annotated[Path, typer.Argument(help="A study folder.")]
 
 
 @study_app.command("list", epilog="Example: nearsight study list")
-def list_studies(recipes: Recipes = None) -> None:
+def list_studies(recipes: Recipes = None) -> Result:
     """The recipes: question, cells, cost, expected numbers."""
     from nearsight.study.design import recipes as found
     from nearsight.study.show import print_recipes
 
-    print_recipes(found(recipes))
+    listed = found(recipes)
+    print_recipes(listed)
+    return Result(content=[{"name": x.name, "question": x.question, **x.told} for x in listed])
 
 
 @study_app.command("plan", epilog="Example: nearsight study plan protocol-ablation --seeds 5")
@@ -126,11 +128,13 @@ def write_page(
         list[str] | None,
         typer.Option("--format", help="Also svg, png, pdf, csv, json, latex; may be repeated."),
     ] = None,
-) -> None:
+) -> Result:
     """Figures, effects and tables of what is finished, as one page; numbers in summary.json."""
     from nearsight.study.show import study_report
 
-    print(study_report(folder, out or folder / "report.html", tuple(format_ or ())))
+    path = study_report(folder, out or folder / "report.html", tuple(format_ or ()))
+    print(path)
+    return Result((path,))
 
 
 @study_app.command(
@@ -139,11 +143,13 @@ def write_page(
 def export(
     folder: Out,
     to: Annotated[Path, typer.Option(help="New or empty, or of the same study.")],
-) -> None:
+) -> Result:
     """Copy a study to publish it: its JSON and page, no weights, no paths of this machine."""
     from nearsight.study.show import export_study
 
-    print(export_study(folder, to))
+    path = export_study(folder, to)
+    print(path)
+    return Result((path,))
 
 
 @study_app.command(
@@ -163,9 +169,9 @@ def causal(
         int | None, typer.Option(min=2, help="Test images: 1,000, or all there are.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 64,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
+    device: Device = "auto",
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Is locality used? The accuracy lost when heads look elsewhere, into causal.json and .svg."""
     heads = [_layer_and_head(text) for text in head] if head else None
     from nearsight.core import counting, find_device
@@ -182,6 +188,7 @@ def causal(
     write_causal_figure(run)
     print_causal(run)
     print(path)
+    return Result((path,))
 
 
 def _layer_and_head(text: str) -> tuple[int, int]:

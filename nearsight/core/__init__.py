@@ -3,6 +3,7 @@ processes, signals."""
 
 from __future__ import annotations
 
+from nearsight.core.busy import slow_threads
 from nearsight.core.durable_files import append_bytes, sync, write_bytes
 from nearsight.core.errors import UserError
 from nearsight.core.locks import hold_lock, is_locked
@@ -29,6 +30,7 @@ __all__ = [
     "joined",
     "keep_freed_memory",
     "printable",
+    "slow_threads",
     "stop_signals",
     "suggestion",
     "sync",

@@ -21,7 +21,7 @@ from nearsight.protocol.overrides import (
     read_protocol,
 )
 from nearsight.protocol.preset_listing import preset_tables
-from nearsight.protocol.presets import EIGHT, PARTS, assumed_values, preset
+from nearsight.protocol.presets import EIGHT, PARTS, PRESETS, assumed_values, preset
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
@@ -43,6 +43,7 @@ __all__ = [
     "EIGHT",
     "FRACTIONS",
     "PARTS",
+    "PRESETS",
     "AutoAugment",
     "ColorJitter",
     "CutMix",
