@@ -12,6 +12,7 @@ from nearsight.core.processes import World, find_device, joined
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
 from nearsight.core.suggestions import closest, suggestion
 from nearsight.core.terminal import Screen, clock, console, counting, printable
+from nearsight.core.unit import finish_unit, write_unit
 
 __all__ = [
     "Interrupted",
@@ -25,6 +26,7 @@ __all__ = [
     "console",
     "counting",
     "find_device",
+    "finish_unit",
     "hold_lock",
     "is_locked",
     "joined",
@@ -35,4 +37,5 @@ __all__ = [
     "suggestion",
     "sync",
     "write_bytes",
+    "write_unit",
 ]

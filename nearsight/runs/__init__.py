@@ -27,6 +27,7 @@ from nearsight.runs.files import (
     WEIGHTS,
     MeasuredFolder,
     file_hash,
+    finish_measurement,
     locked,
     read_json,
     read_log,
@@ -34,6 +35,7 @@ from nearsight.runs.files import (
     read_measured,
     read_record,
     write_json,
+    write_measurement,
 )
 from nearsight.runs.load import LoadedRun, load_run
 from nearsight.runs.origin import commit, hardware, native_code, provenance
@@ -65,6 +67,7 @@ __all__ = [
     "Stage",
     "commit",
     "file_hash",
+    "finish_measurement",
     "hardware",
     "likeness_codes",
     "load_run",
@@ -83,4 +86,5 @@ __all__ = [
     "write_answers",
     "write_examples",
     "write_json",
+    "write_measurement",
 ]

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsight.core import UserError, hold_lock, write_bytes
+from nearsight.core import UserError, finish_unit, hold_lock, write_bytes, write_unit
 from nearsight.runs.records import (
     CAUSAL_FILE,
     EVALUATE_FILE,
@@ -38,12 +39,14 @@ from nearsight.runs.records import (
     LogLine,
     MeasureRecord,
     RunRecord,
+    TrainedRun,
 )
 
 SCHEMA_VERSION = 1
 RECORD, LOG, TIMING = RUN_FILE.name, LOG_FILE.name, TIMING_FILE.name
 MEASURE, CAUSAL, EVALUATE = MEASURE_FILE.name, CAUSAL_FILE.name, EVALUATE_FILE.name
 WEIGHTS, CHECKPOINT, LOCK = "weights.safetensors", "checkpoint", "lock"
+MEASUREMENT = "measure"  # the unit of the files that one measurement writes
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -70,12 +73,56 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_record(folder: Path) -> RunRecord:
     """Read run.json of a run folder."""
+    finish_measurement(folder)
     return RUN_FILE.read(folder)
 
 
 def read_measure(folder: Path) -> MeasureRecord:
-    """Read measure.json of a measured folder."""
-    return MEASURE_FILE.read(folder)
+    """Read measure.json of a measured folder, which must fit the files beside it.
+
+    Raises:
+        UserError: If it is damaged, or of another measurement than the files beside it.
+    """
+    finish_measurement(folder)
+    found = MEASURE_FILE.read(folder)
+    for name, digest in found.files.items():
+        path = Path(folder) / name
+        if path.is_file() and _sha256(path) != digest:  # an exported study leaves files out
+            raise _mixture(folder, f"{name} is not the file that was written with it")
+    return found
+
+
+def write_measurement(
+    folder: Path, contents: dict[str, Any], others: Mapping[str, bytes | None]
+) -> None:
+    """Write measure.json and the files of the same measurement as one unit.
+
+    Args:
+        folder: The folder of a run or a model.
+        contents: Those of measure.json, without the hashes of the other files.
+        others: The other files by name; None removes one.
+    """
+    there = {name: content for name, content in others.items() if content is not None}
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in there.items()}
+    measured = MEASURE_FILE.encode(contents | {"files": hashes})
+    write_unit(Path(folder), MEASUREMENT, {**others, MEASURE: measured})
+
+
+def finish_measurement(folder: Path) -> None:
+    """Complete a measurement whose process was killed while it moved its files into place."""
+    finish_unit(Path(folder), MEASUREMENT)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _mixture(folder: Path, problem: str) -> UserError:
+    return UserError(
+        f"{Path(folder) / MEASURE} does not fit the files beside it: {problem}; "
+        f"run nearsight measure again"
+    )
 
 
 def read_log(folder: Path) -> list[LogLine]:
@@ -94,8 +141,21 @@ class MeasuredFolder:
 
 
 def read_measured(folder: Path, record: RunRecord) -> MeasuredFolder:
-    """Read the rest of what a report needs of a folder whose run.json was read before."""
-    return MeasuredFolder(folder, record, read_measure(folder), read_log(folder))
+    """Read the rest of what a report needs of a folder whose run.json was read before.
+
+    Raises:
+        UserError: If the numbers are of other weights or images than run.json says.
+    """
+    measure = read_measure(folder)
+    weights = measure.weights.sha256 if measure.weights else None
+    recorded = record.weights_sha256 if isinstance(record, TrainedRun) else record.weights.sha256
+    if weights and recorded and not recorded.startswith(weights):
+        raise _mixture(folder, f"it is of weights {weights}, {RECORD} is of {recorded[:16]}")
+    if measure.data.hash != record.data.hash:
+        raise _mixture(
+            folder, f"it is of images {measure.data.hash}, {RECORD} is of {record.data.hash}"
+        )
+    return MeasuredFolder(folder, record, measure, read_log(folder))
 
 
 def locked(folder: Path) -> AbstractContextManager[None]:
@@ -105,5 +165,4 @@ def locked(folder: Path) -> AbstractContextManager[None]:
 
 def file_hash(path: Path) -> str:
     """sha256 of a file, the first 16 digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return _sha256(path)[:16]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from nearsight.data.input import InputTransform
-from nearsight.runs.files import WEIGHTS, read_record
+from nearsight.runs.files import RECORD, WEIGHTS, file_hash, read_record
 from nearsight.runs.records import TrainedRun
 
 
@@ -39,6 +39,11 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
         raise UserError(f"expected a run that was trained, got {folder}, a measured model")
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
+    if record.weights_sha256 and file_hash(folder / WEIGHTS) != record.weights_sha256[:16]:
+        raise UserError(
+            f"{folder / WEIGHTS} is damaged or of another run: its sha256 is not the one in "
+            f"{RECORD}; restore it from a copy, or train again into another folder"
+        )
     protocol = protocol_from(record.protocol)
     data = record.data
     model, size = model_for(protocol.model, record.model.num_classes, data.image_size)

@@ -57,7 +57,7 @@ class Journal:
 
     def write_weights(self, state: TrainingState) -> None:
         if self.world.is_main:
-            write_bytes(self.out / WEIGHTS, safetensors.torch.save(state.best))
+            write_bytes(self.out / WEIGHTS, weights_bytes(state))
 
     def write_answers(self, correct: np.ndarray) -> None:
         """Keep which test images were answered rightly."""
@@ -87,3 +87,8 @@ class Journal:
     def close(self) -> None:
         for tracker in self.trackers:
             tracker.close()
+
+
+def weights_bytes(state: TrainingState) -> bytes:
+    """Return weights.safetensors: the best weights so far."""
+    return safetensors.torch.save(state.best)

@@ -6,6 +6,7 @@ is started again continues.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from nearsight.runs import (
 )
 from nearsight.runs.records import FINISHED, TrainedRun
 from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
-from nearsight.train.journal import Journal
+from nearsight.train.journal import Journal, weights_bytes
 from nearsight.train.looks import look
 from nearsight.train.parallel import Parallel
 from nearsight.train.preparation import Prepared, prepare
@@ -259,7 +260,8 @@ class Training:
         labels = torch.from_numpy(test.labels.astype("int64"))
         scores = self.parts.scores(test.images, labels, torch.arange(len(labels)))
         self.journal.write_answers(scores.correct)
-        self.parts.record["status"] = FINISHED
+        weights = hashlib.sha256(weights_bytes(self.state)).hexdigest()
+        self.parts.record.update(status=FINISHED, weights_sha256=weights)
         self.parts.record["result"] = result(self.at, self.protocol, scores, len(labels))
         self.journal.write_record(self.parts.record)
 

@@ -10,7 +10,7 @@ import nearsight
 from nearsight.core import UserError
 from nearsight.measure.folders.difference import ProfileDifference, profile_difference
 from nearsight.measure.profile import VALUES, Profile, read_values
-from nearsight.runs import SCHEMA_VERSION, read_measure, read_record
+from nearsight.runs import SCHEMA_VERSION, read_measured, read_record
 from nearsight.runs.records import DIFF_FILE, DiffRecord
 
 METHOD = (
@@ -44,8 +44,8 @@ def folder_difference(a: Path, b: Path) -> DiffRecord:
 
 def _read(folder: Path) -> dict[str, Any]:
     """What a comparison needs of one folder."""
-    record = read_record(folder)
-    measure = read_measure(folder)
+    measured = read_measured(folder, read_record(folder))
+    record, measure = measured.record, measured.measure
     profile, images = read_values(folder / VALUES)
     return {
         "folder": folder,

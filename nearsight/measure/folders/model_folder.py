@@ -36,6 +36,7 @@ from nearsight.runs import (
     RECORD,
     SCHEMA_VERSION,
     file_hash,
+    finish_measurement,
     provenance,
     read_record,
 )
@@ -130,9 +131,9 @@ class PictureSource(MeasuredSource):
             "weights": self.record["weights"],
         }
 
-    def write_record(self, folder: Path) -> None:
+    def record_bytes(self) -> bytes:
         facts = {"data": self.data, "preprocessing": self.steps.facts()}
-        RUN_FILE.write(folder, self.record | facts)
+        return RUN_FILE.encode(self.record | facts)
 
 
 def measure_named(
@@ -185,6 +186,7 @@ def default_folder(name: str) -> Path:
 
 def _check_folder(folder: Path, name: str) -> None:
     """Never write over a run that was trained, or over the measurement of another model."""
+    finish_measurement(folder)
     if not (folder / RECORD).is_file():
         return
     record = read_record(folder)

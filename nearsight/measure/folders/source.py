@@ -28,11 +28,11 @@ from nearsight.measure.profile import (
     Profile,
     measure_model,
     measured_nulls,
-    write_values,
+    values_bytes,
 )
 from nearsight.measure.readouts import capture_examples
-from nearsight.runs import EXAMPLES, MEASURE, hardware, native_code, write_examples
-from nearsight.runs.records import MEASURE_FILE
+from nearsight.runs import EXAMPLES, MEASURE, RECORD, hardware, native_code, write_measurement
+from nearsight.runs.records import EXAMPLES_FILE
 
 NUM_EXAMPLES = 4  # images whose attention is kept
 
@@ -66,8 +66,9 @@ class MeasuredSource(ABC):
     def facts(self) -> dict[str, Any]:
         """Return what measure.json says about the model and its images."""
 
-    def write_record(self, folder: Path) -> None:  # noqa: B027 (a run has its record)
-        """Write run.json if the folder has none that tells where the model came from."""
+    def record_bytes(self) -> bytes | None:
+        """Return run.json, which tells where the model came from; None if the folder has it."""
+        return None
 
 
 def measure_folder(
@@ -122,12 +123,14 @@ def measure_folder(
     source.gather(world)
     if world.is_main:
         nulls = _nulls(source, profile)
-        source.write_record(folder)
-        write_values(folder / VALUES, profile, source.names)
+        examples, told = _examples(source)
         contents = measurement(profile, nulls) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
-        contents |= {"native": native_code(), "examples": _examples(source, folder)}
-        MEASURE_FILE.write(folder, contents)
+        contents |= {"native": native_code(), "examples": told}
+        files = {VALUES: values_bytes(profile, source.names), EXAMPLES: examples}
+        if (record := source.record_bytes()) is not None:
+            files[RECORD] = record
+        write_measurement(folder, contents, files)
     return folder / MEASURE
 
 
@@ -143,18 +146,16 @@ def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
     return range(num)[:: max(1, num // wanted)][:wanted]
 
 
-def _examples(source: MeasuredSource, folder: Path) -> dict[str, Any]:
-    """Write the attention of a few images, or say why there is none of them."""
+def _examples(source: MeasuredSource) -> tuple[bytes | None, dict[str, Any]]:
+    """Return examples.json with the attention of a few images, or None, and what is told of it."""
     positions = spread_positions(len(source.names), NUM_EXAMPLES)
     names = [source.names[position] for position in positions]
     images = torch.cat([batch.cpu() for batch in source.batches(positions)])
     try:
         found = capture_examples(source.model, images, source.pictures(positions), names)
     except UserError as error:  # too many weights, or keys that lie on no grid
-        (folder / EXAMPLES).unlink(missing_ok=True)
-        return {"names": [], "problem": str(error)}
-    write_examples(folder, found)
-    return {"names": names}
+        return None, {"names": [], "problem": str(error)}
+    return EXAMPLES_FILE.encode(found.contents()), {"names": names}
 
 
 def _nulls(source: MeasuredSource, profile: Profile) -> dict[str, Any]:

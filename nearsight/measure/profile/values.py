@@ -38,16 +38,33 @@ def write_values(
     image_names: Sequence[str] | None = None,
     most_per_head: int | None = MOST_PER_HEAD,
 ) -> Path:
-    """Write a profile to a file and return its path.
-
-    Args:
-        path: The file.
-        profile: What was measured.
-        image_names: Which image is which; by default their numbers.
-        most_per_head: Leave out metrics with more numbers per head and image; None writes all.
+    """Write a profile to a file and return its path; ``values_bytes`` has the arguments.
 
     Raises:
         UserError: If there is not one name for each image, or the file cannot be written.
+    """
+    target = Path(path)
+    try:
+        write_bytes(target, values_bytes(profile, image_names, most_per_head))
+    except FileNotFoundError as error:
+        raise UserError(f"cannot write {target}: the folder {target.parent} is missing") from error
+    return target
+
+
+def values_bytes(
+    profile: Profile,
+    image_names: Sequence[str] | None = None,
+    most_per_head: int | None = MOST_PER_HEAD,
+) -> bytes:
+    """Return the content of the file of a profile.
+
+    Args:
+        profile: What was measured.
+        image_names: Which image is which; by default their numbers.
+        most_per_head: Leave out metrics with more numbers per head and image; None keeps all.
+
+    Raises:
+        UserError: If there is not one name for each image.
     """
     names = [str(i) for i in range(profile.num_images)] if image_names is None else image_names
     if len(names) != profile.num_images:
@@ -72,12 +89,7 @@ def write_values(
         "readouts": written_collection(profile.readouts),
     }
     text = {key: json.dumps(value) for key, value in header.items()}
-    target = Path(path)
-    try:
-        write_bytes(target, save(arrays, metadata=text))
-    except FileNotFoundError as error:
-        raise UserError(f"cannot write {target}: the folder {target.parent} is missing") from error
-    return target
+    return save(arrays, metadata=text)
 
 
 def read_values(path: str | Path) -> tuple[Profile, list[str]]:

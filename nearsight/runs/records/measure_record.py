@@ -159,8 +159,14 @@ class KeptExamplesRecord(Stored):
     problem: str | None = None
 
 
+class MeasuredWeightsRecord(Stored):
+    """The weights that were measured."""
+
+    sha256: str | None = None
+
+
 class MeasureRecord(Stored):
-    """measure.json."""
+    """measure.json. ``files`` has the sha256 of the files that were written with it, by name."""
 
     schema_version: Literal[1, 2]
     nearsight: str | None = None
@@ -176,7 +182,9 @@ class MeasureRecord(Stored):
     unavailable: list[UnavailableRecord] = Field(default_factory=list)
     summary: SummaryNumbers
     data: DataNameRecord
+    weights: MeasuredWeightsRecord | None = None
     seconds: float
+    files: dict[str, str] = Field(default_factory=dict)  # empty: written before there were hashes
     examples: KeptExamplesRecord | None = None
 
     @property

@@ -93,6 +93,7 @@ class TrainedRun(Stored):
     teacher: TeacherRecord | None = None
     provenance: ProvenanceRecord = ProvenanceRecord()
     status: str
+    weights_sha256: str | None = None  # of weights.safetensors, once the run is finished
     result: ResultRecord | None = None
 
     @model_validator(mode="after")

@@ -93,12 +93,16 @@ class StoredFile(Generic[T]):
         return [self._parsed(text, path, f"line {n}: ") for n, text in enumerate(whole, 1)]
 
     def write(self, folder: Path, contents: Mapping[str, Any]) -> Path:
-        """Write the file whole or not at all; contents that could not be read back are our bug."""
+        """Write the file whole or not at all."""
+        path = Path(folder) / self.name
+        write_bytes(path, self.encode(contents))
+        return path
+
+    def encode(self, contents: Mapping[str, Any]) -> bytes:
+        """Return the bytes of the file; contents that could not be read back are our bug."""
         text = json.dumps(contents, indent=1, allow_nan=False) + "\n"
         self.adapter.validate_json(text)
-        path = Path(folder) / self.name
-        write_bytes(path, text.encode())
-        return path
+        return text.encode()
 
     def record(self, contents: Mapping[str, Any]) -> T:
         """Make a record of contents that were put together here, not read from a file."""

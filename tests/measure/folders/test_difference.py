@@ -187,7 +187,9 @@ def test_values_that_are_damaged_or_missing_are_one_sentence(tmp_path: Path):
 
 def write_folder(folder: Path, seed: int, images: list[str], data_hash: str = "00ff") -> Path:
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(model_contents(f"model{seed}")))
+    record = model_contents(f"model{seed}")
+    record["data"]["hash"] = data_hash
+    (folder / "run.json").write_text(json.dumps(record))
     measure = measure_contents(data={"name": "x", "hash": data_hash})
     (folder / "measure.json").write_text(json.dumps(measure))
     write_values(folder / "measure.safetensors", made_profile(seed, num_images=len(images)), images)
