@@ -6,6 +6,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
@@ -24,12 +25,25 @@ def _output_of(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def commit() -> str | None:
-    """The commit of nearsight's source, '+' when it was changed since; None outside a checkout."""
-    here = str(Path(__file__).parents[1])
-    name = _output_of("git", "-C", here, "rev-parse", "--short=12", "HEAD")
-    changed = _output_of("git", "-C", here, "status", "--porcelain", "--", here)
+def commit(package: Path | None = None) -> str | None:
+    """Return the commit of nearsight's own checkout, with '+' if it was changed since.
+
+    None where nearsight is installed without its repository, also inside that of another project.
+    """
+    package = package or Path(__file__).resolve().parents[1]
+    root = package.parent
+    top = _output_of("git", "-C", str(root), "rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() != root or not _is_ours(root / "pyproject.toml"):
+        return None
+    name = _output_of("git", "-C", str(root), "rev-parse", "--short=12", "HEAD")
+    changed = _output_of("git", "-C", str(root), "status", "--porcelain", "--", str(package))
     return f"{name}+" if name and changed else name
+
+
+def _is_ours(project: Path) -> bool:
+    if not project.is_file():
+        return False
+    return tomllib.loads(project.read_text()).get("project", {}).get("name") == "nearsight"
 
 
 def _cpu() -> str:

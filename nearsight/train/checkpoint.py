@@ -22,6 +22,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+import nearsight
 from nearsight.core import UserError, World, sync, write_bytes
 from nearsight.native import status
 from nearsight.protocol import Protocol
@@ -115,6 +116,7 @@ def conditions(world: World, way: Way, exact: bool) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "processes": world.size,
         "torch": torch.__version__,
+        "nearsight": nearsight.__version__,
         "native_library": f"{native.compiler}, {native.instructions}" if native.loaded else None,
         "exact": exact,
         **way,
@@ -123,6 +125,7 @@ def conditions(world: World, way: Way, exact: bool) -> dict[str, Any]:
 
 def inexact_note(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     """A note if a run that goes on under ``now`` cannot end with the same bytes; else None."""
+    before = {"nearsight": now["nearsight"]} | before  # not in checkpoints of version 0.1.0
     changed = [key for key, value in now.items() if before.get(key) != value]
     if not now["exact"]:
         return "not bit-exact: only eager float32 on CPU is"

@@ -40,6 +40,7 @@ from nearsight.train.record import (
     headline,
     outcome_text,
     result,
+    with_stretch,
 )
 from nearsight.train.reporter import Reporter
 from nearsight.train.state import Counters
@@ -95,6 +96,7 @@ def _train_in(
             reporter.note(note)
         parts = prepare(protocol, seed, world, data_root, way["compiled"], way["parallel"])
         reporter.note(headline(parts.record, parts.notes))
+        now = parts.record["provenance"]
         if old:
             check_same_inputs(out, old, parts.record)
             parts.record["provenance"] = old.provenance.contents()
@@ -105,7 +107,7 @@ def _train_in(
         if world.is_main:
             journal.trackers = [open_tracker(name, out, parts.record) for name in trackers]
         training = Training(parts, journal, reporter, way)
-        training.restore()
+        training.restore(now)
         if isinstance(refusal, Refusal):
             refusal.is_over = True
         with stop_signals() as request:
@@ -243,9 +245,19 @@ class Training:
     def save(self) -> None:
         self.journal.save(self.state, conditions(self.world, self.way, self.exact))
 
-    def restore(self) -> None:
-        """Go back to the newest sound checkpoint, or to the start."""
+    def restore(self, now: dict[str, Any]) -> None:
+        """Go back to the newest sound checkpoint, or to the start.
+
+        Args:
+            now: The provenance of this process. The record of a run names every stretch of it that
+                was done under other conditions than the one before.
+        """
         before = self.journal.go_back(self.state, self.reporter.note)
+        known = self.parts.record["provenance"]
+        self.parts.record["provenance"] = (
+            now if before is None else with_stretch(known, now, self.at.epoch, self.at.step)
+        )
+        self.journal.write_record(self.parts.record)
         if before is None:
             return
         self.reporter.note(f"continues at epoch {self.at.epoch}, step {self.at.step}")

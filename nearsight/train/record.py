@@ -141,6 +141,28 @@ def check_same_inputs(folder: Path, old: TrainedRun, new: dict[str, Any]) -> Non
             raise UserError(f"the {what} of {folder} had hash {before}, now it is {now}")
 
 
+SAME = ("commit", "versions", "hardware", "native")  # of two stretches that belong together
+
+
+def with_stretch(
+    known: dict[str, Any], now: dict[str, Any], epoch: int, step: int
+) -> dict[str, Any]:
+    """Return the provenance of a run that goes on in this process.
+
+    Args:
+        known: The provenance so far.
+        now: That of this process. It is added if software or hardware differ from the stretch
+            before, in threads, compiled code or a version.
+        epoch: The epoch that goes on.
+        step: The steps of it that were done before.
+    """
+    stretches = known.get("stretches", [])
+    last = stretches[-1] if stretches else known
+    if all(last.get(name) == now.get(name) for name in SAME):
+        return known
+    return known | {"stretches": [*stretches, now | {"from_epoch": epoch, "from_step": step}]}
+
+
 def result(counters: Counters, protocol: Protocol, test: Scores, num_test: int) -> dict[str, Any]:
     """What came out of a finished run; ``test`` are the scores of its best weights."""
     return {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from train.recording import PowerCut, Recorder, cut_power, terminate
 from nearsight.core.signals import Interrupted
 from nearsight.native import Status
 from nearsight.protocol.schema import Protocol
-from nearsight.runs.files import LOG, WEIGHTS
+from nearsight.runs.files import LOG, WEIGHTS, read_record
 from nearsight.train.loop import train_run
 
 STEPS = 12  # 3 epochs of 4
@@ -106,6 +108,28 @@ def test_another_thread_count_is_said_to_be_inexact(
         _train(small, tmp_path / "run", Recorder(6, cut_power))
     monkeypatch.setattr("torch.get_num_threads", lambda: 13)
     assert "not bit-exact: threads changed" in _train(small, tmp_path / "run").notes
+    (stretch,) = read_record(tmp_path / "run").provenance.stretches
+    assert (stretch.hardware["threads"], stretch.from_epoch, stretch.from_step) == (13, 2, 0)
+    assert read_record(tmp_path / "run").provenance.hardware["threads"] == 1
+
+
+def test_every_stretch_of_a_run_is_recorded_if_a_version_changed(
+    small: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for at_step, version in ((6, "0.1.0"), (5, "9.9.9"), (None, "9.9.9")):
+        monkeypatch.setattr("nearsight.__version__", version)
+        monkeypatch.setattr(metadata, "version", lambda name, now=version: now)
+        if at_step:
+            with pytest.raises(PowerCut):
+                _train(small, tmp_path / "run", Recorder(at_step, cut_power))
+    notes = _train(small, tmp_path / "run").notes
+    assert "not bit-exact: continued under other conditions before" in notes
+    record = read_record(tmp_path / "run")
+    (stretch,) = record.provenance.stretches  # the third is under the conditions of the second
+    assert record.provenance.versions["nearsight"] == "0.1.0"
+    assert (stretch.versions["nearsight"], stretch.from_epoch) == ("9.9.9", 2)
+    digest = hashlib.sha256((tmp_path / "run" / WEIGHTS).read_bytes()).hexdigest()
+    assert record.weights_sha256 == digest
 
 
 def test_with_and_without_the_compiled_library_is_said_to_be_inexact(

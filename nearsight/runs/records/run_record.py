@@ -11,14 +11,22 @@ from nearsight.runs.records.stored import Stored, StoredFile
 FINISHED = "finished"
 
 
-class ProvenanceRecord(Stored):
-    """Where a file came from."""
+class StretchRecord(Stored):
+    """A part of a run that was done by one process: where it came from."""
 
     command: str = "unknown"
     commit: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: dict[str, Any] = Field(default_factory=dict)
     started: str = "unknown"
+    from_epoch: int | None = None  # the epoch and step that it continued at
+    from_step: int | None = None
+
+
+class ProvenanceRecord(StretchRecord):
+    """Where a file came from; of a run, its first stretch and those that continued it."""
+
+    stretches: list[StretchRecord] = Field(default_factory=list)  # under other conditions
 
 
 class TrainedDataRecord(Stored):

@@ -108,7 +108,7 @@ def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
     threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with (folder / WORKER_LOG).open("ab") as log:
         return subprocess.Popen(
-            [*command, "--data-root", str(data_root)],
+            [*command, "--data-root", str(data_root), "--parent", str(os.getpid())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env=os.environ | threads | {"TERM": "dumb"}, start_new_session=True,
         )  # fmt: skip

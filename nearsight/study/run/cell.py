@@ -97,9 +97,10 @@ def run_in_processes(
     from nearsight.core import Interrupted
 
     command = ["--standalone", f"--nproc-per-node={num_processes}", "-m", MODULE]
-    root = [] if data_root is None else ["--data-root", str(data_root)]
+    given = [] if data_root is None else ["--data-root", str(data_root)]
+    given += ["--parent", str(os.getpid())]
     try:
-        torchrun([*command, str(folder), *root, "--rank-of", stage.name])
+        torchrun([*command, str(folder), *given, "--rank-of", stage.name])
     except SignalException as stopped:
         raise Interrupted(stopped.sigval, folder) from stopped
     except ChildFailedError as error:
@@ -109,12 +110,16 @@ def run_in_processes(
         raise
 
 
-def watch_parent() -> None:
-    """From now on this process stops, with a checkpoint, when the one that started it is gone."""
-    parent = os.getppid()
+def watch_parent(parent: int | None) -> None:
+    """From now on this process stops, with a checkpoint, when the one that started it is gone.
+
+    Args:
+        parent: Its process id, as it said itself: it may have ended while this process was loaded.
+    """
+    expected = os.getppid() if parent is None else parent
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == expected:
             time.sleep(WATCH_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(GRACE_SECONDS)
@@ -128,8 +133,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--rank-of", metavar="STAGE", help="run this stage as a torchrun process")
+    parser.add_argument("--parent", type=int, help="the process that this one must not outlive")
     given = parser.parse_args()
-    watch_parent()
+    watch_parent(given.parent)
     from nearsight.core import Interrupted
 
     try:

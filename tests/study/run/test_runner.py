@@ -145,3 +145,36 @@ def test_cells_are_not_copied_into_a_study_that_another_runner_is_at_work_on(
     after = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     assert after == before
     assert state_of(cell_folder(out, cells[0])) == "stopped"
+
+
+def test_a_worker_whose_runner_ended_before_it_was_loaded_ends_too(file: Path, tmp_path: Path):
+    out, recipe = tmp_path / "out", read_recipe(file)
+    cells = planned(recipe, data_root=tmp_path).cells
+    write_study(out, recipe.name, cells)
+    folder = cell_folder(out, cells[0])
+    runner = (
+        "from pathlib import Path; from nearsight.study.engines.base import start_worker; import os"
+        f"; print(start_worker(Path({str(folder)!r}), Path({str(tmp_path)!r})).pid, flush=True)"
+        "; os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", runner], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    worker = int(done.stdout)
+    try:
+        _wait(lambda: not _is_at_work(worker), 60.0)
+        assert state_of(folder) in ("waiting", "stopped")
+        assert not (folder / WEIGHTS).exists()
+    finally:
+        if _is_at_work(worker):
+            os.kill(worker, signal.SIGKILL)
+
+
+def _is_at_work(process: int) -> bool:
+    """Whether a process that is not our child is there; one that ended may wait for its parent."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
