@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls, null_lines
 from nearsight.measure.profile.profile import Profile, measure_model
-from nearsight.measure.profile.values import VALUES, load_profile, read_values, values_bytes, write_values
+from nearsight.measure.profile.values import (
+    VALUES,
+    load_profile,
+    read_values,
+    values_bytes,
+    write_values,
+)
 
 __all__ = [
     "NULL_IMAGES",
