@@ -6,6 +6,7 @@ that was killed continues, and controls are worked out once for all models that 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from nearsight.core import UserError
 from nearsight.data.input import Preprocessing
 from nearsight.evaluate.features import (
     PLACES,
-    Change,
     Estimated,
     FeatureCache,
     Need,
@@ -32,9 +32,11 @@ from nearsight.evaluate.features import (
     open_labels,
     open_masks,
     open_subject,
+    spread,
     subject_of,
     with_statistics,
 )
+from nearsight.evaluate.prefix_share import prefix_shares
 from nearsight.evaluate.result import (
     Evaluation,
     Measured,
@@ -44,6 +46,7 @@ from nearsight.evaluate.result import (
 )
 from nearsight.evaluate.tasks import Bench, Kind, Method, Task, choose_options, tasks_named
 from nearsight.measure.folders import default_folder, finished_run, sides
+from nearsight.measure.localise import read_locality
 from nearsight.runs import EVALUATE, RECORD, Stage
 from nearsight.runs.records import RECORDS
 
@@ -67,6 +70,8 @@ class Settings:
         statistics: Whose mean and deviation images are normalised with; None: the method's.
         num_train: How many training images, at equal steps; None for all.
         num_val: How many images the number is over, at equal steps; None for all.
+        held_out: Score this many training images, which are not trained on, in place of val: to
+            choose something without looking at val.
         options: Options of the methods.
         controls: Whether to evaluate the controls.
         data_root: Folder of data sets.
@@ -83,6 +88,7 @@ class Settings:
     statistics: str | None = None
     num_train: int | None = None
     num_val: int | None = None
+    held_out: int | None = None
     options: Mapping[str, Any]
     controls: bool = True
     data_root: Path | None = None
@@ -152,7 +158,12 @@ def evaluate_subject(
     say(f"{subject.name}: {estimated.text()}")
     _extract(benches, cache, settings, progress)
     outcomes = [_outcome(task, bench) for task, bench in benches]
-    return Evaluation(subject.name, subject.identity, outcomes, subject.notes)
+    remarks = subject.notes
+    if subject.locality is not None:
+        _, bench = benches[0]
+        images = next(bench.images(bench.train if len(bench.train) else bench.val))
+        remarks += (prefix_shares(subject, images).text(),)
+    return Evaluation(subject.name, subject.identity, outcomes, remarks)
 
 
 def _benches(
@@ -198,6 +209,9 @@ def _benches(
 
 def _splits(task: Task, settings: Settings) -> tuple[Split, Split]:
     data, opener = settings.data or DEFAULT_DATA[task.kind], OPENERS[task.kind]
+    if settings.held_out is not None:
+        num = None if settings.num_train is None else settings.num_train + settings.held_out
+        return _held_out(opener(data, settings.data_root, "train", num), settings.held_out)
     val = opener(data, settings.data_root, "val", settings.num_val)
     if not task.trains:
         return val.part(np.arange(0), "train"), val
@@ -208,6 +222,15 @@ def _splits(task: Task, settings: Settings) -> tuple[Split, Split]:
             f"scored have {len(val.classes)}: the class lists must be the same"
         )
     return train, val
+
+
+def _held_out(train: Split, num: int) -> tuple[Split, Split]:
+    """Training images to train on, and others at equal steps to score."""
+    scored = spread(len(train), num)
+    others = np.setdiff1d(np.arange(len(train)), scored)
+    if not len(others):
+        raise UserError(f"all {len(train):,} training images are held out; hold out fewer")
+    return train.part(others, "train without held-out"), train.part(scored, "held-out train")
 
 
 def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
@@ -285,7 +308,7 @@ def evaluate_model(
     name: str | None = None,
     preprocessing: Preprocessing | None = None,
     image_size: tuple[int, int] | None = None,
-    change: Change | None = None,
+    localise: str | None = None,
     say: Say = print,
     progress: Progress | None = None,
     **settings: Any,
@@ -303,7 +326,7 @@ def evaluate_model(
         name: How tables call a module.
         preprocessing: How the images of a module are prepared.
         image_size: Height and width in pixels; by default the model's own.
-        change: Changes the model before it is evaluated, such as ``ns.localise``.
+        localise: Makes its attention local, such as ``gaussian:1@last3`` (see ``ns.localise``).
         say: Told what the evaluation will take.
         progress: Called with what is done and what there is in all.
         settings: Fields of ``Settings``: method, layer, place, num_train, options, ...
@@ -313,12 +336,13 @@ def evaluate_model(
         differences.
     """
     device = settings.get("device", "cpu")
+    locality = None if localise is None else read_locality(localise)
     if isinstance(model, nn.Module):
-        subject = subject_of(model, name, preprocessing, image_size, device, change)
+        subject = subject_of(model, name, preprocessing, image_size, device, locality)
     else:
         subject = open_subject(
             str(model), weights=weights, pretrained=pretrained, random_init=random_init,
-            image_size=image_size, device=device, change=change,
+            image_size=image_size, device=device, locality=locality,
         )  # fmt: skip
     words = tasks if isinstance(tasks, str) else ",".join(tasks)
     chosen = Settings(tasks=words, data=data, **{"options": {}, **settings})
@@ -364,7 +388,7 @@ def evaluate_targets(
     pretrained: bool = False,
     random_init: bool = False,
     image_size: tuple[int, int] | None = None,
-    change: Change | None = None,
+    localise: Sequence[str] = (),
     out: Path | None = None,
     say: Say = print,
     progress: Progress | None = None,
@@ -378,8 +402,9 @@ def evaluate_targets(
         pretrained: Take the hub's weights for names.
         random_init: Take no weights for names.
         image_size: Height and width in pixels; by default each model's own.
-        change: Changes every model before it is evaluated.
-        out: The folder to write for a single model; by default ``runs/<name>``.
+        localise: Evaluate every model as it is, and then made local in each of these ways.
+        out: The folder to write for a single model; by default ``runs/<name>``. What is made local
+            goes to a folder beside it, with the locality in its name.
         say: Told what each evaluation will take.
         progress: Called with what is done and what there is in all.
 
@@ -395,15 +420,18 @@ def evaluate_targets(
     if out is not None and len(targets) > 1:
         raise UserError(f"--out names one folder, but there are {len(targets)} models")
     files = dict(zip(names, weights))
+    localities = [None, *map(read_locality, localise)]
     found = []
-    for target in targets:
+    for target, locality in itertools.product(targets, localities):
         own = {} if _is_run(target) else {"pretrained": pretrained, "random_init": random_init}
         subject = open_subject(
             target, weights=files.get(target), image_size=image_size, device=settings.device,
-            change=change, **own,
+            locality=locality, **own,
         )  # fmt: skip
         evaluation = evaluate_subject(subject, settings, say=say, progress=progress)
         folder = out or (Path(target) if _is_run(target) else default_folder(target))
+        if locality is not None:
+            folder = folder.parent / default_folder(f"{folder.name}-{locality}").name
         evaluation.write(folder, settings.device)
         found.append((folder, evaluation))
     return found

@@ -36,7 +36,6 @@ from nearsight.evaluate.features.image_splits import (
     spread,
 )
 from nearsight.evaluate.features.subject import (
-    Change,
     Subject,
     open_subject,
     subject_of,
@@ -50,7 +49,6 @@ __all__ = [
     "PLACES",
     "POSITION_ONLY",
     "RANDOM_INITIALISATION",
-    "Change",
     "Estimated",
     "Extractor",
     "FeatureBatch",

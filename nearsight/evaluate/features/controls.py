@@ -92,6 +92,7 @@ def control_subject(subject: Subject, control: str) -> Subject:
         extractor=kinds[control](grid),
         identity=f"{control} {grid}",
         model=None,
+        locality=None,
         fresh=None,
         control=control,
         folder=None,

@@ -16,10 +16,9 @@ from nearsight.core import UserError
 from nearsight.data.input import IMAGENET_MEAN, IMAGENET_STD, Colour, Preprocessing
 from nearsight.evaluate.features.taps import Extractor, Tapped
 from nearsight.measure.folders import check_fit
+from nearsight.measure.localise import Locality, localise
 from nearsight.models.load import named_model, own_image_size
 from nearsight.runs import RECORD, load_run
-
-Change = Callable[[nn.Module], nn.Module]
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Subject:
         std: Of its normalised images.
         classify: How an image is brought to ``size`` for classification; None squashes it.
         model: The model itself; a control without one has None.
+        locality: How the model's attention was made local, if it was.
         fresh: Makes the same architecture at random initialisation.
         control: Why it is in the table, if it is a control.
         folder: The run folder, if it is a run.
@@ -50,6 +50,7 @@ class Subject:
     std: Colour
     classify: Preprocessing | None = None
     model: nn.Module | None = None
+    locality: Locality | None = None
     fresh: Callable[[], Subject] | None = None
     control: str | None = None
     folder: Path | None = None
@@ -75,7 +76,7 @@ def open_subject(
     random_init: bool = False,
     image_size: tuple[int, int] | None = None,
     device: str = "cpu",
-    change: Change | None = None,
+    locality: Locality | None = None,
 ) -> Subject:
     """Open a run folder, or a model by name with its weights.
 
@@ -87,7 +88,7 @@ def open_subject(
         image_size: Height and width in pixels; by default the model's own. Positions are
             interpolated and GAug's variance is scaled.
         device: Where the model runs.
-        change: Changes the model before it is tapped, such as ``ns.localise``.
+        locality: Makes the model's attention local before it is tapped (``ns.localise``).
 
     Raises:
         UserError: There is no such run or model, or it does not take this image size.
@@ -98,18 +99,18 @@ def open_subject(
                 f"{target} is a run, which is evaluated with its own weights: leave out "
                 "--weights, --pretrained and --random-init"
             )
-        return _run_subject(Path(target), image_size, device, change)
+        return _run_subject(Path(target), image_size, device, locality)
     found = named_model(target, weights, pretrained, random_init, image_size)
     steps = found.preprocessing
 
     def fresh() -> Subject:
         return open_subject(
-            target, random_init=True, image_size=image_size, device=device, change=change
+            target, random_init=True, image_size=image_size, device=device, locality=locality
         )
 
     size = steps.crop or image_size
     assert size is not None
-    subject = subject_of(found.model, target, steps, size, device, change)
+    subject = subject_of(found.model, target, steps, size, device, locality)
     return replace(subject, fresh=fresh, notes=found.notes)
 
 
@@ -119,7 +120,7 @@ def subject_of(
     preprocessing: Preprocessing | None = None,
     image_size: tuple[int, int] | None = None,
     device: str = "cpu",
-    change: Change | None = None,
+    locality: Locality | None = None,
 ) -> Subject:
     """Make a subject of a module.
 
@@ -129,17 +130,17 @@ def subject_of(
         preprocessing: How its images are prepared; by default ImageNet's mean and deviation.
         image_size: Height and width; by default those of ``preprocessing``, or of the model.
         device: Where the model runs.
-        change: Changes the model before it is tapped.
+        locality: Makes its attention local before it is tapped.
     """
     name = name or type(model).__name__
     size = image_size or (preprocessing.crop if preprocessing else None) or own_image_size(model)
     steps = preprocessing or Preprocessing("ImageNet's mean and deviation", size, size)
     model = model.eval().to(device)
-    if change is not None:
-        model = change(model)
+    if locality is not None:
+        model = localise(model, locality, image_size=size)
     check_fit(model, size, name, device)
     return Subject(
-        name=name,
+        name=name if locality is None else f"{name} {locality}",
         extractor=Tapped(model, size, device),
         identity=model_identity(model),
         size=size,
@@ -147,6 +148,7 @@ def subject_of(
         std=steps.std,
         classify=steps,
         model=model,
+        locality=locality,
         fresh=lambda: _reset(model, name, steps, size, device),
     )
 
@@ -168,7 +170,7 @@ def _reset(
 
 
 def _run_subject(
-    folder: Path, image_size: tuple[int, int] | None, device: str, change: Change | None
+    folder: Path, image_size: tuple[int, int] | None, device: str, locality: Locality | None
 ) -> Subject:
     """The best weights of a trained run."""
     run = load_run(folder, device)
@@ -194,9 +196,9 @@ def _run_subject(
             )
         if size != run.transform.image_size:
             drawn.set_input_size(img_size=size)  # type: ignore[operator]
-        return subject_of(drawn, folder.name, steps, size, device, change)
+        return subject_of(drawn, folder.name, steps, size, device, locality)
 
-    subject = subject_of(model, folder.name, steps, size, device, change)
+    subject = subject_of(model, folder.name, steps, size, device, locality)
     return replace(subject, fresh=fresh, folder=folder, statistics="the training set's")
 
 

@@ -1,0 +1,64 @@
+"""How much more attention patches give to prefix tokens once their attention is made local.
+
+What is added to the logits between patches is never positive, so the share of prefix tokens grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from nearsight.evaluate.features import Subject
+from nearsight.measure.localise import localise
+from nearsight.measure.profile import measure_model
+
+
+@dataclass(frozen=True)
+class PrefixShares:
+    """The mean share (0..1) that patches give to prefix tokens in the layers made local."""
+
+    layers: tuple[int, ...]  # counted from 1
+    plain: float
+    local: float
+    num_images: int
+
+    def text(self) -> str:
+        """Say it in one sentence.
+
+        >>> PrefixShares((11, 12), 0.084, 0.2351, 32).text()
+        'In layers 11, 12 patches give 23.5 % of their attention to prefix tokens, 8.4 % in the \
+plain model (32 images).'
+        """
+        return (
+            f"In layers {', '.join(map(str, self.layers))} patches give {100 * self.local:.1f} % "
+            f"of their attention to prefix tokens, {100 * self.plain:.1f} % in the plain model "
+            f"({self.num_images} images)."
+        )
+
+
+def prefix_shares(subject: Subject, images: Float[Tensor, "image 3 h w"]) -> PrefixShares:
+    """Measure the share of prefix tokens with and without the subject's locality."""
+    assert subject.model is not None
+    assert subject.locality is not None
+    local = _layer_shares(subject, images)
+    try:
+        localise(subject.model, None)
+        plain = _layer_shares(subject, images)
+    finally:
+        localise(subject.model, subject.locality, image_size=subject.size)
+    chosen = subject.locality.choose_layers(len(local))
+    return PrefixShares(
+        tuple(number + 1 for number in chosen),
+        float(np.mean([plain[number] for number in chosen])),
+        float(np.mean([local[number] for number in chosen])),
+        len(images),
+    )
+
+
+def _layer_shares(subject: Subject, images: Tensor) -> list[float]:
+    assert subject.model is not None
+    profile = measure_model(subject.model, images, metrics=("sink",))
+    return [float(np.mean(heads)) for heads in profile.metrics["sink"].mean]
