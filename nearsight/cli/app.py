@@ -23,6 +23,8 @@ from nearsight.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from nearsight.cli.evaluate import evaluate
 from nearsight.cli.explore import EXAMPLE as EXPLORE_EXAMPLE
 from nearsight.cli.explore import explore
+from nearsight.cli.localise import EXAMPLE as LOCALISE_EXAMPLE
+from nearsight.cli.localise import localise
 from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
@@ -229,6 +231,7 @@ def diff(
 
 app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
 app.command("explore", epilog=EXPLORE_EXAMPLE)(explore)
+app.command("localise", epilog=LOCALISE_EXAMPLE)(localise)
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 app.command("models", epilog=MODELS_EXAMPLE)(show_models)
 app.command("doctor", epilog=DOCTOR_EXAMPLE)(show_doctor)

@@ -11,6 +11,7 @@ from nearsight.evaluate.evaluation import (
     evaluate_run,
     evaluate_targets,
 )
+from nearsight.evaluate.locality_search import SearchSettings, search_locality
 from nearsight.evaluate.result import Evaluation, TaskOutcome, read_evaluation
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "EVALUATE_STAGE",
     "Evaluation",
     "Scores",
+    "SearchSettings",
     "TaskOutcome",
     "causal_run",
     "evaluate_model",
@@ -26,4 +28,5 @@ __all__ = [
     "evaluate_targets",
     "model_scores",
     "read_evaluation",
+    "search_locality",
 ]

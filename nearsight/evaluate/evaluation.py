@@ -36,7 +36,6 @@ from nearsight.evaluate.features import (
     subject_of,
     with_statistics,
 )
-from nearsight.evaluate.prefix_share import prefix_shares
 from nearsight.evaluate.result import (
     Evaluation,
     Measured,
@@ -158,12 +157,7 @@ def evaluate_subject(
     say(f"{subject.name}: {estimated.text()}")
     _extract(benches, cache, settings, progress)
     outcomes = [_outcome(task, bench) for task, bench in benches]
-    remarks = subject.notes
-    if subject.locality is not None:
-        _, bench = benches[0]
-        images = next(bench.images(bench.train if len(bench.train) else bench.val))
-        remarks += (prefix_shares(subject, images).text(),)
-    return Evaluation(subject.name, subject.identity, outcomes, remarks)
+    return Evaluation(subject.name, subject.identity, outcomes, subject.notes)
 
 
 def _benches(

@@ -17,6 +17,7 @@ from nearsight.runs.records.evaluate_record import (
     TaskResult,
 )
 from nearsight.runs.records.examples_record import EXAMPLES_FILE
+from nearsight.runs.records.localise_record import LOCALISE_FILE, LocaliseRecord, TriedLocality
 from nearsight.runs.records.log_records import (
     LOG_FILE,
     TIMING_FILE,
@@ -66,6 +67,7 @@ __all__ = [
     "EXAMPLES_FILE",
     "FAILED_FILE",
     "FINISHED",
+    "LOCALISE_FILE",
     "LOG_FILE",
     "MEASURE_FILE",
     "MEASURE_VERSION",
@@ -84,6 +86,7 @@ __all__ = [
     "ImageEffectRecord",
     "IntervalRecord",
     "LayerRecord",
+    "LocaliseRecord",
     "LogLine",
     "LookRecord",
     "LossRecord",
@@ -102,5 +105,6 @@ __all__ = [
     "TaskResult",
     "TeacherRecord",
     "TrainedRun",
+    "TriedLocality",
     "ValuesRecord",
 ]

@@ -13,6 +13,7 @@ from nearsight.runs.records.causal_record import CAUSAL_FILE
 from nearsight.runs.records.diff_record import DIFF_FILE
 from nearsight.runs.records.evaluate_record import EVALUATE_FILE
 from nearsight.runs.records.examples_record import EXAMPLES_FILE
+from nearsight.runs.records.localise_record import LOCALISE_FILE
 from nearsight.runs.records.log_records import LOG_FILE, TIMING_FILE
 from nearsight.runs.records.measure_record import MEASURE_FILE
 from nearsight.runs.records.run_record import RUN_FILE
@@ -27,7 +28,7 @@ from nearsight.runs.records.study_records import (
 
 FILES: tuple[StoredFile[Any], ...] = (
     RUN_FILE, LOG_FILE, TIMING_FILE, MEASURE_FILE, EXAMPLES_FILE, CAUSAL_FILE, DIFF_FILE,
-    EVALUATE_FILE, STUDY_FILE, CELL_FILE, FAILED_FILE, SUMMARY_FILE, CLAIMS_FILE,
+    EVALUATE_FILE, LOCALISE_FILE, STUDY_FILE, CELL_FILE, FAILED_FILE, SUMMARY_FILE, CLAIMS_FILE,
 )  # fmt: skip
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
