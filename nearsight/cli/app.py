@@ -24,7 +24,7 @@ from nearsight.cli.evaluate import evaluate
 from nearsight.cli.explore import EXAMPLE as EXPLORE_EXAMPLE
 from nearsight.cli.explore import explore
 from nearsight.cli.localise import EXAMPLE as LOCALISE_EXAMPLE
-from nearsight.cli.localise import localise
+from nearsight.cli.localise import search
 from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
@@ -181,6 +181,12 @@ def measure(
     image_size: Annotated[
         str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
     ] = None,
+    localise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:VALUE@LAYERS", help="Make a model's attention local: gaussian:1@last3."
+        ),
+    ] = None,
     convention: Annotated[
         str, typer.Option(help="paper, convit, pixels, keras or cl-vs-mim.")
     ] = "paper",
@@ -201,7 +207,7 @@ def measure(
         path = measure_target(
             target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
             num_images=num_images, resize=not no_resize, image_size=image_size,
-            convention=convention, metrics=metrics, batch_size=batch_size,
+            localise=localise, convention=convention, metrics=metrics, batch_size=batch_size,
             device=str(world.device), data_root=data_root, progress=count,
         )  # fmt: skip
     if world.rank == 0:
@@ -231,7 +237,7 @@ def diff(
 
 app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
 app.command("explore", epilog=EXPLORE_EXAMPLE)(explore)
-app.command("localise", epilog=LOCALISE_EXAMPLE)(localise)
+app.command("localise", epilog=LOCALISE_EXAMPLE)(search)
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 app.command("models", epilog=MODELS_EXAMPLE)(show_models)
 app.command("doctor", epilog=DOCTOR_EXAMPLE)(show_doctor)

@@ -54,6 +54,14 @@ def evaluate(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="An option of a method; repeatable."),
     ] = None,
+    localise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND:VALUE@LAYERS",
+            help="Also evaluate each model with local attention, and by how much that differs: "
+            "gaussian:1@last3, window:3@all, outside:3@10-12; repeatable.",
+        ),
+    ] = None,
     weights: Annotated[
         list[Path] | None, typer.Option(help="Weights, once for each model in their order.")
     ] = None,
@@ -88,7 +96,7 @@ def evaluate(
         found = evaluate_targets(
             targets, settings, weights=weights or (), pretrained=pretrained,
             random_init=random_init, image_size=None if image_size is None else sides(image_size),
-            out=out, progress=count,
+            localise=localise or (), out=out, progress=count,
         )  # fmt: skip
     print_evaluations([folder for folder, _ in found])
     for folder, _ in found:

@@ -13,7 +13,7 @@ from nearsight.core import UserError
 EXAMPLE = "Example: nearsight localise vit_tiny_patch16_224 --weights FILE --data voc2012"
 
 
-def localise(
+def search(
     target: Annotated[
         str, typer.Argument(help="A run folder or a model, as nearsight measure takes it.")
     ],

@@ -64,6 +64,13 @@ def show_maps(
     image_size: Annotated[
         str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the models' own.")
     ] = None,
+    localise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:VALUE@LAYERS",
+            help="Show each model also with local attention: gaussian:1@last3.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The figure: .png, .svg or .pdf.")] = Path("maps.png"),
     device: Device = "auto",
 ) -> Result:
@@ -83,7 +90,8 @@ def show_maps(
     found = target_maps(
         targets, image, patches, None if layer is None else layer - 1, index, images=images,
         num_images=num_images, weights=weights or (), pretrained=pretrained,
-        random_init=random_init, image_size=image_size, device=str(find_device(device)),
+        random_init=random_init, image_size=image_size, localise=localise,
+        device=str(find_device(device)),
     )  # fmt: skip
     path = write_maps(found, out, (image or images or out).resolve().name, index == "all")
     print(path)

@@ -36,6 +36,7 @@ from nearsight.evaluate.features import (
     subject_of,
     with_statistics,
 )
+from nearsight.evaluate.prefix_share import prefix_shares
 from nearsight.evaluate.result import (
     Evaluation,
     Measured,
@@ -157,7 +158,12 @@ def evaluate_subject(
     say(f"{subject.name}: {estimated.text()}")
     _extract(benches, cache, settings, progress)
     outcomes = [_outcome(task, bench) for task, bench in benches]
-    return Evaluation(subject.name, subject.identity, outcomes, subject.notes)
+    remarks = subject.notes
+    if subject.locality is not None and settings.held_out is None:
+        _, bench = benches[0]
+        images = next(bench.images(bench.train if len(bench.train) else bench.val))
+        remarks += (prefix_shares(subject, images).text(),)
+    return Evaluation(subject.name, subject.identity, outcomes, remarks)
 
 
 def _benches(

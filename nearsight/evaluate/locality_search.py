@@ -25,9 +25,16 @@ import numpy as np
 import torch
 
 from nearsight.core import UserError
-from nearsight.data.input import find_pictures, read_picture
+from nearsight.data.input import Preprocessing, find_pictures, read_picture
 from nearsight.evaluate.evaluation import Settings, evaluate_subject
-from nearsight.evaluate.features import Split, Subject, open_masks, open_subject, with_statistics
+from nearsight.evaluate.features import (
+    Preparation,
+    Subject,
+    image_batches,
+    open_masks,
+    open_subject,
+    spread,
+)
 from nearsight.evaluate.prefix_share import prefix_shares
 from nearsight.evaluate.result import TaskOutcome
 from nearsight.measure.folders import default_folder
@@ -300,13 +307,14 @@ def _images_of(outcome: TaskOutcome, split: str) -> dict[str, Any]:
 
 def _some_images(subject: Subject, settings: SearchSettings) -> torch.Tensor:
     """Training images as the model takes them, squashed to its size."""
-    split: Split = open_masks(settings.data, settings.data_root, "train", NUM_MEASURED)
-    steps = with_statistics(subject, "own")
-    size = (subject.size[1], subject.size[0])
-    pixels = [np.asarray(split.image(i).convert("RGB").resize(size)) for i in range(len(split))]
-    images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).float().div(255)
-    mean, std = (torch.tensor(x)[:, None, None] for x in (steps.mean, steps.std))
-    return ((images - mean) / std).to(settings.device)
+    split = open_masks(settings.data, settings.data_root, "train")
+    chosen = split.part(spread(len(split), min(NUM_MEASURED, len(split))), "train")
+    steps = Preprocessing(
+        subject.statistics, subject.size, None, keep_ratio=False, interpolation="bilinear",
+        mean=subject.mean, std=subject.std,
+    )  # fmt: skip
+    batches = image_batches(chosen, Preparation(steps), settings.batch_size, settings.device)
+    return torch.cat(list(batches))
 
 
 def _layers(

@@ -30,6 +30,7 @@ from nearsight.data.input import (
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.source import MeasuredSource, measure_folder
+from nearsight.measure.localise import Locality, localise, read_locality
 from nearsight.measure.metrics import chosen_metrics, convention_of
 from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
 from nearsight.runs import (
@@ -68,8 +69,9 @@ class PictureSource(MeasuredSource):
         resize: bool,
         batch_size: int,
         device: str,
+        locality: Locality | None = None,
     ) -> None:
-        self.choice, self.images = choice, images
+        self.choice, self.images, self.locality = choice, images, locality
         self.batch_size, self.device = batch_size, device
         available, self.num_others = find_pictures(images)
         self.num_available = len(available)
@@ -77,11 +79,19 @@ class PictureSource(MeasuredSource):
         size = None if resize else equal_size(images, self.names)
         found = named_model(*choice)
         self.steps = found.preprocessing if resize else found.preprocessing.untouched()
-        self.model = found.model.to(device)
-        check_fit(self.model, size or self.steps.crop, choice.name, device)
+        self.size = size or self.steps.crop
+        self.model = self._made_local(found.model.to(device))
+        check_fit(self.model, self.size, choice.name, device)
         self.digests: dict[str, str] = {}  # sha256 of every file that was read, by its name
         self.record: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": KIND}
         self.record |= _origin(found, choice.weights, device)
+        if locality is not None:
+            self.record["notes"].append(f"Its attention was made local: {locality}.")
+
+    def _made_local(self, model: nn.Module) -> nn.Module:
+        if self.locality is None:
+            return model
+        return localise(model, self.locality, image_size=self.size)
 
     def batches(self, positions: Sequence[int]) -> PictureBatches:
         names = [self.names[position] for position in positions]
@@ -96,9 +106,8 @@ class PictureSource(MeasuredSource):
 
     def fresh_model(self) -> nn.Module:
         size = self.choice.image_size
-        return named_model(self.choice.name, random_init=True, image_size=size).model.to(
-            self.device
-        )
+        found = named_model(self.choice.name, random_init=True, image_size=size)
+        return self._made_local(found.model.to(self.device))
 
     def gather(self, world: World) -> None:
         for digests in world.gather(dict(self.digests)):
@@ -145,6 +154,7 @@ def measure_named(
     pretrained: bool = False,
     random_init: bool = False,
     image_size: tuple[int, int] | None = None,
+    localise: str | None = None,
     num_images: int | None = None,
     resize: bool = True,
     convention: str = "paper",
@@ -155,15 +165,18 @@ def measure_named(
 ) -> Path:
     """Measure the model of ``name`` on the pictures in ``images``; the path of its measure.json.
 
-    ``out`` defaults to ``runs/<name>``. ``num_images``: min(1,000, all) by default, chosen by a
+    ``out`` defaults to ``runs/<name>``. ``localise`` makes the model's attention local first, such
+    as ``gaussian:1@last3``. ``num_images``: min(1,000, all) by default, chosen by a
     fixed seed: the same pictures for every model. ``resize=False`` takes prepared pictures as they
     are. ``progress`` is told (images done, images in all).
     """
-    folder = Path(out) if out is not None else default_folder(name)
+    locality = None if localise is None else read_locality(localise)
+    own = name if locality is None else f"{name}-{locality}"
+    folder = Path(out) if out is not None else default_folder(own)
     _check_folder(folder, name)
     chosen_metrics(metrics, convention_of(convention))
     choice = ModelChoice(name, weights, pretrained, random_init, image_size)
-    source = PictureSource(choice, Path(images), num_images, resize, batch_size, device)
+    source = PictureSource(choice, Path(images), num_images, resize, batch_size, device, locality)
     with _made(folder):
         return measure_folder(
             folder,

@@ -26,6 +26,7 @@ def measure_target(
     num_images: int | None = None,
     resize: bool = True,
     image_size: str | None = None,
+    localise: str | None = None,
     convention: str = "paper",
     metrics: str = "default",
     batch_size: int = 32,
@@ -42,6 +43,7 @@ def measure_target(
     of_models = {
         "--images": images, "--out": out, "--weights": weights, "--pretrained": pretrained,
         "--random-init": random_init, "--no-resize": not resize, "--image-size": image_size,
+        "--localise": localise,
     }  # fmt: skip
     if (Path(target) / RECORD).is_file():
         _check_run(target, [option for option, value in of_models.items() if value])
@@ -55,7 +57,7 @@ def measure_target(
     size = None if image_size is None else sides(image_size)
     return measure_named(
         target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
-        image_size=size, resize=resize, **shared,
+        image_size=size, resize=resize, localise=localise, **shared,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from nearsight.core import UserError
 from nearsight.data.input import Preprocessing, chosen_pictures, find_pictures, read_picture
 from nearsight.measure.folders import check_fit, sides
+from nearsight.measure.localise import localise as localise_model
+from nearsight.measure.localise import read_locality
 from nearsight.measure.maps.image_maps import (
     DEFAULT_PLACES,
     MIDDLE,
@@ -90,6 +93,7 @@ def target_maps(
     pretrained: bool = False,
     random_init: bool = False,
     image_size: str | None = None,
+    localise: str | None = None,
     device: str = "cpu",
 ) -> list[TargetMaps]:
     """Where the class token and ``patches`` of an image file look, in every target.
@@ -100,16 +104,20 @@ def target_maps(
     them, min(100, all) by default, chosen by a fixed seed. The patches are those of the first
     target's grid; in a target of another grid the patch at the same place of the image it sees
     stands for them. ``weights`` go to the models that need them, in order; further ones take
-    ``pretrained`` or ``random_init``.
+    ``pretrained`` or ``random_init``. With ``localise``, such as ``gaussian:1@last3``, every target
+    is followed by itself with local attention.
     """
+    localities = [None] if localise is None else [None, read_locality(localise)]
     folder, names = _files(image, images, num_images)
     seen_by = viewers(targets, weights, pretrained, random_init, image_size)
     found: list[TargetMaps] = []
-    for viewer in seen_by:
+    for viewer, locality in itertools.product(seen_by, localities):
         pictures = Pictures(folder, names, viewer.preprocessing, device)
         model = viewer.model.to(device)
-        size = read_picture(folder, names[0], viewer.preprocessing)[0].shape[1:]
-        check_fit(model, size, viewer.name, device)
+        height, width = read_picture(folder, names[0], viewer.preprocessing)[0].shape[1:]
+        check_fit(model, (height, width), viewer.name, device)
+        name = viewer.name if locality is None else f"{viewer.name} {locality}"
+        localise_model(model, locality, image_size=(height, width))
         attention = layer_attention(model, pictures, layer)
         grid, wanted = attention.layout.grid, patches
         if found:
@@ -119,7 +127,7 @@ def target_maps(
             wanted = default_patches(grid, MIDDLE if head == "all" else DEFAULT_PLACES)
         heads = range(len(attention.weights)) if head == "all" else (head,)
         maps = tuple(chosen_maps(attention, wanted, each) for each in heads)
-        found.append(TargetMaps(viewer.name, pictures.mean, maps))
+        found.append(TargetMaps(name, pictures.mean, maps))
     return found
 
 
