@@ -172,17 +172,17 @@ def candidates(settings: SearchSettings, num_layers: int) -> Iterator[Locality]:
     for depth in settings.depths:
         if depth <= num_layers:
             for width in settings.widths:
-                yield Locality("gaussian", width, f"last{depth}")
+                yield Locality(value=width, layers=f"last{depth}")
             yield Locality("window", SIDE, f"last{depth}")
 
 
 def controls_of(chosen: Locality) -> list[Locality]:
     """Return the controls of a setting that have nothing to be chosen."""
-    layers, width = chosen.layers, chosen.value if chosen.kind == "gaussian" else 1.0
+    layers = chosen.layers
     return [
         Locality(IDENTITY, layers=layers),
         Locality("window", 1, layers),
-        Locality("shifted", width, layers),
+        Locality("shifted", chosen.width, layers),
         replace(chosen, keep_share=True),
     ]
 

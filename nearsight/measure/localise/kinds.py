@@ -69,6 +69,11 @@ class Locality:
         value = "" if self.kind == IDENTITY else f":{self.value:g}"
         return f"{self.kind}{value}@{self.layers}{f'+{KEEP}' if self.keep_share else ''}"
 
+    @property
+    def width(self) -> float:
+        """The width of its Gaussian in patches; 1 where it has none."""
+        return self.value if self.kind in ("gaussian", "shifted") else VALUES["gaussian"]
+
     def choose_layers(self, num_layers: int) -> list[int]:
         """Return the numbers, counted from 0, of the layers that are changed.
 
