@@ -75,6 +75,9 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="Folder to write for a model; else runs/NAME.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder to draw figures into; else they are in the report.")
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
@@ -84,7 +87,7 @@ def evaluate(
     from nearsight.evaluate import evaluate_targets
     from nearsight.evaluate.evaluation import Settings
     from nearsight.measure.folders import sides
-    from nearsight.report.write import print_evaluations
+    from nearsight.report.write import print_evaluations, write_evaluation_figures
 
     settings = Settings(
         tasks=task, data=data, method=method, layer=layer, place=place, statistics=statistics,
@@ -98,10 +101,14 @@ def evaluate(
             random_init=random_init, image_size=None if image_size is None else sides(image_size),
             localise=localise or (), out=out, progress=count,
         )  # fmt: skip
-    print_evaluations([folder for folder, _ in found])
-    for folder, _ in found:
+    folders = [folder for folder, _ in found]
+    print_evaluations(folders)
+    for folder in folders:
         print(folder / "evaluate.json")
-    return Result(tuple(folder / "evaluate.json" for folder, _ in found))
+    drawn = [] if figures is None else write_evaluation_figures(folders, figures)
+    for path in drawn:
+        print(path)
+    return Result((*(folder / "evaluate.json" for folder in folders), *drawn))
 
 
 def _options(words: list[str]) -> dict[str, str]:

@@ -235,6 +235,9 @@ def stored_outcome(outcome: TaskOutcome) -> tuple[dict[str, Any], dict[str, np.n
         digest = hashlib.sha256(np.ascontiguousarray(records).tobytes())
         key = hashlib.sha256(f"{outcome.slot} {digest.hexdigest()}".encode()).hexdigest()[:16]
         arrays[key] = records
+        arrays |= {f"{key} {shown}": x for shown, x in each.finding.examples.items()}
+        stated = each.finding.settings.items()
+        own = {said: x for said, x in stated if outcome.settings.get(said) != x}
         numbers.append(
             {
                 "name": name,
@@ -243,7 +246,7 @@ def stored_outcome(outcome: TaskOutcome) -> tuple[dict[str, Any], dict[str, np.n
                 "high": estimate.high,
                 "number": number_name(each.finding.number),
                 "key": key,
-                "details": dict(each.finding.details),
+                "details": {**each.finding.details, **({"settings": own} if own else {})},
             }
         )
     fields = ("task", "method", "layer", "place", "subject", "identity", "control", "seconds")
@@ -263,9 +266,16 @@ def read_outcome(result: TaskResult, arrays: Mapping[str, np.ndarray]) -> TaskOu
     """Make an outcome of what was stored."""
     numbers = {}
     for each in result.numbers:
+        details = dict(each.details)
+        settings = {**result.settings, **details.pop("settings", {})}
         finding = TaskNumber(
-            each.name, arrays[each.key], NUMBERS[each.number], result.settings, each.details
-        )
+            each.name, arrays[each.key], NUMBERS[each.number], settings, details,
+            {
+                name.removeprefix(f"{each.key} "): array
+                for name, array in arrays.items()
+                if name.startswith(f"{each.key} ")
+            },
+        )  # fmt: skip
         measured = Measured(finding)
         known = Estimate(each.value, each.low, each.high, len(finding.records), "images")
         measured.__dict__["estimate"] = known  # no need to resample again

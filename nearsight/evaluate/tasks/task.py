@@ -46,7 +46,8 @@ class TaskNumber(NamedTuple):
     records: np.ndarray  # [image, ...]
     number: Number
     settings: Mapping[str, Any]  # what decided it, as JSON has it
-    details: Mapping[str, Any] = {}  # further numbers without an interval, as JSON has them
+    details: Mapping[str, Any] = {}  # further numbers, as JSON has them
+    examples: Mapping[str, np.ndarray] = {}  # pictures to show beside it, by what they show
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from nearsight.report.read.emergence import THRESHOLDS, head_epochs, thresholds
 from nearsight.report.read.evaluations import (
     EvaluatedFolder,
     PairedResult,
+    last_layers,
+    model_inks,
     paired_results,
     read_evaluations,
     result_estimate,
@@ -33,8 +35,10 @@ from nearsight.report.read.palette import (
     SKY,
     TEXT,
     VERMILION,
+    ink_name,
     page_colours,
 )
+from nearsight.report.read.published_scores import PublishedScore, published_beside
 
 __all__ = [
     "BLUE",
@@ -57,6 +61,7 @@ __all__ = [
     "Gaussians",
     "Look",
     "PairedResult",
+    "PublishedScore",
     "ReadDistribution",
     "Series",
     "efficiency_rows",
@@ -66,10 +71,14 @@ __all__ = [
     "gaussians_of",
     "grouped_families",
     "head_epochs",
+    "ink_name",
+    "last_layers",
     "looks_of",
+    "model_inks",
     "page_colours",
     "paired_difference",
     "paired_results",
+    "published_beside",
     "read_evaluations",
     "read_families",
     "result_estimate",

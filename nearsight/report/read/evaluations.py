@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nearsight.core import UserError
+from nearsight.report.read.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from nearsight.runs import EVALUATE
 from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, ResultNumber, TaskResult
 from nearsight.stats import NUMBERS, Estimate, paired_image_interval
@@ -33,10 +34,23 @@ class EvaluatedFolder:
         Raises:
             UserError: They are missing or damaged.
         """
+        return self._arrays(lambda name: name == number.key)[number.key]
+
+    def examples(self, number: ResultNumber) -> dict[str, np.ndarray]:
+        """Return the pictures that were kept beside a number: images, truth, predictions.
+
+        Raises:
+            UserError: The file is missing or damaged.
+        """
+        start = f"{number.key} "
+        found = self._arrays(lambda name: name.startswith(start))
+        return {name.removeprefix(start): array for name, array in found.items()}
+
+    def _arrays(self, wanted: Callable[[str], bool]) -> dict[str, np.ndarray]:
         path = self.path / RECORDS
         try:
             with np.load(path) as file:
-                return file[number.key]
+                return {name: file[name] for name in file.files if wanted(name)}
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{path} is missing or damaged ({error}); run nearsight evaluate {self.path} again"
@@ -59,6 +73,13 @@ def read_evaluations(folders: Sequence[Path]) -> list[EvaluatedFolder]:
     """Read the folders that have an evaluate.json; the others are left out."""
     there = [Path(folder) for folder in folders if (Path(folder) / EVALUATE).is_file()]
     return [EvaluatedFolder(folder, EVALUATE_FILE.read(folder)) for folder in there]
+
+
+def model_inks(folders: Sequence[EvaluatedFolder]) -> dict[str, str]:
+    """Return a colour for every model, in their order; the colours repeat after six."""
+    inks = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+    names = dict.fromkeys(folder.name for folder in folders)
+    return {name: inks[number % len(inks)] for number, name in enumerate(names)}
 
 
 def last_layers(folder: EvaluatedFolder) -> dict[tuple[str, ...], TaskResult]:

@@ -22,6 +22,15 @@ DARK = {ink["light"]: ink["dark"] for ink in _INKS.values()} | {
 }
 
 
+def ink_name(colour: str) -> str:
+    """Return the word for an ink.
+
+    >>> ink_name(BLUE)
+    'blue'
+    """
+    return next(name for name, ink in _INKS.items() if ink["light"] == colour)
+
+
 def page_colours() -> dict[str, dict[str, str]]:
     """Return the colours of the page by theme and use.
 

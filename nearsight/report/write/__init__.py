@@ -5,7 +5,11 @@ from __future__ import annotations
 from nearsight.report.write.answer import effect_sentence
 from nearsight.report.write.cells import Cell, Kind, Marked
 from nearsight.report.write.changes import print_difference
-from nearsight.report.write.evaluation_tables import evaluation_tables, print_evaluations
+from nearsight.report.write.evaluation_tables import (
+    evaluation_tables,
+    print_evaluations,
+    write_evaluation_figures,
+)
 from nearsight.report.write.front import Chapter, Front
 from nearsight.report.write.page import write_families
 from nearsight.report.write.table import Column, Row, Table
@@ -27,5 +31,6 @@ __all__ = [
     "print_folders",
     "print_measurements",
     "terminal_table",
+    "write_evaluation_figures",
     "write_families",
 ]

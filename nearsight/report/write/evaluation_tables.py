@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearsight.core import console
+from nearsight.core import console, write_bytes
+from nearsight.report.figures.drawing import whole_figure
+from nearsight.report.figures.evaluation import evaluation_drawings
 from nearsight.report.read import (
     EvaluatedFolder,
     paired_results,
+    published_beside,
     read_evaluations,
     result_estimate,
 )
@@ -17,6 +20,7 @@ from nearsight.report.write.table import FORMATS, Column, Row, Table
 from nearsight.runs.records import TaskResult
 
 SHOWN = 2  # numbers of a method that fit into a terminal; more of them are on the page
+IN_COLUMNS = ("layer", "num_train", "num_val")  # and in the note
 WITHOUT_TERMINAL = tuple(name for name in FORMATS if name != "terminal")
 
 
@@ -62,18 +66,35 @@ def _method_table(
         if result.control:
             label = f"{result.control} ({folder.name})" if len(found) > 1 else result.control
         cells = (label, result.layer, *(numbers.get(name) for name in names))
-        rows.append(Row(cells, "reference" if result.control else "data"))
+        rows.append(Row(cells))
+    names_of_models = [folder.name for folder, _ in found]
+    published = published_beside(method, data, names_of_models)
+    for score in published:
+        values = (score.value if name == score.number else None for name in names)
+        rows.append(Row((f"published: {score.model}", None, *values), "reference"))
     first = found[0][1]
     note = (
         f"95 % intervals over {first.data.num_val:,} images of {data}; "
         f"{first.data.num_train:,} training images. {settings_text(first)}"
     )
+    if published:
+        told = dict.fromkeys(f"{score.source} ({score.setting})" for score in published)
+        note += f". Published numbers differ in weights and data: {'; '.join(told)}"
     return Table(f"{task}-{method}", columns, rows, f"{task}, {method}", note)
 
 
 def settings_text(result: TaskResult) -> str:
-    """Return the settings of a result in one line."""
-    return "; ".join(f"{name}: {value}" for name, value in result.settings.items())
+    """Return the settings of a result in one line; those that the columns show are left out."""
+    shown = {k: x for k, x in result.settings.items() if k not in IN_COLUMNS and x not in ({}, "")}
+    return "; ".join(f"{name.replace('_', ' ')}: {_told(x)}" for name, x in shown.items())
+
+
+def _told(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {x}" for name, x in value.items())
+    if isinstance(value, list):
+        return "x".join(map(str, value))
+    return str(value)
 
 
 def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
@@ -91,6 +112,16 @@ def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
     )
     note = "Paired over images: both models are resampled together."
     return Table("evaluation-pairs", columns, rows, "paired differences", note)
+
+
+def write_evaluation_figures(folders: Sequence[Path], out: Path) -> list[Path]:
+    """Draw the figures of folders that were evaluated as SVG files, and return their paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for drawing in evaluation_drawings(read_evaluations(folders)):
+        paths.append(out / f"{drawing.key}.svg")
+        write_bytes(paths[-1], whole_figure(drawing, "svg"))
+    return paths
 
 
 def print_evaluations(folders: Sequence[Path]) -> None:

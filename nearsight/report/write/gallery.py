@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearsight.report.figures.drawing import Drawing
+from nearsight.report.figures.evaluation import evaluation_drawings
 from nearsight.report.figures.heads import (
     depth_profiles,
     feature_depth,
@@ -23,7 +24,7 @@ from nearsight.report.figures.training import (
     onset_curves,
     sample_efficiency,
 )
-from nearsight.report.read import Family
+from nearsight.report.read import Family, read_evaluations
 
 
 def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
@@ -47,7 +48,9 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
     drawings += example_maps(family, f"examples{number}", f"{name} · the patch in the middle")
     if all(run.log for condition in family.conditions for run in condition.runs):
         drawings += _while_training(family, number)
-    return [*drawings, *causal_drawings(family, f"causal{number}")]
+    drawings += causal_drawings(family, f"causal{number}")
+    folders = [run.path for condition in family.conditions for run in condition.runs]
+    return [*drawings, *evaluation_drawings(read_evaluations(folders), number)]
 
 
 def _while_training(family: Family, number: str) -> list[Drawing]:

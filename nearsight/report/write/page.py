@@ -21,11 +21,19 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
-from nearsight.report.read import ConditionRuns, Evidence, Family, page_colours
+from nearsight.report.read import (
+    ConditionRuns,
+    EvaluatedFolder,
+    Evidence,
+    Family,
+    page_colours,
+    read_evaluations,
+)
 from nearsight.report.write.answer import answer, question
 from nearsight.report.write.cells import csv_text
 from nearsight.report.write.downloads import MEDIA, SUFFIX, Download
 from nearsight.report.write.efficiency_tables import efficiency_tables
+from nearsight.report.write.evaluation_tables import evaluation_tables
 from nearsight.report.write.front import Front
 from nearsight.report.write.gallery import family_drawings
 from nearsight.report.write.rendering import render
@@ -133,7 +141,11 @@ def report_page(
         front=front,
         families=families,
         answers=[answer(family) for family in families],
-        tables=[conditions, *(table for family in families for table in efficiency_tables(family))],
+        tables=[
+            conditions,
+            *(table for family in families for table in efficiency_tables(family)),
+            *evaluation_tables(_evaluated(families)),
+        ],
         note=f"{interval_note(families)} {'' if only_models else BOLD_NOTE}".strip(),
         downloads=[Download(name, kind, text) for (name, kind), text in tables.items()],
         figures=[[_figure(drawing, extra) for drawing in drawings] for drawings in by_family],
@@ -148,6 +160,12 @@ def report_page(
         nulls=_null_values(families),
         convention=families[0].first.measure.convention.text,
     )
+
+
+def _evaluated(families: list[Family]) -> list[EvaluatedFolder]:
+    """Read the evaluations of all runs that have one."""
+    runs = [run for family in families for condition in family.conditions for run in condition.runs]
+    return read_evaluations([run.path for run in runs])
 
 
 def dark_inks(families: list[Family], drawn: Sequence[Drawing]) -> dict[str, str]:

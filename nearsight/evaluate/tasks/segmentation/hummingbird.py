@@ -14,13 +14,16 @@ it, the search is exact and not approximate.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Int, UInt8
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from nearsight.data import VOID
+from nearsight.evaluate.features import Split, spread
 from nearsight.evaluate.solvers import nearest
 from nearsight.evaluate.tasks.segmentation.scores import (
     Maps,
@@ -29,14 +32,23 @@ from nearsight.evaluate.tasks.segmentation.scores import (
 )
 from nearsight.evaluate.tasks.segmentation.truth import PatchLabels, patch_labels
 from nearsight.evaluate.tasks.task import Bench, TaskNumber
+from nearsight.models.layers import Grid
 from nearsight.stats import hungarian_miou
 
+QUERIES, SHOWN, SIDE = 4, 6, 56  # patches that are shown with neighbours; side in pixels
 OPTIONS = {"k": 30, "temperature": 0.02}
 WITH_OTHER = ("ade20k",)  # sets whose label 0 is a class to open-hummingbird
 
 
-def voted_maps(bench: Bench, labels: PatchLabels) -> Maps:
-    """Return the function that gives the votes for an image of the scored split.
+class Voting(NamedTuple):
+    """The votes for every image of the scored split."""
+
+    maps: Maps
+    neighbours: Int[np.ndarray, "patch k"]  # in the memory, of every scored patch
+
+
+def voted_maps(bench: Bench, labels: PatchLabels) -> Voting:
+    """Find the neighbours of every scored patch, and return the function that counts their votes.
 
     Args:
         bench: Its options are ``k`` and ``temperature``.
@@ -59,7 +71,35 @@ def voted_maps(bench: Bench, labels: PatchLabels) -> Maps:
         dense = (voters @ labels.shares).toarray()  # [patch, cls]
         return torch.from_numpy(dense).T.unflatten(1, (grid.rows, grid.cols))
 
-    return votes
+    return Voting(votes, found.numpy())
+
+
+def neighbour_pictures(
+    bench: Bench, neighbours: Int[np.ndarray, "patch k"], grid: Grid
+) -> UInt8[np.ndarray, "query picture side side 3"]:
+    """Return the middle patch of some images with its nearest training patches.
+
+    Every patch is shown with the patches around it; the first picture is the query.
+    """
+    middle = (grid.rows // 2) * grid.cols + grid.cols // 2
+    rows = []
+    for number in spread(len(bench.val), min(QUERIES, len(bench.val))).tolist():
+        place = number * grid.num_patches + middle
+        near = neighbours[place, : SHOWN - 1]
+        sources = [(bench.val, place), *((bench.train, int(x)) for x in near)]
+        rows.append(np.stack([_surroundings(split, x, grid) for split, x in sources]))
+    return np.stack(rows)
+
+
+def _surroundings(split: Split, place: int, grid: Grid) -> UInt8[np.ndarray, "side side 3"]:
+    """A patch and the patches around it."""
+    number, patch = divmod(place, grid.num_patches)
+    row, col = divmod(patch, grid.cols)
+    image = split.image(number).convert("RGB")
+    width, height = image.width / grid.cols, image.height / grid.rows
+    left, top = round((col - 1) * width), round((row - 1) * height)
+    right, bottom = round((col + 2) * width), round((row + 2) * height)
+    return np.asarray(image.crop((left, top, right, bottom)).resize((SIDE, SIDE)))
 
 
 def run_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
@@ -67,9 +107,10 @@ def run_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
     num_classes = len(bench.train.classes)
     grid = bench.features(bench.train).grid
     labels = patch_labels(bench.train, grid, num_classes)
-    matrices = score_images(
-        bench.val, voted_maps(bench, labels), num_classes, progress=bench.progress
-    )
+    voting = voted_maps(bench, labels)
+    matrices = score_images(bench.val, voting.maps, num_classes, progress=bench.progress)
+    near = {"neighbours": neighbour_pictures(bench, voting.neighbours, grid)}
+    matrices = matrices._replace(examples={**matrices.examples, **near})
     settings = {
         **bench.settings(),
         "label_size": "of each mask",
@@ -94,7 +135,7 @@ def run_open_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
     grid = bench.features(bench.train).grid
     labels = patch_labels(bench.train, grid, num_classes, in_memory)
     matrices = score_images(
-        bench.val, voted_maps(bench, labels), num_classes, label_size=bench.subject.size,
+        bench.val, voted_maps(bench, labels).maps, num_classes, label_size=bench.subject.size,
         recode=scored, progress=bench.progress,
     )  # fmt: skip
     settings = {

@@ -13,12 +13,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nearsight.data import VOID
-from nearsight.evaluate.features import Split, resize_labels
+from nearsight.evaluate.features import Split, resize_labels, spread
 from nearsight.evaluate.tasks.segmentation.truth import Recode
 from nearsight.evaluate.tasks.task import Progress, TaskNumber
 from nearsight.stats import class_ious, image_intervals, miou, pixel_accuracy
 
 Maps = Callable[[int], Tensor]  # of an image: scores [cls, row, col] on any grid
+EXAMPLES, THUMB = 4, 112  # images that are kept to be shown, and their side in pixels
 BAND = 0.02  # of the image's diagonal: how far from a boundary the band reaches
 
 
@@ -73,10 +74,11 @@ def boundary_matrix(
 
 
 class Matrices(NamedTuple):
-    """The confusion matrices of every image of a split."""
+    """The confusion matrices of every image of a split, and some pictures of it."""
 
     whole: Int[np.ndarray, "image truth prediction"]
     boundary: Int[np.ndarray, "image truth prediction"]
+    examples: Mapping[str, np.ndarray] = {}
 
 
 def predicted_labels(
@@ -109,6 +111,8 @@ def score_images(
         progress: Called with the images done and the images in all.
     """
     whole, boundary = [], []
+    shown = set(spread(len(split), min(EXAMPLES, len(split))).tolist())
+    pictures: dict[str, list[np.ndarray]] = {"image": [], "truth": [], "predicted": []}
     for number in range(len(split)):
         truth = split.mask(number)
         truth = truth if recode is None else recode(truth)
@@ -116,9 +120,15 @@ def score_images(
         predicted = predicted_labels(maps(number), truth.shape)
         whole.append(confusion_matrix(truth, predicted, num_classes))
         boundary.append(boundary_matrix(truth, predicted, num_classes))
+        if number in shown:
+            image = split.image(number).convert("RGB").resize((THUMB, THUMB))
+            pictures["image"].append(np.asarray(image))
+            pictures["truth"].append(resize_labels(truth, (THUMB, THUMB)).astype(np.uint8))
+            pictures["predicted"].append(resize_labels(predicted, (THUMB, THUMB)).astype(np.uint8))
         if progress:
             progress(number + 1, len(split))
-    return Matrices(np.stack(whole), np.stack(boundary))
+    examples = {name: np.stack(found) for name, found in pictures.items()}
+    return Matrices(np.stack(whole), np.stack(boundary), examples)
 
 
 def segmentation_findings(
@@ -131,6 +141,7 @@ def segmentation_findings(
         for name, each in zip(classes, ious)
         if math.isfinite(each.value)
     }
-    yield TaskNumber("mIoU", matrices.whole, miou, settings, {"per_class": per_class})
+    details = {"per_class": per_class}
+    yield TaskNumber("mIoU", matrices.whole, miou, settings, details, matrices.examples)
     yield TaskNumber("pixel accuracy", matrices.whole, pixel_accuracy, settings)
     yield TaskNumber("boundary mIoU", matrices.boundary, miou, settings)

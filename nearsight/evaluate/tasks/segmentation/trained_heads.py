@@ -19,7 +19,7 @@ from jaxtyping import UInt8
 from torch import Tensor, nn
 
 from nearsight.evaluate.features import Features, Split, resize_labels
-from nearsight.evaluate.solvers.heads import (
+from nearsight.evaluate.solvers import (
     Batch,
     HeadRecipe,
     batch_norm_head,

@@ -20,7 +20,7 @@ OPTIONS = {"k": 7, "temperature": 0.02}
 def test_votes_are_those_of_a_plain_loop(tmp_path) -> None:
     bench = bench_of(tmp_path, "hummingbird", OPTIONS)
     labels = patch_labels(bench.train, Grid(3, 5), 3)
-    votes = voted_maps(bench, labels)(4)
+    votes = voted_maps(bench, labels).maps(4)
     train, val = (
         np.array(bench.features(x).patches, np.float64).reshape(-1, bench.features(x).width)
         for x in (bench.train, bench.val)
@@ -44,8 +44,8 @@ def test_patches_without_a_label_are_not_in_the_memory(tmp_path) -> None:
     known[2 * 15 + 6] = 0
     hidden = type(labels)(labels.shares, known)
     own = labels.shares[[2 * 15 + 6]].toarray()[0]
-    np.testing.assert_allclose(voted_maps(bench, labels)(2)[:, 1, 1], own, rtol=1e-5)
-    other = voted_maps(bench, hidden)(2)[:, 1, 1]
+    np.testing.assert_allclose(voted_maps(bench, labels).maps(2)[:, 1, 1], own, rtol=1e-5)
+    other = voted_maps(bench, hidden).maps(2)[:, 1, 1]
     assert torch.isclose(other.sum(), torch.tensor(1.0))  # the next nearest votes instead
 
 
@@ -58,6 +58,17 @@ def test_segmentation_finds_colours_and_states_its_settings(tmp_path) -> None:
     values = [image_interval(x.number, x.records).value for x in (whole, accuracy, boundary)]
     assert values[1] > 0.6
     assert values[0] > values[2]
+
+
+def test_pictures_show_a_patch_and_its_nearest_training_patches(tmp_path) -> None:
+    bench = bench_of(tmp_path, "hummingbird", {"k": 7, "temperature": 0.02})
+    bench = bench_of(tmp_path, "hummingbird", OPTIONS, val=bench.train)
+    whole = next(iter(SEGMENTATION.run(bench)))
+    shown = whole.examples["neighbours"]
+    for query in shown:  # a training patch is its own nearest
+        np.testing.assert_array_equal(query[0], query[1])
+    assert whole.examples["truth"].shape == (4, 112, 112)
+    assert set(np.unique(whole.examples["predicted"])) <= {0, 1, 2}
 
 
 def test_open_hummingbird_puts_unlabelled_pixels_into_the_first_class(tmp_path) -> None:

@@ -1,0 +1,28 @@
+"""Figures of evaluations: classes, occlusion, layers beside their distance, and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearsight.report.figures.drawing import Drawing
+from nearsight.report.figures.evaluation.class_bars import class_bars
+from nearsight.report.figures.evaluation.layer_scores import layer_scores
+from nearsight.report.figures.evaluation.occlusion_curves import occlusion_curves
+from nearsight.report.figures.evaluation.shown_predictions import nearest_patches, predicted_masks
+from nearsight.report.read import EvaluatedFolder
+
+__all__ = ["evaluation_drawings"]
+
+
+def evaluation_drawings(folders: Sequence[EvaluatedFolder], number: str = "") -> list[Drawing]:
+    """Return every figure that the evaluations of some models have numbers for."""
+    if not folders:
+        return []
+    found = [
+        layer_scores(folders, f"evaluate-layers{number}"),
+        occlusion_curves(folders, f"evaluate-occlusion{number}"),
+        class_bars(folders, f"evaluate-classes{number}"),
+        predicted_masks(folders, f"evaluate-masks{number}"),
+        nearest_patches(folders, f"evaluate-neighbours{number}"),
+    ]
+    return [drawing for drawing in found if drawing is not None]

@@ -1,0 +1,117 @@
+"""Published numbers that ours are shown beside, with what differs.
+
+From LocAt (arXiv 2603.04892, tables 1 and 4), Naseer et al. 2021, DINOv2, DINOv3, CAPI and
+open-hummingbird. They are never mixed with ours: published results take other training images,
+other sizes and other weights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+LOCAT = "LocAt"
+AT_224 = "all training images of the full set at 224"
+AT_512 = "random crops of 512 in training, whole images in the test"
+
+
+class PublishedScore(NamedTuple):
+    """One published number."""
+
+    method: str
+    data: str
+    number: str  # the name of ours
+    model: str  # as tables call it
+    pattern: str  # what our names of this model match
+    value: float  # 0..1
+    source: str
+    setting: str
+
+
+def _pairs(
+    method: str, setting: str, sets: Sequence[str], table: str, values: str
+) -> Iterator[PublishedScore]:
+    """A line for every family: its name, then our names and the numbers, plain and with LocAt."""
+    for line in values.strip().splitlines():
+        family, plain, plain_values, changed, changed_values = line.split()
+        for ending, pattern, numbers in (
+            ("", plain, plain_values), ("+LocAt", changed, changed_values),
+        ):  # fmt: skip
+            for data, value in zip(sets, numbers.split("/")):
+                yield PublishedScore(
+                    method, data, "mIoU", f"{family}{ending}", pattern, float(value) / 100,
+                    f"{LOCAT}, {table}", setting,
+                )  # fmt: skip
+
+
+PUBLISHED: tuple[PublishedScore, ...] = (
+    *_pairs("hummingbird", AT_224, ("voc2012", "ade20k"), "table 4", r"""
+        ViT-Ti ^(?:timm/)?vit_tiny_patch16_224 39.2/12.0 ^locatvit_tiny$ 50.3/15.2
+        Swin-Ti ^(?:timm/)?swin_tiny 45.2/16.1 ^locatswin_tiny$ 45.3/16.3
+        RegViT-Ti ^(?:timm/)?vit_tiny_.*reg 39.4/12.5 ^locatvit_tiny_reg 52.3/15.9
+        RoPE-Ti ^(?:timm/)?vit_tiny_.*rope 50.7/16.0 ^locatvit_tiny_rope 54.7/17.5
+        Jumbo-Ti ^jumbo_tiny$ 40.0/13.3 ^locatjumbo_tiny$ 45.5/14.5
+        ViT-B ^(?:timm/)?vit_base_patch16_224 55.8/19.5 ^locatvit_base$ 58.7/21.5
+        Swin-B ^(?:timm/)?swin_base 57.6/23.3 ^locatswin_base$ 62.8/24.6
+        RegViT-B ^(?:timm/)?vit_base_.*reg 55.5/19.4 ^locatvit_base_reg 60.3/22.8
+        RoPE-B ^(?:timm/)?vit_base_.*rope 61.0/22.4 ^locatvit_base_rope 61.4/23.7
+        Jumbo-B ^jumbo_base$ 58.5/21.6 ^locatjumbo_base$ 63.8/23.7
+    """),
+    *_pairs("locat", AT_512, ("ade20k", "pascal-context", "coco-stuff"), "table 1", r"""
+        ViT-Ti ^(?:timm/)?vit_tiny_patch16_224 17.30/33.71/20.29 ^locatvit_tiny$ 23.47/38.57/26.15
+        Swin-Ti ^(?:timm/)?swin_tiny 25.58/36.78/28.34 ^locatswin_tiny$ 26.52/37.65/29.09
+        RegViT-Ti ^(?:timm/)?vit_tiny_.*reg 15.98/33.45/19.58 ^locatvit_tiny_reg 24.39/39.90/27.38
+        RoPE-Ti ^(?:timm/)?vit_tiny_.*rope 19.17/38.16/22.75 ^locatvit_tiny_rope 24.48/40.79/27.98
+        Jumbo-Ti ^jumbo_tiny$ 20.33/36.36/22.13 ^locatjumbo_tiny$ 21.62/37.22/23.87
+        ViT-B ^(?:timm/)?vit_base_patch16_224 28.40/43.10/30.43 ^locatvit_base$ 32.64/45.35/33.62
+        Swin-B ^(?:timm/)?swin_base 31.90/40.11/33.60 ^locatswin_base$ 32.89/41.44/34.20
+        RegViT-B ^(?:timm/)?vit_base_.*reg 27.93/41.81/28.99 ^locatvit_base_reg 32.71/46.14/34.12
+        RoPE-B ^(?:timm/)?vit_base_.*rope 31.38/48.83/34.35 ^locatvit_base_rope 34.94/49.24/36.37
+        Jumbo-B ^jumbo_base$ 32.20/47.31/34.65 ^locatjumbo_base$ 35.69/49.20/35.84
+    """),
+    *(
+        PublishedScore(
+            "open-hummingbird", "voc2012", "mIoU (compat)", model, pattern, value / 100,
+            "open-hummingbird", "10,582 training images at 512, memory of 10 million patches",
+        )
+        for model, pattern, value in (
+            ("DINO S/16", "vit_small_patch16.*dino", 46.6),
+            ("DINO B/16", "vit_base_patch16.*dino", 55.7),
+            ("DINOv2 S/14", "vit_small_patch14.*dinov2", 77.0),
+            ("DINOv2 B/14", "vit_base_patch14.*dinov2", 76.9),
+        )
+    ),
+    PublishedScore(
+        "dinov2", "voc2012", "mIoU", "DINOv2 B/14", "vit_base_patch14.*dinov2", 0.825, "DINOv2",
+        "10,582 training images, crops of 512, 40,000 steps",
+    ),
+    PublishedScore(
+        "dinov2", "ade20k", "mIoU", "DINOv2 L/14", "vit_large_patch14.*dinov2", 0.477, "DINOv2",
+        "crops of 512, 40,000 steps",
+    ),
+    *(
+        PublishedScore(
+            "mass", "voc2012", "Jaccard (compat)", model, pattern, value / 100,
+            "Naseer et al. 2021", "images and masks at 512; weights with unrounded norms",
+        )
+        for model, pattern, value in (
+            ("DeiT-T", "deit_tiny_patch16", 32.2),
+            ("DeiT-S", "deit_small_patch16", 29.2),
+        )
+    ),
+)  # fmt: skip
+
+
+def published_beside(method: str, data: str, models: Sequence[str]) -> list[PublishedScore]:
+    """Return the published numbers of these models by this method on this data.
+
+    >>> [x.value for x in published_beside("hummingbird", "voc2012", ["vit_tiny_patch16_224"])]
+    [0.392]
+    """
+    return [
+        score
+        for score in PUBLISHED
+        if (score.method, score.data) == (method, data)
+        and any(re.search(score.pattern, name) for name in models)
+    ]

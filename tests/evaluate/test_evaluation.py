@@ -1,0 +1,204 @@
+"""Whole evaluations: models, controls, results that are kept, and what users do wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from data.segmentation.made_masks import write_folder
+from evaluate.made_sets import pictures, small_model
+from typer.testing import CliRunner
+
+from nearsight.cli.app import app
+from nearsight.core import UserError
+from nearsight.evaluate import evaluate_model, evaluation, read_evaluation
+from nearsight.evaluate.features import FeatureCache
+from nearsight.evaluate.tasks import TASKS
+from nearsight.report.figures.drawing import panel_svgs
+from nearsight.report.figures.evaluation import evaluation_drawings
+from nearsight.report.read import published_beside, read_evaluations
+from nearsight.report.write import evaluation_tables
+from nearsight.stats import image_interval
+
+
+@pytest.fixture
+def made_sets(monkeypatch):
+    """Opens made-up pictures whatever data set is asked for."""
+
+    def opened(data, root, split, num):
+        found = pictures(23 if split == "train" else 11, 0 if split == "train" else 1)
+        return found if data != "other" or split == "val" else replace(found, classes=("a", "b"))
+
+    monkeypatch.setattr(evaluation, "OPENERS", {"masks": opened, "labels": opened})
+
+
+def evaluated(cache, tasks="hummingbird", seed=3, **settings):
+    given = {"cache": cache, "say": lambda text: None, "image_size": (24, 40)}
+    return evaluate_model(small_model(seed), "made", tasks, **given | settings)
+
+
+def test_a_model_stands_beside_its_controls(made_sets, tmp_path) -> None:
+    said = []
+    found = evaluated(tmp_path, say=said.append, name="mu")
+    rows = found.to_pandas()
+    whole = rows[rows.number == "mIoU"].set_index("control", drop=False)
+    assert set(whole.control.dropna()) == {
+        "random initialisation", "pixel statistics", "position only",
+    }  # fmt: skip
+    assert "of cache" in said[0]
+    assert "of disk are free" in said[0]
+    assert "mu: mIoU" in repr(found)
+    assert whole.n.eq(11).all()
+    pixel, position = (whole.loc[name, "value"] for name in ("pixel statistics", "position only"))
+    assert pixel > position  # the made-up classes are colours
+
+
+def test_two_models_are_compared_in_pairs(made_sets, tmp_path) -> None:
+    one, other = (evaluated(tmp_path, seed=seed, controls=False) for seed in (3, 5))
+    found = {each.number: each for each in one.compare(other)}
+    mine, theirs = (x.outcomes[0].numbers["mIoU"].finding for x in (one, other))
+    values = [image_interval(x.number, x.records).value for x in (mine, theirs)]
+    assert found["mIoU"].estimate.value == pytest.approx(values[0] - values[1])
+    assert "n = 11 images" in str(found["mIoU"])
+    same = one.compare(one)[0].estimate
+    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+
+
+def test_evaluations_without_a_task_in_common_cannot_be_compared(made_sets, tmp_path) -> None:
+    one = evaluated(tmp_path, controls=False)
+    other = evaluated(tmp_path, "class-attention", controls=False)
+    with pytest.raises(UserError, match="have no task in common"):
+        one.compare(other)
+
+
+def test_what_is_finished_is_not_done_again(made_sets, tmp_path, monkeypatch) -> None:
+    first = evaluated(tmp_path)
+    task = TASKS["segmentation"]
+
+    def fails(bench):
+        raise AssertionError("it was finished before")
+
+    monkeypatch.setitem(TASKS, "segmentation", replace(task, run=fails))
+    again = evaluated(tmp_path)
+    assert repr(again) == repr(first)
+    with pytest.raises(AssertionError, match="finished before"):
+        evaluated(tmp_path, options={"k": 7})  # another option is another outcome
+
+
+def test_an_evaluation_is_read_back_as_it_was_written(made_sets, tmp_path) -> None:
+    found = evaluated(tmp_path / "cache", "hummingbird,class-attention", controls=False)
+    found.write(tmp_path / "run")
+    back = read_evaluation(tmp_path / "run")
+    assert repr(back) == repr(found)
+    own, read = (x.outcomes[1].numbers["Jaccard (compat)"].finding for x in (found, back))
+    assert own.settings["void"] == read.settings["void"] == "an object of its own"
+    np.testing.assert_array_equal(own.records, read.records)
+    shown = back.outcomes[0].numbers["mIoU"].finding.examples
+    assert set(shown) == {"image", "truth", "predicted", "neighbours"}
+    more = evaluated(tmp_path / "cache", "hummingbird", controls=False, options={"k": 7})
+    more.write(tmp_path / "run")
+    merged = read_evaluation(tmp_path / "run")
+    assert [x.task for x in merged.outcomes] == ["segmentation", "class-attention"]
+    assert merged.outcomes[0].settings["k"] == 7
+
+
+def test_every_layer_has_its_own_numbers(made_sets, tmp_path) -> None:
+    found = evaluated(tmp_path, layer="all", controls=False)
+    assert [outcome.layer for outcome in found.outcomes] == [1, 2]
+    first, second = (x.numbers["mIoU"].finding.records for x in found.outcomes)
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tasks": "segmentatoin"}, "there is no task 'segmentatoin'.*segmentation"),
+        ({"tasks": "segmentation", "method": "humingbird"}, "has no method 'humingbird'"),
+        ({"layer": "3"}, "the model has layers 1 to 2"),
+        ({"place": "head"}, "--place is 'head'"),
+        ({"statistics": "mine"}, "--statistics is 'mine'"),
+        ({"options": {"kk": 3}}, "there is no option 'kk'"),
+        ({"options": {"k": "many"}}, "k should be like 30, but it is 'many'"),
+        ({"options": {"k": 3000}}, "3000 neighbours were asked for"),
+        ({"data": "other"}, "have 2 classes, but those that are scored have 3"),
+    ],
+)
+def test_what_does_not_exist_is_an_error(made_sets, tmp_path, settings, message) -> None:
+    given = {"data": "made", "tasks": "hummingbird", "controls": False, **settings}
+    data, tasks = given.pop("data"), given.pop("tasks")
+    with pytest.raises(UserError, match=message):
+        evaluate_model(
+            small_model(), data, tasks, cache=tmp_path, image_size=(24, 40),
+            say=lambda text: None, **given,
+        )  # fmt: skip
+
+
+def test_tables_and_figures_show_models_controls_and_pairs(made_sets, tmp_path) -> None:
+    for name, seed in (("one", 3), ("two", 5)):
+        found = evaluated(tmp_path / "cache", "hummingbird,class-attention", seed, name=name)
+        found.write(tmp_path / name)
+    folders = read_evaluations([tmp_path / "one", tmp_path / "two", tmp_path / "none"])
+    tables = {table.key: table for table in evaluation_tables(folders)}
+    text = tables["segmentation-hummingbird"].csv()
+    assert "random initialisation" in text
+    assert "void: neither in the memory nor scored" in tables["segmentation-hummingbird"].note
+    pairs = tables["evaluation-pairs"].csv()
+    assert "one − two" in pairs
+    drawings = {drawing.key: drawing for drawing in evaluation_drawings(folders)}
+    assert set(drawings) == {"evaluate-classes", "evaluate-masks", "evaluate-neighbours"}
+    bars = drawings["evaluate-classes"]
+    first = read_evaluation(tmp_path / "one").outcomes[0].numbers["mIoU"].finding
+    assert bars.rows[1][4] == first.details["per_class"]["red"][0]
+    assert bars.subtitle == "IoU of every class · one (blue), two (vermilion)"
+    masks = drawings["evaluate-masks"]
+    assert len(masks.panels) == 2
+    assert all("<svg" in svg for drawing in drawings.values() for svg in panel_svgs(drawing))
+
+
+def test_published_numbers_stand_beside_the_same_method_and_model() -> None:
+    (plain,) = published_beside("hummingbird", "voc2012", ["vit_tiny_patch16_224"])
+    assert (plain.model, plain.value) == ("ViT-Ti", 0.392)
+    (changed,) = published_beside("hummingbird", "voc2012", ["locatvit_tiny"])
+    assert changed.value == 0.503
+    assert published_beside("hummingbird", "voc2012", ["deit_tiny_patch16_224"]) == []
+    (deit,) = published_beside("mass", "voc2012", ["deit_tiny_patch16_224"])
+    assert (deit.number, deit.value) == ("Jaccard (compat)", 0.322)
+
+
+def test_the_command_evaluates_a_folder_of_masks(tmp_path) -> None:
+    write_folder(tmp_path / "data")
+    result = CliRunner().invoke(
+        app,
+        [
+            "evaluate", "vit_tiny_patch16_224", "--random-init", "--image-size", "32",
+            "--task", "segmentation", "--method", "hummingbird", "--data", str(tmp_path / "data"),
+            "--set", "k=3", "--no-controls", "--out", str(tmp_path / "out"),
+            "--figures", str(tmp_path / "figures"), "--data-root", str(tmp_path), "--device", "cpu",
+        ],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    contents = json.loads((tmp_path / "out" / "evaluate.json").read_text())
+    assert contents["results"][0]["settings"]["k"] == 3
+    assert (tmp_path / "figures" / "evaluate-masks.svg").is_file()
+    listed = CliRunner().invoke(app, ["data", "cache", "--data-root", str(tmp_path)])
+    assert "vit_tiny_patch16_224, layer 12 (block)" in listed.output
+    CliRunner().invoke(app, ["data", "cache", "--delete", "all", "--data-root", str(tmp_path)])
+    listed = CliRunner().invoke(app, ["data", "cache", "--data-root", str(tmp_path)])
+    assert listed.output.startswith("0 caches")
+
+
+def test_a_damaged_record_of_images_is_an_error(made_sets, tmp_path) -> None:
+    evaluated(tmp_path / "cache", controls=False).write(tmp_path / "run")
+    (tmp_path / "run" / "evaluate.npz").write_bytes(b"no arrays")
+    with pytest.raises(UserError, match=r"evaluate\.npz is missing or damaged"):
+        read_evaluation(tmp_path / "run")
+
+
+def test_the_cache_of_results_is_below_that_of_features(tmp_path) -> None:
+    from evaluate.made_sets import bench_of
+
+    bench = bench_of(tmp_path)
+    assert bench.result.parent == FeatureCache(tmp_path).folder / "results"
+    assert bench.key != replace(bench, layer=1).key
