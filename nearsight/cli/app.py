@@ -31,7 +31,7 @@ from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
 from nearsight.cli.shared import App, DataRoot, Device, Result
 from nearsight.cli.study import study_app
-from nearsight.core import UserError, counting
+from nearsight.core import UserError, counting, is_out_of_memory
 
 app = App(
     help="How local is a Vision Transformer's attention, what makes it local, is local better?",
@@ -289,8 +289,12 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}; what was written before is kept", 1)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
-        return _say("not enough memory; a smaller batch may fit (train: --set batch_size=N)", 1)
+    if is_out_of_memory(error):
+        return _say(
+            "There is not enough memory. Take a smaller batch (train: --set batch_size=N), smaller "
+            "images or a smaller model.",
+            1,
+        )
     if isinstance(error, UserError):
         return _say(str(error), 1)
     error.add_note(BUG_NOTE)

@@ -4,10 +4,10 @@ processes, signals."""
 from __future__ import annotations
 
 from nearsight.core.busy import slow_threads
-from nearsight.core.durable_files import append_bytes, sync, write_bytes
+from nearsight.core.durable_files import append_bytes, expand_path, sync, write_bytes
 from nearsight.core.errors import UserError
 from nearsight.core.locks import hold_lock, is_locked
-from nearsight.core.memory import keep_freed_memory
+from nearsight.core.memory import is_out_of_memory, keep_freed_memory
 from nearsight.core.processes import World, find_device, joined
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
 from nearsight.core.suggestions import closest, suggestion
@@ -25,10 +25,12 @@ __all__ = [
     "closest",
     "console",
     "counting",
+    "expand_path",
     "find_device",
     "finish_unit",
     "hold_lock",
     "is_locked",
+    "is_out_of_memory",
     "joined",
     "keep_freed_memory",
     "printable",

@@ -1,4 +1,7 @@
-"""Writing that survives a kill and a power cut, and names the file when the disk is full."""
+"""Writing that survives a kill and a power cut, and names the file when the disk is full.
+
+Also paths as users type them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from nearsight.core.errors import UserError
+
+
+def expand_path(text: str | Path) -> Path:
+    """Return the path that a user typed, with ``~`` expanded.
+
+    Raises:
+        UserError: There is no such user.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        user = str(text).partition("/")[0]
+        raise UserError(f"{text}: there is no user {user.removeprefix('~')!r}") from None
 
 
 def sync(path: Path) -> None:

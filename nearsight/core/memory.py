@@ -1,4 +1,6 @@
-"""Keep the memory of one training step for the next one (Linux with glibc).
+"""Recognise a lack of memory, and keep the memory of one training step for the next one.
+
+The latter works on Linux with glibc.
 
 By default glibc hands the top of its heap back to the kernel while a backward frees activations,
 and the next forward faults the same pages in again, zeroed: some 34,000 faults and 4 % of the CPU
@@ -13,6 +15,7 @@ import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of malloc.h
 LARGEST = 2**31 - 1  # mallopt takes an int
+TORCH_WORDS = ("can't allocate memory", "not enough memory")  # of its CPU allocator
 MMAP_SIZES = (1 << 30, 1 << 25)  # older versions of glibc take no more than 32 MiB
 
 
@@ -25,3 +28,14 @@ def keep_freed_memory() -> bool:
         return False
     kept = mallopt(M_TRIM_THRESHOLD, LARGEST)
     return bool(kept and any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_SIZES))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out; torch raises several kinds.
+
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("shapes differ"))
+    (True, False)
+    """
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in TORCH_WORDS)

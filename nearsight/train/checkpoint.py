@@ -80,7 +80,7 @@ def load_checkpoint(
     for path in reversed(checkpoints(folder)):
         try:
             return _verified(path)
-        except (ValueError, OSError, KeyError, SafetensorError) as error:
+        except (ValueError, OSError, KeyError, TypeError, SafetensorError) as error:
             say(f"checkpoint {path} is damaged ({error}), using the one before it")
     return None
 

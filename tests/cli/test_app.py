@@ -272,7 +272,15 @@ def test_too_little_memory_is_one_sentence(
     monkeypatch.setattr("nearsight.train.journal.save_checkpoint", exhausted)
     code, _, err = nearsight(*train)
     assert code == 1
-    assert err.splitlines()[-1].startswith("nearsight: not enough memory")
+    assert err.splitlines()[-1].startswith("nearsight: There is not enough memory")
+
+
+def test_the_home_of_an_unknown_user_is_refused_in_one_sentence(nearsight, tmp_path):
+    train = ["train", "baseline", "--out", str(tmp_path / "run"), "--data"]
+    for words in (["data", "check"], train):
+        code, _, err = nearsight(*words, "~nosuchuser/x")
+        assert code == 1
+        assert "there is no user 'nosuchuser'" in err.splitlines()[-1]
 
 
 def test_only_what_a_user_can_cause_is_told_in_one_sentence(nearsight, monkeypatch):

@@ -6,10 +6,13 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from nearsight.core.memory import is_out_of_memory
 
 STEPS = """
 import resource, sys, torch
-from nearsight.core.memory import keep_freed_memory
+from nearsight.core.memory import is_out_of_memory, keep_freed_memory
 
 def step():
     return [torch.zeros(1024, 1021) for _ in range(53)]  # 53 activations of 4 MB, freed on return
@@ -35,3 +38,9 @@ def test_memory_freed_by_one_step_is_not_faulted_in_again_by_the_next():
         faults[choice] = int(count)
     assert faults["keep"] < 1_000
     assert faults["release"] > 10 * faults["keep"]
+
+
+def test_torch_on_a_cpu_says_in_words_that_memory_ran_out():
+    with pytest.raises(RuntimeError) as found:
+        torch.empty(2**60)
+    assert is_out_of_memory(found.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(
     _, state = load_checkpoint(folder, said.append)
     assert state == {"step": 5}
     assert "step-00000007 is damaged" in said[0]
+
+
+def test_a_checkpoint_whose_hash_is_no_text_is_damaged(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    _save(folder, 5)
+    file = _save(folder, 7) / "state.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "sha256": None}))
+    _, state = load_checkpoint(folder, lambda text: None)
+    assert state == {"step": 5}
 
 
 def test_a_half_written_checkpoint_is_ignored_and_cleared(tmp_path: Path):

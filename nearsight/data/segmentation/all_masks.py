@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from nearsight.core import UserError, closest
+from nearsight.core import UserError, closest, expand_path
 from nearsight.data.segmentation.ade20k import ade20k
 from nearsight.data.segmentation.camvid import camvid
 from nearsight.data.segmentation.coco_stuff import coco_stuff
@@ -50,7 +50,7 @@ def open_segmentation(
     text = str(name_or_path)
     if text in SETS:
         return SETS[text](data_root(root), split)
-    path = Path(text.removeprefix(FOLDER_PREFIX)).expanduser()
+    path = expand_path(text.removeprefix(FOLDER_PREFIX))
     if "/" in text or text.startswith(FOLDER_PREFIX) or path.is_dir():
         return mask_folder(path.resolve(), split)
     near = closest(text, tuple(SETS), cutoff=0.4) or tuple(SETS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearsight.core import UserError, closest
+from nearsight.core import UserError, closest, expand_path
 from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import CIFAR10, CIFAR100
 from nearsight.data.sets.dataset import Dataset
@@ -59,7 +59,7 @@ def dataset_name(text: str, root: Path | None = None) -> str:
         made_up = text not in published_sets()
         return f"{FOLDER_PREFIX}{registered[text].folder}" if made_up else text
     if "/" in text or Path(text).is_dir():
-        return f"{FOLDER_PREFIX}{Path(text).expanduser().resolve()}"
+        return f"{FOLDER_PREFIX}{expand_path(text).resolve()}"
     if text in published_sets():
         raise UserError(
             f"{text} is not registered in {data_root(root)}: "
@@ -84,7 +84,7 @@ def load_dataset(settings: DataSettings, root: Path | None = None, again: bool =
     if name in SETS:
         return decoded(_decoding(name, settings, root), root, again)
     if name.startswith(FOLDER_PREFIX):
-        folder = Path(name.removeprefix(FOLDER_PREFIX)).expanduser()
+        folder = expand_path(name.removeprefix(FOLDER_PREFIX))
         identity, found = identify(folder, root)
     else:
         identity = registrations(root)[name]

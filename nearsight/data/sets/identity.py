@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from nearsight.core import UserError, write_bytes
+from nearsight.core import UserError, expand_path, write_bytes
 from nearsight.data.sets.image_folder import FolderImages, list_images
 from nearsight.data.sets.sources import files_key
 
@@ -145,7 +145,7 @@ def register(name: str, folder: Path, root: Path, taken: Sequence[str]) -> Regis
             f"{name!r} {why}; choose a name of small letters, digits and . _ + - "
             f"that is none of {', '.join(taken)}"
         )
-    folder = Path(folder).expanduser().resolve()
+    folder = expand_path(folder).resolve()
     found = list_images(folder)
     if name in published_sets():
         if problem := published_sets()[name].problem(found):

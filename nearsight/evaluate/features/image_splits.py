@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from PIL import Image
 
-from nearsight.core import UserError
+from nearsight.core import UserError, expand_path
 from nearsight.data import open_segmentation
 from nearsight.data.input import Preprocessing
 from nearsight.data.sets import SUFFIXES, data_root, dataset_name, load_dataset
@@ -97,7 +97,7 @@ def open_labels(data: str, root: Path | None, split: str, num: int | None = None
     The images are decoded at the size that the set is stored in. A folder whose files are named by
     the number of their class (``0000.webp``) has no training images.
     """
-    folder = data_root(root) / data if "/" not in data else Path(data).expanduser()
+    folder = data_root(root) / data if "/" not in data else expand_path(data)
     if numbered := _numbered_files(folder):
         return _open_numbered(folder, numbered, split, num)
     dataset = load_dataset(DataSettings(name=dataset_name(data, root)), root)

@@ -48,12 +48,14 @@ def own_model(
     base, _, end = name.rpartition("_")
     base = f"{base}_vit"
     chosen = choose_parts(parts, ENDS[end], options)
-    heads = num_heads or END_HEADS.get(end, {}).get(base)
+    heads = END_HEADS.get(end, {}).get(base) if num_heads is None else num_heads
     size = _changed(SIZES[base], options.pop("depth", None), options.pop("width", None), heads)
     if options:
         raise UserError(f"{name} takes no option {', '.join(options)}")
     height, width = image_size or (32, 32)
-    patch = patch_size or max(1, height // GRID_SIDE)
+    patch = max(1, height // GRID_SIDE) if patch_size is None else patch_size
+    if patch < 1:
+        raise UserError(f"patch_size must be at least 1, but it is {patch}")
     model = VisionTransformer(size, num_classes, (height, width), patch, **of_the_vit)
     return install_parts(model, chosen)
 

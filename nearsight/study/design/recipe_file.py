@@ -90,7 +90,20 @@ class Recipe:
     def study(self) -> Study:
         if self.needs:
             raise UserError(f"the study {self.name} needs {self.needs}, which is not there yet")
-        return self.module.study()
+        try:
+            found = self.module.study()
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(
+                f"study() of the recipe {self.name} fails: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(found, Study):
+            raise UserError(
+                f"study() of the recipe {self.name} returns {type(found).__name__}; it must return "
+                "a nearsight.study.design.Study"
+            )
+        return found
 
 
 def factor_text(name: str) -> str:

@@ -133,7 +133,17 @@ def ending_of(code: int) -> Ending:
     (Ending(lost='SIGKILL', failed=None), Ending(lost='SIGTERM', failed=None))
     """
     if code < 0 or code > 128:
-        return Ending(lost=signal.Signals(-code if code < 0 else code - 128).name)
+        return Ending(lost=_signal_name(-code if code < 0 else code - 128))
     if code == EXIT_FAILED:
         return Ending()
     return Ending(failed=f"its worker ended with exit code {code}; {WORKER_LOG} may say why")
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal, or its number: real-time signals have no names.
+
+    >>> _signal_name(9), _signal_name(35)
+    ('SIGKILL', 'signal 35')
+    """
+    names = {each.value: each.name for each in signal.Signals}
+    return names.get(number, f"signal {number}")

@@ -10,6 +10,7 @@ import torch
 from timm.layers.attention import Attention
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.load.registry import create_model, model_for
 from nearsight.models.parts.gpsa.convit import add_gpsa
 from nearsight.models.parts.gpsa.gpsa import GPSA
@@ -229,6 +230,10 @@ def test_depth_width_and_heads_take_the_place_of_the_sizes_own():
     assert (len(model.blocks), model.embed_dim) == (2, 12)
     with pytest.raises(ValueError, match="expected a positive whole number as depth, got 0"):
         create_model("nano", depth=0)
+    with pytest.raises(UserError, match="positive whole number as num_heads, got 0"):
+        create_model("mu", num_heads=0)
+    with pytest.raises(UserError, match="patch_size must be at least 1"):
+        create_model("mu", patch_size=0)
     with pytest.raises(ValueError, match="positive whole number as num_heads, got"):
         create_model("nano", num_heads=(2, 3))
 

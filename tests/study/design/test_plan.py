@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from runs.made_records import run_contents
 
+from nearsight.core import UserError
 from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
 from nearsight.study.design.plan import cells_of
@@ -183,3 +184,17 @@ def test_a_wrong_recipe_is_answered_in_a_sentence(tmp_path: Path):
     assert later.needs == "dense features"
     with pytest.raises(ValueError, match="the study later needs dense features"):
         later.study()
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("raise KeyError('x')", "fails: KeyError: 'x'"),
+        ("return 5", "returns int; it must return a nearsight.study.design.Study"),
+    ],
+)
+def test_a_recipe_that_gives_no_study_is_named_in_one_sentence(tmp_path, body, sentence):
+    file = tmp_path / "mine.py"
+    file.write_text(f'"""A question?"""\ndef study():\n    {body}\n')
+    with pytest.raises(UserError, match=f"of the recipe mine {sentence}"):
+        read_recipe(file).study()

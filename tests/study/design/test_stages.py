@@ -10,6 +10,7 @@ import pytest
 from runs.made_records import run_contents
 
 from nearsight.protocol.presets import preset
+from nearsight.runs.answers import ANSWERS
 from nearsight.runs.files import CAUSAL, EVALUATE, LOG, MEASURE, RECORD
 from nearsight.runs.records import RECORDS
 from nearsight.runs.stage import Stage
@@ -72,7 +73,7 @@ def test_a_cell_is_finished_when_all_the_stages_that_its_recipe_names_are(tmp_pa
 
 def test_an_export_keeps_the_log_of_training_and_the_outputs_of_the_other_stages():
     kept = [file for stage in STAGES.values() for file in stage.exported]
-    assert kept == [LOG, MEASURE, CAUSAL, EVALUATE, RECORDS]
+    assert kept == [LOG, ANSWERS, MEASURE, CAUSAL, EVALUATE, RECORDS]
 
 
 def test_a_new_stage_is_one_line_in_the_table(tmp_path: Path, monkeypatch):
