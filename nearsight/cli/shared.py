@@ -23,7 +23,8 @@ from nearsight.core import slow_threads
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the paths of what was written.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+MOST_THREADS = 1024  # far more overflow a stack of the operating system
+Threads = Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 DataRoot = Annotated[
     Path | None,
