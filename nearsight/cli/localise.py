@@ -66,6 +66,8 @@ def search(
     from nearsight.core import find_device
     from nearsight.evaluate import SearchSettings, search_locality
     from nearsight.measure.folders import sides
+    from nearsight.report.figures.localise import write_search_figures
+    from nearsight.runs.records import LOCALISE_FILE
 
     settings = SearchSettings(
         data=data, task=task, widths=widths_wanted, depths=[int(x) for x in depths_wanted],
@@ -77,6 +79,8 @@ def search(
         target, settings, weights=weights, pretrained=pretrained, random_init=random_init,
         image_size=None if image_size is None else sides(image_size), out=out,
     )  # fmt: skip
+    for figure in write_search_figures(LOCALISE_FILE.read(path.parent), path.parent):
+        print(figure)
     print(path)
 
 
