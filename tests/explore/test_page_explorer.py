@@ -4,8 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from explore.made_pages import captured, grid_of, head_numbers, localised
+import torch
+from explore.made_pages import MODELS, captured, grid_of, head_numbers, localised, made_images
 from matplotlib import colormaps
+
+import nearsight as ns
 
 DRAWN = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 NUM_PREFIX = {"plain": 2, "wide": 1, "windows": 0}
@@ -163,6 +166,16 @@ def test_the_gaussian_leaves_more_to_prefix_tokens_and_their_own_rows_alone(open
         assert changed[1, 9, :2].sum() > weights[1, 9, :2].sum()
 
 
+def test_the_slider_shows_what_localise_does_to_a_model(open_page, pages):
+    model, images = MODELS["wide"](), made_images("wide").inputs
+    with torch.no_grad(), ns.capture_attention(ns.localise(model, 1.5, "1")) as maps:
+        model(images)
+    with open_page(pages("wide"), "#w=1.5&p=17") as page:
+        for head in range(2):
+            exact = maps[0][0, head, 18].numpy()
+            assert shown_row(page, 0, 0, head) == pytest.approx(exact, abs=float(exact.max()) / 100)
+
+
 def test_rollout_is_the_product_of_layers(open_page, pages):
     with open_page(pages("wide"), "#m=rollout&p=17&l=3") as page:
         product = np.eye(36)
@@ -175,8 +188,6 @@ def test_rollout_is_the_product_of_layers(open_page, pages):
 
 
 def test_similarity_is_the_cosine_of_features(open_page, pages):
-    from explore.made_pages import MODELS, made_images
-
     model, outputs = MODELS["wide"](), []
     model.blocks[1].register_forward_hook(lambda *call: outputs.append(call[2].detach()))
     model(made_images("wide").inputs[:1])
@@ -189,8 +200,6 @@ def test_similarity_is_the_cosine_of_features(open_page, pages):
 
 def test_names_of_heads_are_those_of_python(open_page, pages):
     """On one image, where the share of position cannot be known."""
-    from explore.made_pages import MODELS, made_images
-
     from nearsight.measure.metrics.head_kinds import NEEDED, head_names
     from nearsight.measure.profile import measure_model
 

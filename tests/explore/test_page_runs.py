@@ -79,10 +79,16 @@ def test_grouping_gives_means_over_the_runs_of_a_group(open_page, page_file, fol
         page.evaluate(DRAWN)
         rows = page.locator("table.runs tbody tr").all_inner_texts()
         for name, values in measured.items():
-            text = next(row for row in rows if f"protocol {name} 2 runs" in row.replace("\t", " "))
+            text = next(row for row in rows if row.startswith(f"{name} 2 runs"))
             mean = 100 * sum(values) / 2
             assert f"{mean:.1f} %" in text
             assert f"± {100 * abs(values[0] - values[1]) / 2**0.5:.1f} %" in text
+        heading = page.locator("table.runs thead button", has_text="test accuracy")
+        for reverse in (False, True):
+            heading.click()
+            page.evaluate(DRAWN)
+            order = sorted(measured, key=lambda name: sum(measured[name]), reverse=reverse)
+            assert [name.split()[0] for name in names_of(page)] == order
 
 
 def test_two_ticked_runs_are_compared(open_page, page_file):

@@ -82,7 +82,7 @@ const runRow = (/** @type {Run} */ run) => html`<tr class=${run.status === 'dama
   ${columns.value.map((column) => html`<td class="value">${valueText(run, column)}</td>`)}</tr>`;
 
 const groupRow = (/** @type {[string, Run[]]} */ [name, members]) => html`<tr>
-  <td></td><th scope="row" colspan=${facts.value.length}>${group.value.replace('settings.', '')} ${name} <small>${counted(members.length, 'run')}</small></th>
+  <th scope="row">${name} <small>${counted(members.length, 'run')}</small></th>
   ${columns.value.map((column) => {
     const found = meanOf(members, column);
     const text = textOf(column);
@@ -105,7 +105,7 @@ function table() {
   if (!runs.value.length) return nothing;
   const found = rows.value;
   const shown = more.value ? found : found.slice(0, MOST_ROWS);
-  const grouped = group.value ? groupedBy(found, group.value) : null;
+  const grouped = group.value ? groupedBy(found, group.value, sort.value, descending.value) : null;
   const bad = filter.value && !pattern(filter.value);
   return html`<section aria-label="Runs"><h2>Runs</h2>
     <div class="filters">
@@ -115,7 +115,7 @@ function table() {
         <option value="">nothing</option>${groups.value.map((column) =>
           html`<option value=${column} ?selected=${column === group.value}>${column.replace('settings.', '')}</option>`)}</select></label>
       <span class="note" role="status">${bad ? 'This is no regular expression yet.' : `${found.length.toLocaleString('en')} of ${counted(runs.value.length, 'run')}`}</span></div>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="runs"><thead><tr><td></td>${facts.value.map(heading)}${columns.value.map(heading)}</tr></thead>
+    <div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="runs"><thead><tr>${grouped ? heading(group.value) : html`<td></td>${facts.value.map(heading)}`}${columns.value.map(heading)}</tr></thead>
     <tbody>${grouped ? grouped.map(groupRow) : shown.map(runRow)}</tbody></table></div>
     ${!grouped && found.length > MOST_ROWS ? html`<button type="button" @click=${() => { more.value = !more.value; }}>
       ${more.value ? `show the first ${MOST_ROWS}` : `show all ${found.length.toLocaleString('en')}`}</button>` : nothing}

@@ -74,21 +74,30 @@ export function sortedBy(runs, column, descending) {
 }
 
 /**
- * Runs by what they have in a column, in the order of its values.
+ * Runs by what they have in a column; groups are in the order of the means of a value, or else of
+ * their names.
  * @param {Run[]} runs
  * @param {string} column
+ * @param {string} by
+ * @param {boolean} descending
  * @returns {[string, Run[]][]}
  */
-export function groupedBy(runs, column) {
+export function groupedBy(runs, column, by, descending) {
   /** @type {Map<string, Run[]>} */
   const groups = new Map();
   for (const run of runs) {
     const key = String(cellOf(run, column) ?? '–');
-    const group = groups.get(key);
-    if (group) group.push(run);
+    const members = groups.get(key);
+    if (members) members.push(run);
     else groups.set(key, [run]);
   }
-  return [...groups].sort(([x], [y]) => order(x, y));
+  const sign = descending ? -1 : 1;
+  const keyed = [...groups].map(([name, members]) => ({name, members, mean: meanOf(members, by)?.mean ?? null}));
+  keyed.sort((x, y) => {
+    if (x.mean === null || y.mean === null) return Number(x.mean === null) - Number(y.mean === null) || sign * order(x.name, y.name);
+    return sign * (x.mean - y.mean);
+  });
+  return keyed.map(({name, members}) => [name, members]);
 }
 
 /**

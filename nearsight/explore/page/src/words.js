@@ -35,7 +35,7 @@ export const metricName = (name) =>
  * @param {string} name
  */
 export const headingOf = (name) =>
-  contents.value.columns.find((column) => column.name === name)?.heading ?? name.replaceAll('_', ' ');
+  contents.value.columns.find((column) => column.name === name)?.heading ?? name.replace('settings.', '').replaceAll('_', ' ');
 
 /**
  * @param {number} count
