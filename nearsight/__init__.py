@@ -42,13 +42,17 @@ _HOME = {
     "write_report": "nearsight.explore",
     **{metric.pure_function: metric.home for metric in CATALOGUE},
 }
+_OF_ATTENTION = {"patch_attention", *(metric.pure_function for metric in CATALOGUE)}
 __all__ = ["__version__", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'nearsight' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    found = getattr(import_module(_HOME[name]), name)
+    if name in _OF_ATTENTION:
+        found = import_module("nearsight.measure.metrics").accept_arrays(found)
+    return found
 
 
 def __dir__() -> list[str]:

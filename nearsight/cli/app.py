@@ -257,7 +257,7 @@ def report(
     from nearsight.report.write import print_measurements
 
     path = write_report(runs, out, tuple(format_ or ()))
-    print_measurements(runs)
+    print_measurements(list({run.resolve(): run for run in runs}.values()))
     if format_:
         print(f"{', '.join(format_)} in {path.with_name(f'{path.stem}-files')}")
     print(path)

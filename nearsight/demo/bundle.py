@@ -6,6 +6,7 @@ To make them anew, train each by the command in its run.json and bundle the run 
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 from collections.abc import Sequence
@@ -70,6 +71,7 @@ def bundle_run(run: Path, folder: Path = FOLDER) -> Path:
     save_file(halves, target / WEIGHTS)
     shutil.copyfile(run / LOG, target / LOG)
     contents = read_json(run / RECORD)
+    contents["weights_sha256"] = hashlib.sha256((target / WEIGHTS).read_bytes()).hexdigest()
     write_json(target / RECORD, contents)
     contents[RECORDED] = recorded_numbers(target)
     write_json(target / RECORD, contents)

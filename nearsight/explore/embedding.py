@@ -14,7 +14,7 @@ from nearsight.explore.shown_model import ShownModel, subject_of_files
 from nearsight.explore.targets import told_apart
 from nearsight.measure.profile import Profile
 from nearsight.report.read import Family, read_families
-from nearsight.report.write import write_families
+from nearsight.report.write import check_page_name, write_families
 
 MOST_BYTES = 12_000_000  # of attention in a report
 MOST_MODELS = 8
@@ -41,6 +41,7 @@ def write_report(
     Returns:
         The path of the page.
     """
+    check_page_name(Path(out))
     given = list(runs.values() if isinstance(runs, Mapping) else runs)
     if any(isinstance(each, Profile) for each in given):
         if not all(isinstance(each, Profile) for each in given):

@@ -77,7 +77,7 @@ class Exploration:
 
 def explore(
     model: nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module],
-    images: Tensor | str | Path | Sequence[Any],
+    images: Tensor | str | Path | Sequence[Any] = (),
     *,
     names: Sequence[str] | None = None,
     num_shown: int = NUM_SHOWN,
@@ -110,7 +110,13 @@ def explore(
     (['untrained'], '<iframe')
     """
     from nearsight.explore.images import given_images
+    from nearsight.measure.profile import Profile
 
+    if isinstance(model, Profile):
+        raise UserError(
+            "a profile holds numbers, not the attention rows that the explorer shows; give the "
+            "model and the images: nearsight.explore(model, images)"
+        )
     models = _by_name(model)
     subjects = [
         subject_of_model(name, each, given_images(each, images, names, mean, std), num_shown)

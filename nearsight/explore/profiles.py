@@ -18,6 +18,7 @@ from nearsight.core import Screen, UserError, suggestion
 from nearsight.measure.folders import measurement
 from nearsight.report.figures.drawing import Drawing, panel_svgs, plain_figure
 from nearsight.report.figures.heads import depth_profiles, head_heatmaps, mad_entropy_plane
+from nearsight.report.figures.maps import draw_maps
 from nearsight.report.read import Family, evidence_of, grouped_families
 from nearsight.report.write import print_folders, terminal_table
 from nearsight.runs import MeasuredFolder
@@ -26,6 +27,7 @@ from nearsight.runs.records import MEASURE_FILE, RUN_FILE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from nearsight.measure.maps import AttentionMaps
     from nearsight.measure.profile import Profile
 
 KINDS = {"depth": depth_profiles, "plane": mad_entropy_plane, "heads": head_heatmaps}
@@ -154,6 +156,20 @@ def profile_figure(profile: Profile, kind: str = "depth") -> Figure:
     if problem := _problem(profile):
         raise UserError(problem)
     return plain_figure(_drawing(profile, kind))
+
+
+def maps_figure(maps: AttentionMaps, image: np.ndarray | None = None) -> Figure:
+    """Return a figure of attention maps; without an image its place is grey."""
+    from matplotlib import pyplot
+
+    from nearsight.measure.maps import TargetMaps
+
+    assert pyplot  # its import tells notebooks how to show a figure
+    shape = (8 * maps.grid.rows, 8 * maps.grid.cols, 3)
+    pixels = np.full(shape, 235, np.uint8) if image is None else np.asarray(image, np.uint8)
+    if pixels.ndim != 3 or pixels.shape[-1] != 3:
+        raise UserError(f"image has the shape {pixels.shape}, but it must be [height, width, 3]")
+    return draw_maps([TargetMaps(maps.layer_name, pixels, (maps,))], "given in Python")
 
 
 def _problem(profile: Profile) -> str:

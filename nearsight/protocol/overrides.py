@@ -48,6 +48,8 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
             if depth < len(parents):
                 part = _part(part[key], ".".join(parents[: depth + 1]), path)
         part[last] = value = _parsed(text, path)
+        if value is True and path in _switches():
+            raise UserError(f"setting {path} is no switch; --set {path}={{}} takes its defaults")
         protocol = protocol_from(settings)
         settings = asdict(protocol)
         if isinstance(value, bool) and not isinstance(value_at(settings, path), bool):
@@ -126,7 +128,9 @@ def parse_yaml(text: str) -> Any:
 
 def _unknown(path: str) -> str:
     path = path if len(path) <= LONGEST else f"{path[:LONGEST]}…"
-    hint = suggestion(path, _paths(), most=1, cutoff=0.4)
+    last = [known for known in _paths() if known.rpartition(".")[2] == path]
+    hint = f"; did you mean {' or '.join(last)}?" if last else ""
+    hint = hint or suggestion(path, _paths(), most=1, cutoff=0.4)
     return f"unknown setting {path!r}{hint} (nearsight protocols NAME lists all)"
 
 
@@ -139,6 +143,11 @@ def _paths(settings: type = Protocol) -> list[str]:
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
                 paths += [f"{name}.{inner}" for inner in _paths(kind)]
     return paths
+
+
+def _switches() -> list[str]:
+    """The settings that are None or settings of their own: augmentations, parts of a model."""
+    return [path for path in _paths() if any(x.startswith(f"{path}.") for x in _paths())]
 
 
 def read_protocol(name_or_file: str, data: str) -> Protocol:

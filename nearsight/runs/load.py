@@ -38,7 +38,12 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
     if not isinstance(record, TrainedRun):
         raise UserError(f"expected a run that was trained, got {folder}, a measured model")
     if not (folder / WEIGHTS).is_file():
-        raise UserError(f"{folder} has no {WEIGHTS} yet: its first epoch is not finished")
+        reason = (
+            "an exported or copied run has none; train it again to have them"
+            if record.is_finished
+            else "its first epoch is not finished"
+        )
+        raise UserError(f"{folder} has no {WEIGHTS}: {reason}")
     if record.weights_sha256 and file_hash(folder / WEIGHTS) != record.weights_sha256[:16]:
         raise UserError(
             f"{folder / WEIGHTS} is damaged or of another run: its sha256 is not the one in "

@@ -93,6 +93,8 @@ def _visible(path: Path) -> bool:
 
 
 def _classes(folder: Path) -> tuple[str, ...]:
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}; give the path of an image folder")
     names = (path.name for path in folder.iterdir() if path.is_dir() and _visible(path))
     classes = tuple(sorted(names))
     if not classes:

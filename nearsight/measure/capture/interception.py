@@ -50,7 +50,7 @@ class AttentionCall:
     """
 
     path: tuple[Place, ...]  # the model first, the module that made the call last
-    convolved: tuple[tuple[int, int], ...]  # sizes of all convolution outputs before this call
+    convolved: tuple[tuple[int, int], ...]  # sizes of all convolution outputs and cuts before it
     values: Tensor
     output: Tensor
     queries: Tensor | None = None
@@ -81,6 +81,24 @@ class AttentionCall:
         if leading != others:
             leading = torch.broadcast_shapes(leading, others)
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
+
+
+CUTS = frozenset({Tensor.reshape, Tensor.view, torch.reshape})
+
+
+def cut_grid(image: Any, output: Any) -> tuple[int, int] | None:
+    """Return rows and columns of patches where images are cut by a reshape, as einops does.
+
+    >>> cut_grid(torch.zeros(2, 3, 12, 20), torch.zeros(2, 3, 3, 4, 5, 4))
+    (3, 5)
+    """
+    if not (isinstance(image, Tensor) and isinstance(output, Tensor)):
+        return None
+    if image.ndim != 4 or output.ndim != 6 or image.shape[:2] != output.shape[:2]:
+        return None
+    rows, height, cols, width = output.shape[2:]
+    same = image.shape[2:] == (rows * height, cols * width)
+    return (rows, cols) if same else None
 
 
 class AttentionCapture(TorchFunctionMode):
@@ -186,6 +204,8 @@ class AttentionCapture(TorchFunctionMode):
             self._tracking.clear()
         else:
             self._tracking.follow(func, args, kwargs, output)
+            if func in CUTS and (size := cut_grid(args[0], output)):
+                self._convolved.append(size)
         return output
 
     def _multi_head(self, *args: Any, **kwargs: Any) -> Any:

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from nearsight.core import UserError
 from nearsight.measure.capture.refusals import refuse_scripted
@@ -56,11 +58,21 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
             module.training = training
 
 
-def image_batches(images: Tensor | Iterable[Any], model: nn.Module) -> Iterator[Tensor]:
+def _batches(images: Any) -> Iterable[Any]:
+    """Batches of what a user gave: a tensor, an array, a data set, or batches already."""
+    if isinstance(images, np.ndarray):
+        images = torch.from_numpy(images)
+    if isinstance(images, Tensor):
+        return images.split(BATCH_SIZE)
+    if isinstance(images, Dataset) and not isinstance(images, IterableDataset):
+        return DataLoader(images, BATCH_SIZE)
+    return images
+
+
+def image_batches(images: Any, model: nn.Module) -> Iterator[Tensor]:
     """Batches on the model's device and in its precision."""
     parameter = next((x for x in model.parameters() if x.is_floating_point()), None)
-    given = images.split(BATCH_SIZE) if isinstance(images, Tensor) else images
-    for batch in given:
+    for batch in _batches(images):
         if isinstance(batch, dict):
             batch = next(iter(batch.values()))
         elif isinstance(batch, (tuple, list)):

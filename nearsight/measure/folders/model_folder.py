@@ -147,10 +147,10 @@ class PictureSource(MeasuredSource):
 
 def measure_named(
     name: str,
-    images: Path,
-    out: Path | None = None,
+    images: str | Path,
+    out: str | Path | None = None,
     *,
-    weights: Path | None = None,
+    weights: str | Path | None = None,
     pretrained: bool = False,
     random_init: bool = False,
     image_size: tuple[int, int] | None = None,
@@ -175,7 +175,8 @@ def measure_named(
     folder = Path(out) if out is not None else default_folder(own)
     _check_folder(folder, name)
     chosen_metrics(metrics, convention_of(convention))
-    choice = ModelChoice(name, weights, pretrained, random_init, image_size)
+    file = None if weights is None else Path(weights)
+    choice = ModelChoice(name, file, pretrained, random_init, image_size)
     source = PictureSource(choice, Path(images), num_images, resize, batch_size, device, locality)
     with _made(folder):
         return measure_folder(

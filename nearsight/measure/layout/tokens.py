@@ -8,6 +8,7 @@ with the number of tokens seen, and what stays ambiguous is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -168,6 +169,15 @@ def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
     return None
 
 
+def _likely(call: AttentionCall) -> str:
+    """Rows and columns to propose: a square with at most a few prefix tokens left over.
+
+    It is only a word in an error; a grid is never taken from it.
+    """
+    side = math.isqrt(call.sizes[-1])
+    return f"{side}, {side}"
+
+
 def _refuse_grid(
     call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None, known: bool
 ) -> NoReturn:
@@ -180,11 +190,12 @@ def _refuse_grid(
         (grid,) = grids
         problem = f"they are not {prefix} and a {grid} grid"
     else:
-        problem = f"no size among its convolutions fits, with {prefix}"
+        problem = f"no convolution or cut before it gives a grid of that many, with {prefix}"
     refuse(
         call,
         f"{call.sizes[-1]} tokens attend to each other, and {problem}; "
-        "give grid= and num_prefix= if its patches are in rows after the prefix tokens",
+        f"give its grid, such as grid=({_likely(call)}), and num_prefix= if its patches are in "
+        "rows after the prefix tokens",
     )
 
 

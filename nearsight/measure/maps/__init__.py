@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from nearsight.measure.maps.image_maps import AttentionMap, attention_maps
+from nearsight.measure.maps.image_maps import AttentionMap, AttentionMaps, attention_maps
 from nearsight.measure.maps.viewers import TargetMaps, Viewer, run_viewer, target_maps, viewers
 from nearsight.measure.rows import capture_attention, num_leading
 
 __all__ = [
     "AttentionMap",
+    "AttentionMaps",
     "TargetMaps",
     "Viewer",
     "attention_maps",

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -29,8 +30,12 @@ from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.measure.metrics import num_class_tokens
 from nearsight.measure.readouts import HeadShares, ShownShare, head_shares
 from nearsight.measure.rows import Buffers, Unfolded, num_leading, on_the_image, prove
-from nearsight.models.layers import Grid
+from nearsight.models.layers import Grid, as_grid
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VIEWS = "nearsight.explore.profiles"  # a room above, looked up when maps are drawn
 Patch = tuple[int, int]  # row and column, counted from 0
 DEFAULT_PLACES = (0.25, 0.5, 0.75)  # of height and width: upper left, middle, lower right
 MIDDLE = (0.5,)
@@ -66,6 +71,14 @@ class AttentionMaps:
     of_class: AttentionMap | None  # the mean over them where a model has several class tokens
     of_patches: tuple[AttentionMap, ...]
 
+    def plot(self, image: np.ndarray | None = None) -> Figure:
+        """Draw the maps side by side and return matplotlib's figure.
+
+        The colour says how much more than uniform attention a patch gets. ``image`` is the picture
+        below the maps, uint8 [height, width, 3]; without one its place is grey.
+        """
+        return import_module(VIEWS).maps_figure(self, image)
+
 
 @dataclass(frozen=True)
 class LayerAttention:
@@ -87,12 +100,15 @@ def attention_maps(
     patches: Sequence[Patch] | None = None,
     layer: int | None = None,
     head: int | None = None,
+    grid: Grid | Sequence[int] | None = None,
+    num_prefix: int | None = None,
 ) -> AttentionMaps:
     """Where the class token and ``patches`` of ``image`` look in ``layer``, by default the last.
 
     ``image`` is as the model takes it; of several the mean is taken. Patches are (row, column) of
     the layer's grid; by default those a quarter, half and three quarters down and to the right.
-    ``head``: one head instead of the mean. All are counted from 0. The model is left as it was, and
+    ``head``: one head instead of the mean. All are counted from 0. ``grid`` and ``num_prefix`` are
+    found unless given. The model is left as it was, and
     proved like every measurement.
 
     >>> from nearsight.models.load.registry import create_model
@@ -101,11 +117,16 @@ def attention_maps(
     (1, (8, 8), (8, 8))
     """
     images = image[None] if image.ndim == 3 else image
-    return chosen_maps(layer_attention(model, images, layer), patches, head)
+    given = as_grid(grid), num_prefix
+    return chosen_maps(layer_attention(model, images, layer, *given), patches, head)
 
 
 def layer_attention(
-    model: nn.Module, images: Tensor | Iterable[Any], layer: int | None = None
+    model: nn.Module,
+    images: Tensor | Iterable[Any],
+    layer: int | None = None,
+    grid: Grid | None = None,
+    num_prefix: int | None = None,
 ) -> LayerAttention:
     """The attention of one layer, the mean over ``images`` (as ``measure_model`` takes them).
 
@@ -117,7 +138,7 @@ def layer_attention(
 
     def keep(call: AttentionCall) -> None:
         nonlocal num_layers
-        layout = layout_of(call)
+        layout = layout_of(call, grid, num_prefix)
         if isinstance(layout, Skipped):
             return
         if layer is None or num_layers == layer:

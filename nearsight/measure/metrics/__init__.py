@@ -13,6 +13,7 @@ from nearsight.measure.metrics.definition import (
     FeatureMetric,
     RowMetric,
     Sum,
+    accept_arrays,
     patch_attention,
 )
 from nearsight.measure.metrics.distance import (
@@ -49,6 +50,7 @@ __all__ = [
     "Missing",
     "RowMetric",
     "Sum",
+    "accept_arrays",
     "attention_entropy",
     "block_of",
     "carried_tokens",

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.measure.catalogue import METRIC_NAMES, Metric, metric
 from nearsight.measure.metrics.convention import PAPER, Convention
 from nearsight.measure.metrics.definition import FeatureMetric, RowMetric
@@ -53,6 +53,7 @@ def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -
         raise UserError(
             f"expected metrics among {', '.join(METRIC_NAMES)} or 'all', "
             f"got {', '.join(map(repr, unknown)) or 'none'}"
+            f"{suggestion(unknown[0], METRIC_NAMES) if unknown else ''}"
         )
     if POSITION_SHARE in names:
         names = tuple(dict.fromkeys([*names, *NEEDED]))

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -18,7 +20,7 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.measure.layout import MAX_RADIUS, Geometry, Layout
 from nearsight.measure.rows import RowBlock, Rows
-from nearsight.models.layers import Grid
+from nearsight.models.layers import Grid, as_grid
 
 ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; half precision sums to one within a hundredth
 HALF_TOLERANCE = 1e-2
@@ -70,6 +72,25 @@ def mean_over_rows(total: Tensor, at: Geometry) -> Tensor:
     return total / at.grid.num_patches
 
 
+def accept_arrays(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a metric's pure function for those outside: arrays of numpy and tuples will do.
+
+    Attention may be a numpy array, and a grid rows and columns, as in ``(8, 8)``.
+    """
+
+    def ready(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return torch.from_numpy(value)
+        return as_grid(value) if isinstance(value, tuple) else value
+
+    @wraps(function)
+    def accepting(*args: Any, **options: Any) -> Tensor:
+        values = {name: ready(value) for name, value in options.items()}
+        return function(*map(ready, args), **values)
+
+    return accepting
+
+
 def patch_attention(
     attention: Float[Tensor, "batch head token token"], num_prefix: int
 ) -> Float[Tensor, "batch head patch patch"]:
@@ -92,6 +113,11 @@ def patch_attention(
             f"expected fewer prefix tokens than the {attention.shape[-1]} tokens of the attention, "
             f"got {num_prefix}"
         )
+    if bool((attention < 0).any()):
+        raise UserError(
+            "the attention has negative numbers, so these are logits, not weights; "
+            "give logits.softmax(-1)"
+        )
     patches = attention[..., num_prefix:, num_prefix:]
     mass = patches.sum(-1, keepdim=True)
     if not bool((mass > 0).all()):
@@ -112,7 +138,7 @@ def checked_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
         )
     wide = attention.double()
     tolerance = ROW_SUM_TOLERANCE if attention.dtype.itemsize >= 4 else HALF_TOLERANCE
-    error = float((wide.sum(-1) - 1).abs().max()) if wide.numel() else 0.0
+    error = float((wide.detach().sum(-1) - 1).abs().max()) if wide.numel() else 0.0
     if not error <= tolerance:
         raise UserError(
             f"expected rows that sum to one, got a row that is off by {error:.3g}; "

@@ -26,7 +26,8 @@ LEAST_LEAVING = 0.01  # share of the attention that leaves the own patch, from w
 def distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
     """Attended distance in patches, summed over queries."""
     table = rows.geometry.distances[:, None, rows.span].to(rows.weights.dtype)
-    attended = torch.mul(rows.weights, table, out=rows.scratch)
+    free = None if rows.weights.requires_grad else rows.scratch  # gradients need their own memory
+    attended = torch.mul(rows.weights, table, out=free)
     return wide(attended.sum(-1).sum((1, 3)))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from nearsight.core import UserError
 from nearsight.measure.capture import (
@@ -155,7 +156,7 @@ def _view(name: str) -> Callable[..., Any]:
 
 def measure_model(
     model: nn.Module,
-    images: Tensor | Iterable[Any],
+    images: Tensor | np.ndarray | Dataset[Any] | Iterable[Any],
     grid: Grid | Sequence[int] | None = None,
     num_prefix: int | None = None,
     convention: str = "paper",

@@ -125,7 +125,7 @@ def _quiet(library: Any) -> Iterator[None]:
 def _finding(name: str) -> Iterator[None]:
     """What goes wrong while ``name`` is looked up and read becomes one sentence."""
     is_folder = Path(name).is_dir()
-    if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+    if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") != 1):
         raise UserError(f"expected hf/OWNER/NAME or hf/FOLDER, but there is no folder {name}")
     try:
         with nullcontext() if is_folder else from_hub(f"hf/{name}"):

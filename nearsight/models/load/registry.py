@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -130,6 +131,11 @@ def check_name(name: str) -> None:
         import timm
 
         if name not in ARCHITECTURES and not timm.is_model(own_name):
+            if "/" in own_name or (Path(own_name) / "config.json").is_file():
+                raise UserError(
+                    f"there is no model {name!r}; a model of Hugging Face, or a folder that "
+                    f"save_pretrained wrote, is named hf/{own_name}"
+                )
             expected = f"one of {', '.join(SIZES)} or a name of timm"
             known = [*model_names(), *ARCHITECTURES, *timm.list_models()]
             raise _unknown(own_name, expected, known)

@@ -8,6 +8,7 @@ makes tensors and containers and refuses all else: nothing in it is executed.
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 import warnings
@@ -27,7 +28,7 @@ from nearsight.models.parts import PARTS, GentleStart
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 WRAPPINGS = ("state_dict", "model")
-PARALLEL = "module."  # what DataParallel and DDP put before every name
+PREFIXES = ("module.", "model.")  # what DataParallel and DDP, and Lightning, put before names
 POSITIONS = "pos_embed"
 NUM_NAMED = 5  # weights an error names before it says "and n more"
 
@@ -114,7 +115,8 @@ def _unpickled(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about other protocols of pickle: read or refused here
-            return torch.load(path, map_location="cpu", weights_only=True)
+            with torch.serialization.safe_globals([argparse.Namespace]):  # DeiT's settings
+                return torch.load(path, map_location="cpu", weights_only=True)
     except (MemoryError, PermissionError):
         raise
     except Exception as error:  # malformed files raise all kinds
@@ -139,9 +141,10 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
             f"expected nothing but tensors by name in {path}, got other values: {_listed(wrong)}; "
             f"tensors may also be in it under {' or '.join(WRAPPINGS)}"
         )
-    if all(str(name).startswith(PARALLEL) for name in content):
-        return {str(name).removeprefix(PARALLEL): value for name, value in content.items()}
-    return {str(name): value for name, value in content.items()}
+    tensors = {str(name): value for name, value in content.items()}
+    while shared := [x for x in PREFIXES if all(name.startswith(x) for name in tensors)]:
+        tensors = {name.removeprefix(shared[0]): value for name, value in tensors.items()}
+    return tensors
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:

@@ -11,7 +11,7 @@ from nearsight.report.write.evaluation_tables import (
     write_evaluation_figures,
 )
 from nearsight.report.write.front import Chapter, Front
-from nearsight.report.write.page import write_families
+from nearsight.report.write.page import check_page_name, write_families
 from nearsight.report.write.table import Column, Row, Table
 from nearsight.report.write.terminal_table import print_folders, print_measurements, terminal_table
 
@@ -24,6 +24,7 @@ __all__ = [
     "Marked",
     "Row",
     "Table",
+    "check_page_name",
     "effect_sentence",
     "evaluation_tables",
     "print_difference",

@@ -72,6 +72,7 @@ def write_families(
     wrong = [name for name in formats if name not in MEDIA]
     if wrong:
         raise UserError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
+    check_page_name(out)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
     drawings = [*front.drawings, *(drawing for group in by_family for drawing in group)]
@@ -92,6 +93,15 @@ def write_families(
     except OSError as error:
         raise UserError(f"cannot write the report to {out}: {error.strerror}") from error
     return out
+
+
+def check_page_name(out: Path) -> None:
+    """Raise unless a page can be called so."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UserError(
+            f"--out is {out}, but a report is an HTML page, whose name ends in .html; "
+            "--format pdf writes its figures as PDF beside it"
+        )
 
 
 def _make_room(out: Path) -> None:

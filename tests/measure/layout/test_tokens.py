@@ -64,10 +64,18 @@ def test_our_models_say_their_grid_themselves():
 @pytest.mark.parametrize(
     ("call", "given", "says"),
     [
-        (a_call(16, [(3, 5), (5, 3)]), {}, r"its grid may be 3x5 or 5x3; give grid= and num_pre"),
+        (
+            a_call(16, [(3, 5), (5, 3)]),
+            {},
+            r"its grid may be 3x5 or 5x3; give its grid, such as grid=\(4, 4\)",
+        ),
         (a_call(17, [(3, 5)]), {}, "17 tokens .* not a class token or none and a 3x5 grid"),
-        (a_call(16, [(4, 4), (9, 9)], num_prefix_tokens=1), {}, "no size .* with 1 prefix tokens"),
-        (a_call(16, []), {}, "no size among its convolutions fits"),
+        (
+            a_call(16, [(4, 4), (9, 9)], num_prefix_tokens=1),
+            {},
+            "no convolution .* with 1 prefix tokens",
+        ),
+        (a_call(16, []), {}, "no convolution or cut before it gives"),
         (a_call(16), {"grid": Grid(3, 4), "num_prefix": 1}, "not 1 prefix tokens and a 3x4 grid"),
         (a_call(16), {"grid": Grid(3, 7)}, "16 tokens .* not prefix tokens and a 3x7 grid"),
         (a_call(15, [(3, 5)], batch=8), {}, r"sizes \[8, 3, 15, 15\] for 2 images .*windows"),

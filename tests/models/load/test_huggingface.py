@@ -134,5 +134,5 @@ def test_code_of_a_repository_is_never_run(tmp_path: Path):
 def test_without_the_extra_the_command_to_install_it_is_given(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("nearsight.models.load.huggingface.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"not installed; run pip install nearsight\[hf\]"):
+    with pytest.raises(ValueError, match=r"not installed; run pip install '\.\[hf\]'"):
         named_model("hf/facebook/dinov2-small")

@@ -64,6 +64,14 @@ def maps_figure(
 ) -> bytes:
     """The figure as a png, svg or pdf file; ``targets`` are what ``target_maps`` found."""
     from matplotlib import rc_context
+
+    with rc_context(settings("maps")):
+        return saved_figure(draw_maps(targets, name, every_head), file_format)
+
+
+def draw_maps(targets: Sequence[TargetMaps], name: str, every_head: bool = False) -> Figure:
+    """Return the figure of the maps of one or more models."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     columns, rows = arranged(targets, every_head)
@@ -108,7 +116,7 @@ def maps_figure(
         _draw_bar(figure, axes_at(1, y + 0.06, 0.07))
         if share := next((row.share for row in rows if row.share), None):
             _draw_share_bar(figure, axes_at(0, y + 0.06, 0.07, share=0.85), share.label)
-        return saved_figure(figure, file_format)
+        return figure
 
 
 def _height(target: TargetMaps, side: float) -> float:
