@@ -214,3 +214,4 @@ class LayerFacts:
     note: str | None
     num_unplaced: int = 0  # keys without a place over all windows: prefix tokens, padding
     image_size: tuple[int, int] | None = None  # height and width in pixels
+    unread: bool | None = None  # whether its patch rows reach no class logit; None: not known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls, null_lines
 from nearsight.measure.profile.profile import Profile, measure_model
+from nearsight.measure.profile.unread import unread_layers
 from nearsight.measure.profile.values import (
     VALUES,
     load_profile,
@@ -21,6 +22,7 @@ __all__ = [
     "measured_nulls",
     "null_lines",
     "read_values",
+    "unread_layers",
     "values_bytes",
     "write_values",
 ]

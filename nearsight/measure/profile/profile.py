@@ -37,6 +37,7 @@ from nearsight.measure.metrics import (
     head_names,
 )
 from nearsight.measure.profile.recorder import LayerFacts, Recorder
+from nearsight.measure.profile.unread import unread_layers
 from nearsight.measure.readouts import Collection, ReadOuts, written_collection
 from nearsight.models.layers import Grid, as_grid
 
@@ -106,6 +107,16 @@ class Profile:
     @property
     def num_images(self) -> int:
         return len(next(iter(self.metrics.values())).values[0])
+
+    @property
+    def read_layers(self) -> list[int]:
+        """The layers, counted from 0, whose patch rows an output may read.
+
+        All of them, unless the logits are known not to depend on what the patches of a layer
+        gather, as in the last layer of a classifier that reads its class token. Means, minima and
+        counts are over these layers.
+        """
+        return [i for i, layer in enumerate(self.layers) if not layer.unread]
 
     @property
     def head_names(self) -> list[list[str]]:
@@ -196,9 +207,11 @@ def measure_model(
     readouts = ReadOuts(inner_model(model))
     recorder = Recorder(chosen, as_grid(grid), num_prefix, counted, readouts)
     found: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
+    first: Tensor | None = None
     with evaluating(model) as inner, readouts, AttentionCapture(inner, recorder) as capture:
         for batch in image_batches(images, inner):
             recorder.begin()
+            first = batch[:1].clone() if first is None else first
             inner(batch)
             refuse_unseen(capture.unseen)
             _check_layers(recorder, inner)
@@ -206,9 +219,12 @@ def measure_model(
             recorder.num_images += len(batch)
             if progress:
                 progress(recorder.num_images)
-    if not found:
+    if first is None:
         raise UserError("expected at least one batch of images, got none")
+    unread = unread_layers(model, first, *recorder.given)
     layers = tuple(recorder.layers)
+    if unread is not None and len(unread) == len(layers):
+        layers = tuple(replace(layer, unread=x) for layer, x in zip(layers, unread))
     estimates = {
         name: Estimates([_joined(found, layer, name) for layer in range(len(layers))])
         for name in found[0][0]
