@@ -35,6 +35,7 @@ from nearsight.measure.capture import (
     refuse_unseen,
 )
 from nearsight.measure.folders import IMAGE_SEED, chosen_images, finished_run
+from nearsight.measure.profile import unread_layers
 from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, Stage, file_hash, provenance
 from nearsight.runs.records import CAUSAL_FILE
 from nearsight.stats import accuracy_loss, holm
@@ -80,7 +81,8 @@ def causal_run(
     rules, remarks = _rules(layers, window)
     unread = []
     if heads is None:
-        unread = unread_layers(run.model, next(batches()), layers, rules.values())
+        known = unread_layers(run.model, next(batches())[:1])
+        unread = [number for number, is_unread in enumerate(known or []) if is_unread]
     remarks += [
         f"Layer {layer + 1} is left out: what its patches see does not reach the answer."
         for layer in unread
@@ -143,25 +145,6 @@ def logits_seen(
 def answers(model: nn.Module, images: Iterable[Tensor], *seen: Any, **changed: Any) -> np.ndarray:
     """The class that the model chooses for every image; the rest as ``logits_seen`` takes it."""
     return logits_seen(model, images, *seen, **changed).argmax(-1).numpy()
-
-
-def unread_layers(
-    model: nn.Module, batch: Tensor, layers: Mapping[str, LayerMean], rules: Iterable[Rule]
-) -> list[int]:
-    """Layers, counted from 0, whose patches may see anything: the logits stay bit for bit.
-
-    The last one of a model that reads its class token alone is such a layer.
-    """
-    plain, tried = logits_seen(model, [batch]), list(rules)
-    return [
-        number
-        for number, (name, layer) in enumerate(layers.items())
-        if all(
-            torch.equal(plain, logits_seen(model, [batch], change=Intervention(every, rule)))
-            for every in [{name: range(len(layer.weights))}]
-            for rule in tried
-        )
-    ]
 
 
 def _rules(layers: Mapping[str, LayerMean], window: int) -> tuple[dict[str, Rule], list[str]]:

@@ -8,7 +8,7 @@ holds its mathematics under the metric's name in capitals (``MAD``) and its pure
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -210,6 +210,36 @@ class Naming:
 
 
 NAMING = Naming()
+NearKind = Literal["identity", "local"]
+NEAR_KINDS: tuple[NearKind, ...] = ("identity", "local")
+
+
+def near_kind(mad: float, self_mass: float, box: float) -> NearKind | None:
+    """Tell what a head with a MAD below that of a 3x3 box is; None if its MAD is not below.
+
+    A MAD below the line has two causes that must not be mixed up: the head looks at its own patch
+    (*identity*: a self-mass of at least 0.5), or at the patches around it (*local*).
+
+    >>> near_kind(0.01, 0.93, 0.1), near_kind(0.09, 0.2, 0.1), near_kind(0.3, 0.0, 0.1)
+    ('identity', 'local', None)
+    """
+    if not mad < box:
+        return None
+    return "identity" if self_mass >= NAMING.mostly else "local"
+
+
+def near_kinds(
+    mads: Sequence[Sequence[float]],
+    self_masses: Sequence[Sequence[float]],
+    boxes: Sequence[float],
+) -> list[list[NearKind | None]]:
+    """Return ``near_kind`` of every head, [layer][head], with the 3x3 line of every layer."""
+    return [
+        [near_kind(mad, own, box) for mad, own in zip(*layer, strict=True)]
+        for *layer, box in zip(mads, self_masses, boxes, strict=True)
+    ]
+
+
 METRIC_NAMES = tuple(x.name for x in CATALOGUE)
 DEFAULT_METRICS = tuple(x.name for x in CATALOGUE if x.default)
 

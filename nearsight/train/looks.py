@@ -29,11 +29,11 @@ def look(parts: Prepared, epoch: int) -> dict[str, Any]:
     """Measure a model while it trains; return what the epoch's line of train.jsonl gains.
 
     The result is empty unless the protocol asks for a look at this epoch (0: before the first
-    step). ``attention`` holds the mean and 95 % interval over images of every metric,
-    [layer][head], the nonlocality of every layer, and the read-outs of the model's parts that are
-    kept while training. ``clean_train_loss`` is the cross-entropy on a fixed set of training
-    images, without augmentation and with hard labels, so that it compares runs with different
-    augmentation.
+    step). ``attention`` holds the layers that an output reads, the mean and 95 % interval over
+    images of every metric, [layer][head], the nonlocality of every layer, and the read-outs of the
+    model's parts that are kept while training. ``clean_train_loss`` is the cross-entropy on a fixed
+    set of training images, without augmentation and with hard labels, so that it compares runs with
+    different augmentation.
     """
     every = parts.protocol.measure_every
     if every is None or epoch % every:
@@ -56,7 +56,8 @@ def _attention(parts: Prepared) -> dict[str, Any]:
     autocast = parts.autocast
     with torch.autocast(device.type, autocast, enabled=autocast is not None):
         profile = measure_model(parts.called, batches, metrics=(*_looked_at(), NONLOCALITY))
-    return {"num_images": profile.num_images, **_numbers(profile)}
+    read = [layer + 1 for layer in profile.read_layers]
+    return {"num_images": profile.num_images, "read_layers": read, **_numbers(profile)}
 
 
 def _looked_at() -> list[str]:

@@ -15,10 +15,11 @@ from runs.made_records import causal_contents
 from scipy.stats import binom
 from torch import nn
 
-from nearsight.evaluate.causal import answers, causal_run, head_groups, unread_layers
+from nearsight.evaluate.causal import answers, causal_run, head_groups, logits_seen
 from nearsight.evaluate.intervention import Intervention, MeanAttention, averaged, looking
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.folders.run_folder import chosen_images
+from nearsight.measure.profile import unread_layers
 from nearsight.models.layers.attention import attend
 from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.study import write_causal_figure
@@ -187,15 +188,22 @@ def test_a_run_loses_what_its_model_loses_on_the_images_that_measure_takes(run):
     assert found["accuracy"] == pytest.approx(before.double().mean().item())
 
 
-def test_a_layer_is_unread_only_if_nothing_of_it_reaches_the_logits():
+def test_a_layer_is_unread_where_no_rule_changes_the_logits():
     model, batch = sharp_model(), torch.randn(3, 3, 12, 20)
-    mean = MeanAttention()
-    answers(model, [batch], mean)
-    layers = mean.layers(3)
-    rules = [looking("inside", 1, layers), averaged(layers)]
-    assert unread_layers(model, batch, layers, rules) == [1]
-    model.pool = "avg"
-    assert unread_layers(model, batch, layers, rules) == []
+    for pool, expected in (("token", [False, True]), ("avg", [False, False])):
+        model.pool = pool
+        mean = MeanAttention()
+        plain = logits_seen(model, [batch], mean)
+        layers = mean.layers(3)
+        rules = [looking("inside", 1, layers), averaged(layers)]
+        same = [
+            all(
+                plain.equal(logits_seen(model, [batch], change=Intervention({name: [0, 1]}, rule)))
+                for rule in rules
+            )
+            for name in layers
+        ]
+        assert unread_layers(model, batch[:1]) == same == expected
 
 
 def test_a_window_that_leaves_nothing_outside_is_said(run):

@@ -283,7 +283,7 @@ def test_a_cut_off_file_and_a_later_version_are_said(
     put(tmp_path, file, [contents])
     with pytest.raises(UserError, match=f"{file.name} is damaged: .*its content"):
         read_back(tmp_path, file)
-    for version in (0, 3, "1", None):
+    for version in (0, 4, "1", None):
         put(tmp_path, file, contents | {"schema_version": version})
         with pytest.raises(UserError, match=f"expected schema_version 1.* got {version!r}"):
             read_back(tmp_path, file)
@@ -409,7 +409,7 @@ def test_a_schema_takes_what_a_record_takes_and_refuses_what_it_refuses(
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(with_value(contents, {"of": "another type"}, *path), schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(contents | {"schema_version": 3}, schema)
+        jsonschema.validate(contents | {"schema_version": 4}, schema)
 
 
 def test_every_file_has_a_schema_of_its_own_name():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 import nearsight
-from nearsight.measure.catalogue import CATALOGUE, metric
+from nearsight.measure.catalogue import CATALOGUE, NEAR_KINDS, metric, near_kinds
 from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile, null_lines
@@ -40,7 +41,7 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
             {"metric": metric, "layer": layer, "reason": reason}
             for metric, layer, reason in profile.unavailable
         ],
-        "summary": _summary(profile),
+        **_summaries(profile),
         **overall_contents(profile.readouts),
     }
 
@@ -102,13 +103,10 @@ def layer_means(estimates: Estimates) -> list[dict[str, float]]:
     return [_of_mean([layer]) for layer in _tensors(estimates)]
 
 
-def _of_extreme(layers: list[Tensor], largest: bool) -> dict[str, Any]:
-    """The smallest or largest head mean, where it is, and its interval over images."""
-    values = torch.cat(layers, dim=1)  # [image, head of all layers]
-    found = extreme_interval(values.numpy(), largest)
-    homes = [
-        (layer, head) for layer, x in enumerate(layers, 1) for head in range(1, x.shape[1] + 1)
-    ]
+def _of_extreme(values: list[Tensor], layers: Sequence[int], largest: bool) -> dict[str, Any]:
+    """The smallest or largest head mean of these layers, where it is, and its interval."""
+    found = extreme_interval(torch.cat([values[i] for i in layers], dim=1).numpy(), largest)
+    homes = [(i + 1, head) for i in layers for head in range(1, values[i].shape[1] + 1)]
     return {
         "value": found.value,
         "low": found.low,
@@ -119,20 +117,30 @@ def _of_extreme(layers: list[Tensor], largest: bool) -> dict[str, Any]:
     }
 
 
-def _summary(profile: Profile) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _summaries(profile: Profile) -> dict[str, Any]:
+    """The summary of the layers that an output reads and, where there are others, of all layers."""
+    every, read = list(range(len(profile.layers))), profile.read_layers
+    if not read:
+        read = every
+    found = {"summary": _summary(profile, read)}
+    return found if read == every else found | {"summary_of_all_layers": _summary(profile, every)}
+
+
+def _summary(profile: Profile, layers: list[int]) -> dict[str, Any]:
+    """Numbers over the heads of these layers; means of single layers are there for every layer."""
+    found: dict[str, Any] = {"layers": [i + 1 for i in layers]}
     for entry in CATALOGUE:
         if not entry.summary or entry.name not in profile.metrics:
             continue
-        layers = _tensors(profile.metrics[entry.name])
+        values = _tensors(profile.metrics[entry.name])
         for extreme in ("min", "max"):
             if extreme in entry.summary:
                 largest = extreme == "max"
-                found[f"{extreme}_{entry.name}"] = _of_extreme(layers, largest)
-        found[f"mean_{entry.name}"] = _of_mean(layers)
+                found[f"{extreme}_{entry.name}"] = _of_extreme(values, layers, largest)
+        found[f"mean_{entry.name}"] = _of_mean([values[i] for i in layers])
         found[f"layer_mean_{entry.name}"] = layer_means(profile.metrics[entry.name])
     if "mad" in profile.metrics:
-        found |= _against_lines(profile)
+        found |= _against_lines(profile, layers)
         if "self_mass" in profile.metrics:
             found["most_local_self_mass"] = _of_most_local(profile, found["min_mad"])
     return found
@@ -145,14 +153,25 @@ def _of_most_local(profile: Profile, least: dict[str, Any]) -> dict[str, float]:
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
-def _against_lines(profile: Profile) -> dict[str, Any]:
+def _against_lines(profile: Profile, layers: list[int]) -> dict[str, Any]:
     """MAD against the lines of each layer's own grid: heads below the box, and the score."""
     lines = [_null_lines(profile, x) for x in profile.layers]
-    layers = _tensors(profile.mad)
-    below = [(x.mean(0) < line["box_mad"]).sum().item() for x, line in zip(layers, lines)]
-    scores = [1 - x / line["uniform_mad"] for x, line in zip(layers, lines)]
+    values = _tensors(profile.mad)
+    scores = [1 - x / line["uniform_mad"] for x, line in zip(values, lines)]
     return {
-        "heads_below_box": int(sum(below)),
-        "mean_score": _of_mean(scores),
+        **_heads_below_box(profile, layers, [line["box_mad"] for line in lines]),
+        "mean_score": _of_mean([scores[i] for i in layers]),
         "layer_mean_score": [_of_mean([layer]) for layer in scores],
     }
+
+
+def _heads_below_box(profile: Profile, layers: list[int], boxes: list[float]) -> dict[str, int]:
+    """How many heads are below the 3x3 line and, by their self-mass, of which kind."""
+    mads = [x.tolist() for x in profile.mad.mean]
+    if "self_mass" not in profile.metrics:
+        below = [x < boxes[i] for i in layers for x in mads[i]]
+        return {"heads_below_box": sum(below)}
+    kinds = near_kinds(mads, [x.tolist() for x in profile.self_mass.mean], boxes)
+    found = [x for i in layers for x in kinds[i] if x]
+    counts = {f"{kind}_heads": found.count(kind) for kind in NEAR_KINDS}
+    return {"heads_below_box": len(found), **counts}

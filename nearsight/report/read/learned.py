@@ -50,6 +50,7 @@ class Look:
     heads: dict[str, list[list[float]]]  # [layer][head], by metric, where it was written down
     nonlocality: list[Estimate] | None  # of every layer; older runs did not write it down
     gates: list[Gates | None]  # of every layer, where it has GPSA; else empty
+    unread: tuple[int, ...] = ()  # layers, counted from 0, that no output reads
 
     @property
     def mad(self) -> list[list[float]]:
@@ -57,7 +58,7 @@ class Look:
 
     def number(self, number: Number) -> float | None:
         """Return a number of the run at this epoch; None where its metric was not seen."""
-        return number.of_heads(self.heads)
+        return number.of_heads(self.heads, self.unread)
 
 
 class _SpreadRecord(Stored):
@@ -91,7 +92,9 @@ def _look(epoch: int, seen: LookRecord, folder: Path) -> Look:
     LOG_FILE.needed(folder, f"{where}: mad", heads.get("mad"))
     gates = seen.others.get("gpsa", [])
     found = [gates_of(x, LOG_FILE, folder, f"{where}: gpsa") for x in gates]
-    return Look(epoch, n, heads, far or None, found)
+    every = range(1, 1 + len(heads["mad"]))
+    unread = tuple(i - 1 for i in every if seen.read_layers and i not in seen.read_layers)
+    return Look(epoch, n, heads, far or None, found, unread)
 
 
 def _layers_of_heads(found: ValuesRecord, folder: Path, field: str) -> list[list[float]]:

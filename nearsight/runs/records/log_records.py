@@ -20,6 +20,7 @@ class LookRecord(Entries):
     """The attention of a model while it trained: metrics by name, [layer][head]."""
 
     num_images: int
+    read_layers: list[int] | None = None  # that an output reads, counted from 1; older files: all
 
     @property
     def metrics(self) -> dict[str, ValuesRecord]:

@@ -2,6 +2,8 @@
 
 Version 1 has layers with their number and metrics alone, and one grid. Version 2 adds the facts and
 null lines of every layer, and what was skipped or is not available; it changes nothing else.
+Version 3 marks layers that no output reads and leaves them out of the summary, which says what
+layers it is of; the same numbers of all layers follow it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from nearsight.runs.records.entries import (
 )
 from nearsight.runs.records.stored import Stored, StoredFile
 
-MEASURE_VERSION = 2
+MEASURE_VERSION = 3
 UNIT = "grid diagonal"
 MOST_LOCAL = "most_local_self_mass"  # the self-mass of the head with the smallest MAD
 
@@ -88,6 +90,7 @@ class LayerRecord(Entries):
     image_size: tuple[int, int] | None = None
     null: NullRecord | None = None  # version 1: that of the whole model
     head_names: list[str] | None = None
+    unread: bool | None = None  # whether its patch rows reach no class logit; None: not known
 
     @property
     def metrics(self) -> dict[str, ValuesRecord]:
@@ -97,7 +100,10 @@ class LayerRecord(Entries):
 class SummaryNumbers(Entries):
     """Numbers of the whole model, under names such as ``min_mad`` and ``layer_mean_mad``."""
 
+    layers: list[int] | None = None  # that it is of, counted from 1; older files: all
     heads_below_box: int | None = None
+    identity_heads: int | None = None  # those of them with a self-mass of at least 0.5
+    local_heads: int | None = None  # the others
 
     @model_validator(mode="after")
     def _names_fit_kinds(self) -> SummaryNumbers:
@@ -168,7 +174,7 @@ class MeasuredWeightsRecord(Stored):
 class MeasureRecord(Stored):
     """measure.json. ``files`` has the sha256 of the files that were written with it, by name."""
 
-    schema_version: Literal[1, 2]
+    schema_version: Literal[1, 2, 3]
     nearsight: str | None = None
     convention: ConventionRecord
     num_images: int
@@ -181,6 +187,7 @@ class MeasureRecord(Stored):
     skipped: list[SkippedRecord] = Field(default_factory=list)
     unavailable: list[UnavailableRecord] = Field(default_factory=list)
     summary: SummaryNumbers
+    summary_of_all_layers: SummaryNumbers | None = None  # where the summary leaves some out
     data: DataNameRecord
     weights: MeasuredWeightsRecord | None = None
     seconds: float
@@ -203,6 +210,21 @@ class MeasureRecord(Stored):
         return found
 
     @property
+    def unread(self) -> list[int]:
+        """The layers, counted from 0, that no output reads and that the summary leaves out."""
+        return [i for i, layer in enumerate(self.layers) if layer.unread]
+
+    @property
+    def read(self) -> list[int]:
+        """The layers, counted from 0, that the summary is of."""
+        return [i for i in range(len(self.layers)) if i not in self.unread]
+
+    @property
+    def of_all_layers(self) -> SummaryNumbers:
+        """The summary of all layers, as papers have it."""
+        return self.summary_of_all_layers or self.summary
+
+    @property
     def grids(self) -> list[tuple[int, int]]:
         """The grid of every layer: one and the same but in hierarchical models."""
         return [layer.grid or self.grid for layer in self.layers]
@@ -217,5 +239,5 @@ MEASURE_FILE: StoredFile[MeasureRecord] = StoredFile(
     kind=MeasureRecord,
     repair="run nearsight measure {folder} again",
     absent="{folder} has no measure.json: run nearsight measure {folder} first",
-    versions=(1, MEASURE_VERSION),
+    versions=(1, 2, MEASURE_VERSION),
 )

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from nearsight.measure.catalogue import RUN_NUMBERS
+from nearsight.measure.catalogue import NEAR_KINDS, RUN_NUMBERS, near_kinds
 from nearsight.report.read import Look, looks_of
 from nearsight.runs.records import (
     LOG_FILE,
     MEASURE_FILE,
     EpochLine,
+    ExtremeRecord,
     IntervalRecord,
     MeasureRecord,
     ValuesRecord,
@@ -91,19 +92,42 @@ def courses(study: LoadedStudy) -> list[Course]:
 
 def claim_values(path: Path, measure: MeasureRecord, looks: Sequence[Look]) -> dict[str, float]:
     """Return the numbers that only claims ask for, by name; ``path`` is the folder they are of."""
-    by_layer = _layer_means(path, measure, "mad")
+    by_layer, read = _layer_means(path, measure, "mad"), measure.read
     far, last = measure.summary.mean("nonlocality"), measure.layers[-1].metrics
     least = MEASURE_FILE.needed(path, "summary.min_entropy", measure.summary.smallest("entropy"))
     found: dict[str, float | None] = {
         "min_entropy": least.value,
         "layer1_entropy": _layer_means(path, measure, "entropy")[0].value,
-        "mad_rise": by_layer[-1].value - by_layer[0].value,
+        "mad_rise": by_layer[read[-1]].value - by_layer[read[0]].value,
+        **_near_heads(measure),
+        **_of_all_layers(measure),
         "nonlocality": far.value if far else None,
         "last_locality_score": _layer_value(last.get("locality_score")),
         "last_cls_similarity": _layer_value(last.get("cls_similarity")),
         **_while_training(looks),
     }
     return {name: x for name, x in found.items() if x is not None}
+
+
+def _near_heads(measure: MeasureRecord) -> dict[str, float]:
+    """How many heads are below the 3x3 line, by kind; none where self-mass was not measured."""
+    found = [measure.layers[i].metrics for i in measure.read]
+    if not all("mad" in x and "self_mass" in x for x in found):
+        return {}
+    kinds = near_kinds(
+        [x["mad"].per_head for x in found],
+        [x["self_mass"].per_head for x in found],
+        [measure.null_lines(i)["box_mad"] for i in measure.read],
+    )
+    return {
+        f"{kind}_heads": float(sum(layer.count(kind) for layer in kinds)) for kind in NEAR_KINDS
+    }
+
+
+def _of_all_layers(measure: MeasureRecord) -> dict[str, float]:
+    """The extremes over all layers, as papers' tables have them."""
+    extremes = measure.of_all_layers.entries(ExtremeRecord)
+    return {f"all_layers_{name}": x.value for name, x in extremes.items()}
 
 
 def _layer_value(found: ValuesRecord | None) -> float | None:

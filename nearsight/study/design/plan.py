@@ -30,7 +30,7 @@ from nearsight.study.design.recipe_file import Condition, Level, Study
 from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages, stages_named
 
 KEY_FORMAT = 2
-NUMBERS = 2  # of this package's way to numbers; see the changelog
+NUMBERS = 3  # of this package's way to numbers; see the changelog
 THREADS = 1  # of every cell in every engine, so that results do not depend on the engine
 
 

@@ -14,7 +14,8 @@ from nearsight.study.show.effect_tables import over_runs
 Found = Mapping[tuple[str, str], tuple[Family, ConditionRuns]]
 PAPER_NOTE = (
     "The paper: one seed, the compact ViT (8 layers, 192 wide, 8x8 patches), up to 600 epochs. "
-    "Ours: mean and 95 % interval over seeds at the scale named; other scales need not agree."
+    "Ours: mean and 95 % interval over seeds at the scale named; other scales need not agree. "
+    "Both count the heads of all layers."
 )
 
 

@@ -64,28 +64,49 @@ def test_the_order_of_the_images_changes_no_mean():
                 assert one[metric][part] == pytest.approx(other[metric][part], abs=1e-6)
 
 
-def test_the_summary_is_made_of_the_profile():
+def test_the_summary_is_of_the_layers_that_are_read_and_another_of_all():
     profile = measure_model(sharp_model(), images().split(5))
+    assert profile.read_layers == [0]  # [CLS] is read, so that layer 2's patches are not
     found = measurement(profile)
-    heads = np.concatenate(profile.mad.mean).tolist()
-    smallest = found["summary"]["min_mad"]
-    assert smallest["value"] == pytest.approx(min(heads), abs=1e-15)
-    assert 2 * (smallest["layer"] - 1) + smallest["head"] - 1 == heads.index(min(heads))
-    assert smallest["low"] < smallest["value"] < smallest["high"]
-    assert found["summary"]["max_mad"]["value"] == pytest.approx(max(heads), abs=1e-15)
-    assert found["summary"]["mean_mad"]["value"] == pytest.approx(sum(heads) / 4, abs=1e-15)
-    assert found["summary"]["layer_mean_mad"][1]["value"] == pytest.approx(sum(heads[2:]) / 2)
-    box = found["null"]["box_mad"]
-    assert found["summary"]["heads_below_box"] == sum(head < box for head in heads)
+    assert [layer["unread"] for layer in found["layers"]] == [False, True]
+    for key, layers in (("summary", [1]), ("summary_of_all_layers", [1, 2])):
+        summary = found[key]
+        heads = np.concatenate([profile.mad.mean[i - 1] for i in layers]).tolist()
+        assert summary["layers"] == layers
+        smallest = summary["min_mad"]
+        assert smallest["value"] == pytest.approx(min(heads), abs=1e-15)
+        assert 2 * (smallest["layer"] - 1) + smallest["head"] - 1 == heads.index(min(heads))
+        assert smallest["low"] < smallest["value"] < smallest["high"]
+        assert summary["max_mad"]["value"] == pytest.approx(max(heads), abs=1e-15)
+        assert summary["mean_mad"]["value"] == pytest.approx(sum(heads) / len(heads), abs=1e-15)
+        assert len(summary["layer_mean_mad"]) == 2
+        box = found["null"]["box_mad"]
+        assert summary["heads_below_box"] == sum(head < box for head in heads)
+    last = profile.mad.mean[1]
+    assert found["summary"]["layer_mean_mad"][1]["value"] == pytest.approx(last.mean())
+    assert found["layers"][1]["mad"]["mean"] == last.tolist()
     assert found["num_heads"] == [2, 2]
 
 
-def test_a_head_that_looks_at_itself_counts_as_below_the_box():
+def test_a_summary_leaves_nothing_out_where_nothing_is_known():
+    profile = measure_model(sharp_model(), images())
+    unknown = replace(profile, layers=tuple(replace(x, unread=None) for x in profile.layers))
+    found = measurement(unknown)
+    assert found["summary"]["layers"] == [1, 2]
+    assert "summary_of_all_layers" not in found
+    assert found["summary"] == measurement(profile)["summary_of_all_layers"]
+
+
+@pytest.mark.parametrize(("own", "kind"), [(0.5, "identity"), (0.49, "local")])
+def test_a_head_below_the_box_is_an_identity_head_or_a_local_one(own, kind):
     profile = measure_model(sharp_model(), [images()])
     nearer = Estimates([profile.mad.values[0] * [0.01, 1.0], profile.mad.values[1]])
-    closer = replace(profile, metrics=profile.metrics | {"mad": nearer})
-    before, after = (measurement(x)["summary"]["heads_below_box"] for x in (profile, closer))
-    assert after == before + 1
+    mass = Estimates([np.full_like(x, own) for x in profile.self_mass.values])
+    closer = replace(profile, metrics=profile.metrics | {"mad": nearer, "self_mass": mass})
+    before, after = (measurement(x)["summary"] for x in (profile, closer))
+    assert after["heads_below_box"] == before["heads_below_box"] + 1
+    assert after[f"{kind}_heads"] == after["heads_below_box"]
+    assert after["identity_heads"] + after["local_heads"] == after["heads_below_box"]
 
 
 def test_null_lines_are_those_of_the_grid():

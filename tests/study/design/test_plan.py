@@ -66,7 +66,7 @@ def test_keys_change_with_everything_that_decides_the_numbers_and_with_nothing_e
             replace(first, software=replace(first.software, **change))
             for change in (
                 {"torch": "0.1"}, {"timm": "0.1"}, {"kernel": not first.software.kernel},
-                {"numbers": 3},
+                {"numbers": first.software.numbers + 1},
             )
         ),
     ]  # fmt: skip

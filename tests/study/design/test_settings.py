@@ -103,9 +103,35 @@ def numbers(lines):
 
 
 def test_the_numbers_that_only_claims_ask_for():
-    assert numbers([]) == pytest.approx(
-        {"min_entropy": 0.11, "layer1_entropy": 0.7, "mad_rise": 0.25, "last_locality_score": 0.6}
+    expected = {
+        "min_entropy": 0.11, "all_layers_min_entropy": 0.11, "layer1_entropy": 0.7,
+        "mad_rise": 0.25, "last_locality_score": 0.6,
+    }  # fmt: skip
+    assert numbers([]) == pytest.approx(expected)
+
+
+def test_a_layer_that_nothing_reads_is_no_end_of_a_hierarchy():
+    layers = [x.contents() for x in MEASURE.layers]
+    layers[2]["unread"] = True
+    marked = MEASURE_FILE.record(MEASURE.contents() | {"schema_version": 3, "layers": layers})
+    assert claim_values(Path("run"), marked, [])["mad_rise"] == pytest.approx(0.1)
+
+
+def test_heads_below_the_line_are_counted_by_kind_where_an_output_reads_them():
+    def layer(number, **changes):
+        mads, masses = {"mean": [0.05, 0.06, 0.4]}, {"mean": [0.9, 0.1, 0.0]}
+        return {"layer": number, "mad": mads, "self_mass": masses, **changes}
+
+    record = MEASURE_FILE.record(
+        MEASURE.contents()
+        | {
+            "schema_version": 3,
+            "null": {"box_mad": 0.1},
+            "layers": [layer(1), layer(2), layer(3, unread=True)],
+        }
     )
+    found = claim_values(Path("run"), record, [])
+    assert (found["identity_heads"], found["local_heads"]) == (2.0, 2.0)
 
 
 def test_changes_while_training_are_of_the_layer_that_speaks_most_against_the_claim():
