@@ -200,10 +200,15 @@ def measure(
     """How local every attention head is, into measure.json."""
     from nearsight.core import joined
     from nearsight.measure.folders import measure_target
+    from nearsight.measure.layout import keeping_places
     from nearsight.report.write import print_measurements
     from nearsight.runs import read_measure
 
-    with joined(device) as world, counting(f"measuring {target}") as count:
+    with (
+        joined(device) as world,
+        counting(f"measuring {target}") as count,
+        keeping_places(progress=lambda done, most: count(done, most, "finding where tokens sit")),
+    ):
         path = measure_target(
             target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
             num_images=num_images, resize=not no_resize, image_size=image_size,

@@ -39,10 +39,14 @@ def console() -> Screen:
 
 
 @contextmanager
-def counting(title: str, megabytes: bool = False) -> Iterator[Callable[[int, int | None], None]]:
-    """A function to call with (done, of how many); the bar is gone when the block ends."""
+def counting(title: str, megabytes: bool = False) -> Iterator[Callable[..., None]]:
+    """Show a bar and yield a function to call with (done, of how many).
+
+    A third argument names a step that is not the one of ``title``. The bar is gone when the block
+    ends.
+    """
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda done, total, step=None: None
         return
     from rich.progress import TimeRemainingColumn
 
@@ -50,10 +54,10 @@ def counting(title: str, megabytes: bool = False) -> Iterator[Callable[[int, int
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
 
-        def count(done: int, total: int | None) -> None:
+        def count(done: int, total: int | None, step: str | None = None) -> None:
             unit = MEGABYTE if megabytes else 1
             of = f"/{total // unit}" if total else ""
-            text = f"{title} {done // unit}{of}{' MB' if megabytes else ''}"
+            text = f"{step or title} {done // unit}{of}{' MB' if megabytes else ''}"
             bar.update(task, completed=done, total=total, description=text)
 
         yield count

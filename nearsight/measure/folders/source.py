@@ -22,6 +22,7 @@ from nearsight.core import UserError, World
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.folders.sharing import gather_profile
+from nearsight.measure.layout import keeping_places
 from nearsight.measure.profile import (
     NULL_IMAGES,
     VALUES,
@@ -109,16 +110,15 @@ def measure_folder(
             progress(done, len(own))
 
     began = time.perf_counter()
-    profile = gather_profile(
-        measure_model(
+    with keeping_places(folder if world.is_main else None):
+        measured = measure_model(
             source.model,
             source.batches(own),
             convention=convention,
             metrics=metrics,
             progress=report,
-        ),
-        world,
-    )
+        )
+    profile = gather_profile(measured, world)
     seconds = time.perf_counter() - began
     source.gather(world)
     if world.is_main:

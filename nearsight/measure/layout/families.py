@@ -1,8 +1,9 @@
 """What is known of each family of models: the one table from a module's class to its layout.
 
 A class is named with its package, so that a module of the same name elsewhere is not mistaken for
-it; subclasses count. The innermost module of an attention call that is in the table decides. A
-model that is not in the table is taken for one with attention between all tokens (tokens.py).
+it; subclasses count. The innermost module of an attention call that is in the table decides. The
+table saves time: a model that is neither in it nor declares its grid and prefix tokens itself is
+measured to find its places (found.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from torch import nn
 from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import pooled, windows
-from nearsight.measure.layout.tokens import Given, Layout, Skipped, checked, global_layout, refuse
+from nearsight.measure.layout.found import found_layout
+from nearsight.measure.layout.tokens import (
+    Given,
+    Layout,
+    Skipped,
+    checked,
+    declares,
+    global_layout,
+    refuse,
+)
 from nearsight.models.layers import Grid
 from nearsight.models.parts import PARTS
 
@@ -88,7 +98,6 @@ CHANNELS = "it attends between channels, not between patches"
 ONE_QUERY = "pooling by learned queries, which are no patches"
 CLASS_ATTENTION = "class attention: the only query is the class token"
 REFINEMENT = "patch refinement, which pools for the head and is no layer"
-CASCADE = "its heads attend one after another, in calls that look like layers of their own"
 SHUFFLED = "it drops and shuffles patches at random"
 
 FAMILIES: dict[str, Family] = {
@@ -109,11 +118,10 @@ FAMILIES: dict[str, Family] = {
     "timm.models.convit.MHSA": prefixed(1),
     "timm.models.naflexvit.NaFlexVit": naflex,
     "timm.models.shvit.SHSA": feature_map,
-    "timm.models.efficientvit_msra.CascadedGroupAttention": refused(CASCADE),
-    "timm.models.xcit.XCA": refused(CHANNELS),
-    "timm.models.davit.ChannelAttention": refused(CHANNELS),
-    "timm.models.davit.ChannelAttentionV2": refused(CHANNELS),
-    "timm.models.edgenext.CrossCovarianceAttn": refused(CHANNELS),
+    "timm.models.xcit.XCA": skipped(CHANNELS),
+    "timm.models.davit.ChannelAttention": skipped(CHANNELS),
+    "timm.models.davit.ChannelAttentionV2": skipped(CHANNELS),
+    "timm.models.edgenext.CrossCovarianceAttn": skipped(CHANNELS),
     "timm.layers.attention_pool.AttentionPoolLatent": skipped(ONE_QUERY),
     "timm.layers.attention_pool.AttentionPoolPrr": skipped(REFINEMENT),
     "torchvision.models.vision_transformer.VisionTransformer": prefixed(1),
@@ -154,8 +162,23 @@ def layout_of(
             found = family(call, place, given)
             break
     else:
-        found = global_layout(call, given)
+        found = unlisted_layout(call, given)
     return checked(call, found) if isinstance(found, Layout) else found
+
+
+def unlisted_layout(call: AttentionCall, given: Given) -> Layout | Skipped:
+    """Where the tokens sit in a model that the table does not know.
+
+    As the user says; or as a model of a known library declares, if that fits; or as measured.
+    """
+    if given != Given():
+        return global_layout(call, given)
+    if declares(call):
+        try:
+            return global_layout(call, given)
+        except UserError:
+            pass  # not a ViT with prefix tokens and patches in rows
+    return found_layout(call)
 
 
 def family_of(kind: type[nn.Module]) -> Family | None:

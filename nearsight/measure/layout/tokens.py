@@ -3,7 +3,8 @@
 A grid and a number of prefix tokens are never guessed from a square root. They come from the user,
 from the model (``grid`` and ``num_prefix`` of ours, ``num_prefix_tokens`` of timm's, what is known
 of a family) and from the sizes that the convolutions before the call really gave; they must agree
-with the number of tokens seen, and what stays ambiguous is refused.
+with the number of tokens seen, and what stays ambiguous is refused. A model that declares nothing
+is measured instead (``found.py``).
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
+from nearsight.measure.layout.placing import Fold
 from nearsight.models.layers import Grid
 
-MAX_INFERRED_PREFIX = 1  # a class token; more tokens than that may sit anywhere in the sequence
+LIBRARIES = ("nearsight", "timm", "torchvision", "transformers")  # whose declarations are believed
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,14 @@ class Layout:
     padding) is -1. ``cells`` are the keys' centres in units of query patches: the patches of the
     grid themselves unless keys are pooled. Windows are folded into the batch, image-major
     ([image * window, head, token, width]), or a dimension of their own ([image, head, window,
-    token, width], ``inner``).
+    token, width], ``inner``), or as a ``Fold`` says.
     """
 
     grid: Grid
     queries: Int64[Tensor, "window query"]
     keys: Int64[Tensor, "window key"]
     cells: Float[Tensor, "cell 2"]
-    windows: Literal["batch", "inner"] = "batch"
+    windows: Literal["batch", "inner"] | Fold = "batch"
     note: str | None = None
 
 
@@ -105,26 +107,23 @@ def global_layout(
     else:
         grids = {Grid(*size) for size in (call.convolved if sizes is None else sizes)}
     fits = sorted(
-        (x for x in grids if _fits(num_queries - x.num_patches, known_prefix, grid is not None)),
+        (x for x in grids if _fits(num_queries - x.num_patches, known_prefix)),
         key=lambda x: (x.rows, x.cols),
     )
     if len(fits) != 1:
-        _refuse_grid(call, grids, fits, known_prefix, known=grid is not None)
-    left = num_queries - fits[0].num_patches
-    inferred = known_prefix is None and grid is None
-    note = f"Inferred: {num_queries} tokens are {left} prefix tokens and a {fits[0]} grid."
-    return row_by_row(fits[0], left, note if inferred else None)
+        _refuse_grid(call, grids, fits, known_prefix)
+    return row_by_row(fits[0], num_queries - fits[0].num_patches)
 
 
 @lru_cache(maxsize=32)
-def row_by_row(grid: Grid, num_prefix: int, note: str | None = None) -> Layout:
+def row_by_row(grid: Grid, num_prefix: int) -> Layout:
     """One window: prefix tokens, then the patches of the grid row by row.
 
     >>> row_by_row(Grid(2, 3), num_prefix=1).keys
     tensor([[-1,  0,  1,  2,  3,  4,  5]])
     """
     tokens = numbered(num_prefix, grid.num_patches)
-    return Layout(grid, tokens, tokens, grid.coordinates(), note=note)
+    return Layout(grid, tokens, tokens, grid.coordinates())
 
 
 def numbered(num_prefix: int, num_cells: int) -> Int64[Tensor, "1 token"]:
@@ -136,6 +135,12 @@ def checked(call: AttentionCall, layout: Layout) -> Layout:
     """The layout, once the attention has been found to have its windows, queries and keys."""
     num_windows, num_queries = layout.queries.shape
     images, sizes = num_images(call), call.sizes
+    if isinstance(layout.windows, Fold):
+        leading = layout.windows.sizes(images or 1)
+        expected = (*leading, num_queries, layout.keys.shape[1])
+        if sizes != expected:
+            refuse(call, f"expected attention of sizes {list(expected)}, got {list(sizes)}")
+        return layout
     inner = layout.windows == "inner"
     if len(sizes) != (5 if inner else 4):
         refuse(call, f"its attention has {len(sizes)} dimensions {list(sizes)}, an unknown form")
@@ -152,16 +157,24 @@ def checked(call: AttentionCall, layout: Layout) -> Layout:
     return layout
 
 
-def _fits(left: int, num_prefix: int | None, grid_known: bool) -> bool:
+def _fits(left: int, num_prefix: int | None) -> bool:
     """Whether the tokens left over by a grid can be the prefix tokens."""
-    if num_prefix is not None:
-        return left == num_prefix
-    return left >= 0 if grid_known else 0 <= left <= MAX_INFERRED_PREFIX
+    return left >= 0 if num_prefix is None else left == num_prefix
+
+
+def declares(call: AttentionCall) -> bool:
+    """Whether the model, one of a known library, says its grid or its number of prefix tokens."""
+    return (
+        _declared(call, ("num_prefix", "num_prefix_tokens"), int) is not None
+        or _declared(call, ("grid",), Grid) is not None
+    )
 
 
 def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
-    """What the outermost module that says so declares under one of these names."""
+    """What the outermost module of a known library declares under one of these names."""
     for place in call.path:
+        if type(place.module).__module__.partition(".")[0] not in LIBRARIES:
+            continue
         for name in names:
             value = getattr(place.module, name, None)
             if isinstance(value, kind):
@@ -179,11 +192,11 @@ def _likely(call: AttentionCall) -> str:
 
 
 def _refuse_grid(
-    call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None, known: bool
+    call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None
 ) -> NoReturn:
     prefix = f"{num_prefix} prefix tokens"
     if num_prefix is None:
-        prefix = "prefix tokens" if known else "a class token or none"
+        prefix = "prefix tokens"
     if fits:
         problem = f"its grid may be {' or '.join(map(str, fits))}"
     elif len(grids) == 1:

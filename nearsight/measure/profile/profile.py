@@ -249,11 +249,14 @@ def _joined(found: list[list[dict[str, Tensor]]], layer: int, metric: str) -> np
 
 def _check_layers(recorder: Recorder, model: nn.Module) -> None:
     """Every forward shows the same layers, and there are some."""
+    kind = type(model).__name__
+    if not recorder.values and recorder.skipped:
+        reasons = {reason: name for name, reason in reversed(recorder.skipped)}
+        each = "; ".join(f"{name}: {reason}" for reason, name in reversed(reasons.items()))
+        raise UserError(f"no attention layer of {kind} can be measured ({each})")
     if not recorder.values:
-        skipped = "; ".join(f"{name}: {reason}" for name, reason in recorder.skipped)
         raise UserError(
-            f"{type(model).__name__} has no softmax attention between patches, so there is nothing "
-            f"to measure{f' ({skipped})' if skipped else ''}"
+            f"{kind} has no softmax attention between patches, so there is nothing to measure"
         )
     if len(recorder.values) != len(recorder.layers):
         raise UserError(

@@ -74,7 +74,7 @@ class Recorder:
         geometry = self._geometry(layout, call.values.device)
         tensors = Unfolded(call, layout, self._buffers)
         if not self._proved:
-            facts = _facts(call, layout, geometry, prove(call, tensors))
+            facts = _facts(call, layout, geometry, tensors.num_heads, prove(call, tensors))
             self.convention.patch(facts.grid, facts.image_size)
             self.layers.append(facts)
             self.maps.append(MeanMap(facts.num_heads))
@@ -229,7 +229,9 @@ def _image_size(call: AttentionCall) -> tuple[int, int] | None:
     return (sizes[0][0], sizes[0][1]) if sizes else None
 
 
-def _facts(call: AttentionCall, layout: Layout, geometry: Geometry, error: float) -> LayerFacts:
+def _facts(
+    call: AttentionCall, layout: Layout, geometry: Geometry, num_heads: int, error: float
+) -> LayerFacts:
     note = layout.note
     if call.multiplied is not None:
         mixed = "Metrics are of the softmax rows, before the layer mixes its heads."
@@ -238,7 +240,7 @@ def _facts(call: AttentionCall, layout: Layout, geometry: Geometry, error: float
         name=call.name,
         kind=type(call.path[-1].module).__name__,
         grid=layout.grid,
-        num_heads=call.sizes[1],
+        num_heads=num_heads,
         num_prefix=geometry.query_tokens.start,
         num_keys=geometry.num_keys,
         num_windows=geometry.num_windows,

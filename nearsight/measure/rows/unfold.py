@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearsight.measure.capture import AttentionCall
-from nearsight.measure.layout import Layout
+from nearsight.measure.layout import Fold, Layout
 
 BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
 LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
@@ -54,7 +54,8 @@ class Unfolded:
 
     def __init__(self, call: AttentionCall, layout: Layout, buffers: Buffers) -> None:
         self.num_windows = len(layout.queries)
-        self._inner = layout.windows == "inner"
+        self._windows = layout.windows
+        self._leading = call.sizes[:-2]
         self.scale = call.scale
         self.queries = None if call.queries is None else self.unfolded(call.queries)
         self.keys = None if call.keys is None else self.unfolded(call.keys)
@@ -72,7 +73,11 @@ class Unfolded:
 
     def unfolded(self, x: Tensor) -> Tensor:
         """[image, window, head, token, ...] of a tensor as the call had it."""
-        return x.transpose(1, 2) if self._inner else x.unflatten(0, (-1, self.num_windows))
+        if isinstance(self._windows, Fold):
+            return self._windows.unfold(x.expand(*self._leading, *x.shape[-2:]))
+        if self._windows == "inner":
+            return x.transpose(1, 2)
+        return x.unflatten(0, (-1, self.num_windows))
 
     def logits(self, block: RowBlock, keys: slice = slice(None)) -> Tensor:
         """scale q k^T + mask [image, window, head, query, key], in memory that is used again.

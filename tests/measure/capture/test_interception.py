@@ -246,7 +246,8 @@ class ValuesOnTheLeft(nn.Module):
 
 
 def test_the_distance_of_attention_with_values_on_the_left_is_the_one_by_hand():
-    profile = ns.measure_model(ValuesOnTheLeft(), torch.randn(5, 3, 8, 12))
+    images = torch.randn(5, 3, 8, 12)
+    profile = ns.measure_model(ValuesOnTheLeft(), images, grid=Grid(2, 3), num_prefix=0)
     by_hand = (0 + 1 + 2 + 1 + 2**0.5 + 5**0.5) / 6  # from each patch to the top left one
     diagonal = 5**0.5  # of the grid of 2x3
     assert profile.mad.mean[0] == pytest.approx([by_hand / diagonal], abs=1e-6)

@@ -128,7 +128,7 @@ CASES = [
     Case(
         "your own ViT",
         "measure_model(model, images)",
-        f"a class token or none, {ROWS}: inferred, and said; or as grid= and num_prefix= say",
+        "found by measuring; or as grid= and num_prefix= say",
         build=OwnModel,
         size=(48, 80),
         places=lambda: {"first": slow.whole(3, 5, 1), "second": slow.whole(3, 5, 1)},

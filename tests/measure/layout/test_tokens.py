@@ -1,5 +1,7 @@
 """Grid and prefix tokens: what is given, declared and seen must agree; the rest is refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from measure.layout.families_table import CASES
@@ -7,12 +9,15 @@ from torch import nn
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
 from nearsight.measure.layout.families import family_of, layout_of
-from nearsight.measure.layout.tokens import Layout, Skipped
+from nearsight.measure.layout.tokens import Layout, Skipped, declares
 from nearsight.models.layers.grid import Grid
 
 
 class Unknown(nn.Module):
-    """A module of which nothing is known but what a test sets."""
+    """A module of a known library of which nothing is known but what a test sets."""
+
+
+Unknown.__module__ = "timm.models.unknown"
 
 
 def a_call(num_tokens, convolved=(), batch=2, num_queries=None, **declared):
@@ -34,14 +39,18 @@ def found(call, **given):
 
 
 def test_the_grid_is_the_convolution_output_that_the_tokens_leave_room_for():
-    assert found(a_call(16, convolved=[(24, 40), (3, 5)])) == ("3x5", 1)
-    assert found(a_call(15, convolved=[(24, 40), (3, 5)])) == ("3x5", 0)
+    sizes = [(24, 40), (3, 5)]
+    assert found(a_call(16, convolved=sizes, num_prefix_tokens=1)) == ("3x5", 1)
+    assert found(a_call(15, convolved=sizes, num_prefix_tokens=0)) == ("3x5", 0)
 
 
-def test_what_was_inferred_is_said_and_what_was_declared_is_not():
-    assert "16 tokens are 1 prefix tokens and a 3x5 grid" in layout_of(a_call(16, [(3, 5)])).note
-    assert layout_of(a_call(16, [(3, 5)], num_prefix_tokens=1)).note is None
-    assert layout_of(a_call(16, [(3, 5)]), num_prefix=1).note is None
+def test_what_another_library_declares_is_not_believed():
+    class Own(Unknown):
+        num_prefix_tokens = 1
+
+    Own.__module__ = "own"
+    call = a_call(16, [(3, 5)])
+    assert not declares(replace(call, path=(Place("", Own(), call.path[0].inputs), call.path[1])))
 
 
 def test_the_user_may_give_both_or_one_of_grid_and_prefix():
@@ -66,20 +75,24 @@ def test_our_models_say_their_grid_themselves():
     [
         (
             a_call(16, [(3, 5), (5, 3)]),
-            {},
+            {"num_prefix": 1},
             r"its grid may be 3x5 or 5x3; give its grid, such as grid=\(4, 4\)",
         ),
-        (a_call(17, [(3, 5)]), {}, "17 tokens .* not a class token or none and a 3x5 grid"),
         (
-            a_call(16, [(4, 4), (9, 9)], num_prefix_tokens=1),
-            {},
+            a_call(17, [(3, 5)]),
+            {"num_prefix": 1},
+            "17 tokens .* not 1 prefix tokens and a 3x5 grid",
+        ),
+        (
+            a_call(16, [(4, 4), (9, 9)]),
+            {"num_prefix": 1},
             "no convolution .* with 1 prefix tokens",
         ),
-        (a_call(16, []), {}, "no convolution or cut before it gives"),
+        (a_call(16, []), {"num_prefix": 1}, "no convolution or cut before it gives"),
         (a_call(16), {"grid": Grid(3, 4), "num_prefix": 1}, "not 1 prefix tokens and a 3x4 grid"),
         (a_call(16), {"grid": Grid(3, 7)}, "16 tokens .* not prefix tokens and a 3x7 grid"),
-        (a_call(15, [(3, 5)], batch=8), {}, r"sizes \[8, 3, 15, 15\] for 2 images .*windows"),
-        (a_call(15, [(3, 5)], num_queries=6), {}, "6 queries attend to 15 keys"),
+        (a_call(15, batch=8), {"grid": Grid(3, 5)}, r"\[8, 3, 15, 15\] for 2 images .*windows"),
+        (a_call(15, num_queries=6), {"grid": Grid(3, 5)}, "6 queries attend to 15 keys"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_layer_and_the_reason(call, given, says):
@@ -90,7 +103,7 @@ def test_what_does_not_fit_is_refused_with_the_layer_and_the_reason(call, given,
 
 
 def test_one_query_is_skipped_and_not_refused():
-    skipped = layout_of(a_call(17, [(4, 4)], num_queries=1))
+    skipped = layout_of(a_call(17, [(4, 4)], num_queries=1, num_prefix_tokens=1))
     assert skipped == Skipped("one query attends to 17 tokens: class attention or pooling")
 
 

@@ -163,7 +163,12 @@ def _steady(
         return found
     alone = [place_call(call, size, quiet, slice(n, n + 1)) for n in range(2)]
     one, other = alone
-    if isinstance(one, Placed) and isinstance(other, Placed):
+    if (
+        isinstance(one, Placed)
+        and isinstance(other, Placed)
+        and _is_settled(one)
+        and _is_settled(other)
+    ):
         same = one.queries.shape == other.queries.shape and torch.equal(one.queries, other.queries)
         if not same:
             return Unplaced(DEPENDS, found.confidence)

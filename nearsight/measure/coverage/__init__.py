@@ -1,0 +1,18 @@
+"""Try every model file of timm, torchvision and Hugging Face: what is measured, and what is not."""
+
+from __future__ import annotations
+
+from nearsight.measure.coverage.attempt import Row, try_model
+from nearsight.measure.coverage.choices import covered_models
+from nearsight.measure.coverage.page import coverage_table, write_page
+from nearsight.measure.coverage.survey import SAMPLE, run_coverage
+
+__all__ = [
+    "SAMPLE",
+    "Row",
+    "coverage_table",
+    "covered_models",
+    "run_coverage",
+    "try_model",
+    "write_page",
+]

@@ -1,0 +1,213 @@
+"""Layouts that were found by measuring the model, kept for every architecture and image size.
+
+Where tokens sit does not depend on weights, so places are found once: in memory for a process, and
+in the output folder of a command that says so with ``keeping_places``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearsight.core import write_bytes
+from nearsight.measure.capture import AttentionCall, Place
+from nearsight.measure.layout.placing import (
+    Fold,
+    ModelPlaces,
+    Placed,
+    PlacedCall,
+    Unplaced,
+    place_model,
+)
+from nearsight.measure.layout.tokens import Layout, Skipped, refuse
+from nearsight.models.layers import Grid
+
+VERSION = 1  # of the method and of the file: places of another version are found anew
+PLACES_FILE = "places.json"
+LIBRARIES = ("torch", "timm", "torchvision", "transformers")
+SIMPLE = (bool, int, float, str, type(None), torch.Size)
+
+
+@dataclass(frozen=True)
+class _Keeping:
+    folder: Path | None = None
+    progress: Callable[[int, int], None] | None = None
+
+
+_keeping: ContextVar[_Keeping] = ContextVar("keeping", default=_Keeping())  # noqa: B039
+_known: dict[str, ModelPlaces] = {}  # by fingerprint of architecture and image size
+
+
+@contextmanager
+def keeping_places(
+    folder: Path | None = None, progress: Callable[[int, int], None] | None = None
+) -> Iterator[None]:
+    """Keep the places found inside the block in a folder, and report how far a search is.
+
+    Args:
+        folder: An existing folder for ``places.json``; that of an outer block by default.
+        progress: Called with the forward passes done and the most there may be; by default that
+            of an outer block.
+    """
+    outer = _keeping.get()
+    token = _keeping.set(_Keeping(folder or outer.folder, progress or outer.progress))
+    try:
+        yield
+    finally:
+        _keeping.reset(token)
+
+
+def found_layout(call: AttentionCall) -> Layout | Skipped:
+    """Where the tokens of a call sit, by measuring the model that made it.
+
+    Raises:
+        UserError: If the whole model has no fixed places, or makes other calls than those found.
+    """
+    images = [x for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
+    if not images:
+        refuse(call, "the model did not get images [n, 3, height, width], and where its tokens sit "
+                     "is not known for this family")  # fmt: skip
+    places = model_places(call.path[0])
+    if places.refusal:
+        refuse(call, places.refusal)
+    known = places.calls[call.number] if call.number < len(places.calls) else None
+    if known is None or known.name != call.name or known.sizes[-2:] != call.sizes[-2:]:
+        refuse(call, "the model made other attention calls when its tokens were placed")
+    found = known.found
+    if isinstance(found, Unplaced):
+        return Skipped(found.reason)
+    note = f"Places were found by measuring (gap {found.confidence:.2f} cells)."
+    if found.note:
+        note = f"{note} {found.note}"
+    return Layout(found.grid, found.queries, found.keys, found.cells, found.fold, note)
+
+
+def model_places(place: Place) -> ModelPlaces:
+    """The places of a model for images of this size, found now or before."""
+    key = fingerprint(place)
+    if key not in _known:
+        keeping = _keeping.get()
+        stored = _read(keeping.folder, key)
+        _known[key] = stored or place_model(place, keeping.progress)
+        if keeping.folder and not stored:
+            _write(keeping.folder, key, _known[key])
+    return _known[key]
+
+
+def fingerprint(place: Place) -> str:
+    """A hash of all that places can depend on: code, sizes, options and tables, not weights."""
+    model = place.module
+    facts: list[Any] = [VERSION, [(x, _version(x)) for x in LIBRARIES]]
+    facts += [(tuple(x.shape[1:]) if isinstance(x, Tensor) else repr(x)) for x in place.inputs]
+    facts.append(place.keywords)
+    for name, module in model.named_modules():
+        kind = type(module)
+        facts.append((name, kind.__module__, kind.__qualname__, _code(kind)))
+        facts.append(
+            [(key, value) for key, value in sorted(vars(module).items()) if _is_option(key, value)]
+        )
+        facts += [(key, tuple(x.shape)) for key, x in module._parameters.items() if x is not None]
+        facts += [(key, _table(x)) for key, x in module._buffers.items() if x is not None]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _version(library: str) -> str | None:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _code(kind: type[nn.Module]) -> str:
+    code = getattr(kind.forward, "__code__", None)
+    return hashlib.sha256(repr((code.co_code, code.co_names)).encode()).hexdigest() if code else ""
+
+
+def _is_option(key: str, value: Any) -> bool:
+    if key in ("training", "name_or_path") or key.startswith("__"):
+        return False
+    if isinstance(value, (tuple, list)):
+        return all(isinstance(x, SIMPLE) for x in value)
+    return isinstance(value, SIMPLE)
+
+
+def _table(buffer: Tensor) -> Any:
+    """The contents of tables of indices, the size of anything else."""
+    if buffer.is_floating_point() or buffer.is_complex():
+        return tuple(buffer.shape)
+    return hashlib.sha256(buffer.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def _read(folder: Path | None, key: str) -> ModelPlaces | None:
+    path = folder / PLACES_FILE if folder else None
+    if path is None or not path.exists():
+        return None
+    try:
+        contents = json.loads(path.read_text())
+        return _parse(contents[key]) if key in contents else None
+    except (ValueError, KeyError, TypeError):  # a broken file is as good as none
+        return None
+
+
+def _write(folder: Path, key: str, places: ModelPlaces) -> None:
+    path = folder / PLACES_FILE
+    try:
+        contents = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        contents = {}
+    contents[key] = _contents(places)
+    write_bytes(path, json.dumps(contents).encode())
+
+
+def _contents(places: ModelPlaces) -> dict[str, Any]:
+    calls = []
+    for call in places.calls:
+        found = call.found
+        entry: dict[str, Any] = {"name": call.name, "kind": call.kind, "sizes": call.sizes}
+        entry |= {"confidence": found.confidence}
+        if isinstance(found, Placed):
+            entry |= {
+                "grid": [found.grid.rows, found.grid.cols],
+                "queries": found.queries.tolist(),
+                "keys": found.keys.tolist(),
+                "cells": found.cells.tolist(),
+                "fold": found.fold.dims,
+                "extent": found.extent,
+                "note": found.note,
+            }
+        else:
+            entry |= {"reason": found.reason, "is_patches": found.is_patches}
+        calls.append(entry)
+    return {"num_forwards": places.num_forwards, "refusal": places.refusal, "calls": calls}
+
+
+def _parse(contents: dict[str, Any]) -> ModelPlaces:
+    calls = []
+    for entry in contents["calls"]:
+        found: Placed | Unplaced
+        if "reason" in entry:
+            found = Unplaced(entry["reason"], entry["confidence"], entry["is_patches"])
+        else:
+            dims = tuple(tuple((x, n) for x, n in dim) for dim in entry["fold"])
+            found = Placed(
+                Grid(*entry["grid"]),
+                torch.tensor(entry["queries"]),
+                torch.tensor(entry["keys"]),
+                torch.tensor(entry["cells"], dtype=torch.float64),
+                Fold(dims),
+                entry["confidence"],
+                (entry["extent"][0], entry["extent"][1]),
+                entry["note"],
+            )
+        calls.append(PlacedCall(entry["name"], entry["kind"], tuple(entry["sizes"]), found))
+    return ModelPlaces(tuple(calls), contents["num_forwards"], contents["refusal"])
