@@ -173,8 +173,11 @@ def measure(
         int | None, typer.Option(min=2, help="By default up to 1,000; of a run's test set 5,000.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write for a model; else runs/NAME.")
+        Path | None, typer.Option(help="Folder to write; else that of the run, or runs/NAME.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a measurement of other images or settings.")
+    ] = False,
     no_resize: Annotated[
         bool, typer.Option("--no-resize", help="Take prepared images as they are.")
     ] = False,
@@ -213,7 +216,7 @@ def measure(
             target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
             num_images=num_images, resize=not no_resize, image_size=image_size,
             localise=localise, convention=convention, metrics=metrics, batch_size=batch_size,
-            device=str(world.device), data_root=data_root, progress=count,
+            device=str(world.device), data_root=data_root, force=force, progress=count,
         )  # fmt: skip
     if world.rank == 0:
         print_measurements([path.parent])

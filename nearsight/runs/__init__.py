@@ -38,6 +38,12 @@ from nearsight.runs.files import (
     write_measurement,
 )
 from nearsight.runs.load import LoadedRun, load_run
+from nearsight.runs.measured_settings import (
+    NUM_TEST_IMAGES,
+    differs_from,
+    measured_settings,
+    missing_names,
+)
 from nearsight.runs.origin import commit, hardware, native_code, provenance
 from nearsight.runs.records import MEASURE_VERSION
 from nearsight.runs.settling import TEACHER_WORDS, settle
@@ -53,6 +59,7 @@ __all__ = [
     "LOG",
     "MEASURE",
     "MEASURE_VERSION",
+    "NUM_TEST_IMAGES",
     "RECORD",
     "SCHEMA_VERSION",
     "TEACHER_WORDS",
@@ -66,12 +73,15 @@ __all__ = [
     "MeasuredFolder",
     "Stage",
     "commit",
+    "differs_from",
     "file_hash",
     "finish_measurement",
     "hardware",
     "likeness_codes",
     "load_run",
     "locked",
+    "measured_settings",
+    "missing_names",
     "native_code",
     "picture_source",
     "provenance",

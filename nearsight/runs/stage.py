@@ -16,7 +16,7 @@ from typing import Any
 
 from nearsight.core import UserError, suggestion
 
-CIRCUMSTANCES = ("data_root", "progress", "reporter", "trackers")  # they decide no number
+CIRCUMSTANCES = ("data_root", "progress", "reporter", "trackers", "out", "force")  # no number
 RUN = ("protocol", "seed", "device")  # what a run is, beside the settings of its stages
 
 

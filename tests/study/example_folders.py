@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from report.example_runs import write_run
+from runs.made_records import DATA
 
 from nearsight.measure.layout.tokens import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
@@ -48,7 +49,8 @@ def of_rates(out: Path) -> Path:
 def written(out: Path, conditions: tuple[Condition, ...], leave_out: int = 0) -> Path:
     """A study folder in which all cells but the last ``leave_out`` are finished."""
     data = conditions[0].protocol.data.name
-    cells = cells_of(Study(conditions), SEEDS, {data: "aa"}, "cpu")
+    study = Study(conditions, settings={"measure": {"num_images": 11}})  # as write_run
+    cells = cells_of(study, SEEDS, {data: DATA["hash"]}, "cpu")
     write_study(out, "made-up", cells, "Is it made up?")
     for cell in cells[: len(cells) - leave_out]:
         folder = cell_folder(out, cell)

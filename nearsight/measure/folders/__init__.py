@@ -13,11 +13,13 @@ from nearsight.measure.folders.run_folder import (
     finished_run,
     measure_run,
 )
+from nearsight.measure.folders.source import MEASUREMENT_FILES
 from nearsight.measure.folders.target import measure_target, sides
 from nearsight.measure.profile import VALUES, read_values
 
 __all__ = [
     "IMAGE_SEED",
+    "MEASUREMENT_FILES",
     "MEASURE_STAGE",
     "VALUES",
     "check_fit",

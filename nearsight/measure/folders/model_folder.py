@@ -140,9 +140,9 @@ class PictureSource(MeasuredSource):
             "weights": self.record["weights"],
         }
 
-    def record_bytes(self) -> bytes:
+    def own_files(self) -> dict[str, bytes]:
         facts = {"data": self.data, "preprocessing": self.steps.facts()}
-        return RUN_FILE.encode(self.record | facts)
+        return {RECORD: RUN_FILE.encode(self.record | facts)}
 
 
 def measure_named(
@@ -161,6 +161,7 @@ def measure_named(
     metrics: Sequence[str] | str = DEFAULT_METRICS,
     batch_size: int = BATCH_SIZE,
     device: str = "cpu",
+    force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure the model of ``name`` on the pictures in ``images``; the path of its measure.json.
@@ -168,7 +169,8 @@ def measure_named(
     ``out`` defaults to ``runs/<name>``. ``localise`` makes the model's attention local first, such
     as ``gaussian:1@last3``. ``num_images``: min(1,000, all) by default, chosen by a
     fixed seed: the same pictures for every model. ``resize=False`` takes prepared pictures as they
-    are. ``progress`` is told (images done, images in all).
+    are. ``force`` writes over a measurement of other images, weights or settings. ``progress`` is
+    told (images done, images in all).
     """
     locality = None if localise is None else read_locality(localise)
     own = name if locality is None else f"{name}-{locality}"
@@ -184,7 +186,9 @@ def measure_named(
             source,
             convention=convention,
             metrics=metrics,
+            num_images=num_images,
             device=device,
+            force=force,
             progress=progress,
         )
 

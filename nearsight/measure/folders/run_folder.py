@@ -16,16 +16,26 @@ from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.source import MeasuredSource, measure_folder
 from nearsight.models.load import model_for
-from nearsight.runs import MEASURE, WEIGHTS, LoadedRun, Stage, file_hash, load_run, read_record
+from nearsight.runs import (
+    LOG,
+    MEASURE,
+    NUM_TEST_IMAGES,
+    RECORD,
+    WEIGHTS,
+    LoadedRun,
+    Stage,
+    file_hash,
+    load_run,
+    read_record,
+)
 from nearsight.runs.records import TrainedRun
 
-NUM_IMAGES = 5000  # the paper's, or all there are
 IMAGE_SEED = 0  # which images: the same for every protocol and every seed
 
 
 def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarray:
     """Sorted indices of the test images to measure: a function of the two numbers alone."""
-    wanted = min(NUM_IMAGES, num_available) if num_images is None else num_images
+    wanted = min(NUM_TEST_IMAGES, num_available) if num_images is None else num_images
     if not 2 <= wanted <= num_available:
         raise UserError(
             f"expected between 2 and {num_available} images (the test set has {num_available}), "
@@ -71,6 +81,7 @@ class RunSource(MeasuredSource):
         self.model = self.run.model
         self.chosen = chosen_images(len(self.dataset.test.images), num_images)
         self.names = [f"test/{index}" for index in self.chosen]
+        self.copied: tuple[str, ...] = ()  # files of the run that go with a measurement elsewhere
 
     def batches(self, positions: Sequence[int]) -> Iterator[Tensor]:
         indices = self.chosen[list(positions)]
@@ -91,6 +102,9 @@ class RunSource(MeasuredSource):
             fresh, _ = model_for(settings, num_classes, self.dataset.test.images.shape[-2:])
         return fresh.to(self.device)
 
+    def own_files(self) -> dict[str, bytes]:
+        return {name: (self.path / name).read_bytes() for name in self.copied}
+
     def facts(self) -> dict[str, Any]:
         return {
             "num_available": len(self.dataset.test.images),
@@ -109,23 +123,40 @@ def measure_run(
     batch_size: int = 64,
     convention: str = "paper",
     metrics: Sequence[str] | str = DEFAULT_METRICS,
+    out: Path | None = None,
+    force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure the best weights of a finished run and write ``measure.json`` into its folder.
 
     ``num_images`` test images, min(5,000, all) by default, chosen by a fixed seed: the same images
-    for every protocol. ``progress`` is told (images done, images in all). Under torchrun every
-    process takes its share of the images and the first one writes.
+    for every protocol. ``out`` is another folder to write into, with copies of the run's record and
+    log. ``force`` writes over a measurement with other settings. ``progress`` is told (images done,
+    images in all). Under torchrun every process takes its share of the images and the first one
+    writes.
     """
+    folder = Path(path if out is None else out)
     source = RunSource(Path(path), num_images, device, data_root, batch_size)
+    if folder != source.path:
+        _check_elsewhere(folder, source.path)
+        folder.mkdir(parents=True, exist_ok=True)
+        source.copied = (RECORD, LOG)
     return measure_folder(
-        source.path,
+        folder,
         source,
         convention=convention,
         metrics=metrics,
+        num_images=num_images,
         device=device,
+        force=force,
         progress=progress,
     )
+
+
+def _check_elsewhere(folder: Path, run: Path) -> None:
+    """Never write the measurement of a run into the folder of another run or model."""
+    if (folder / RECORD).is_file() and read_record(folder) != read_record(run):
+        raise UserError(f"{folder} is of another run or model; give another folder with --out")
 
 
 MEASURE_STAGE = Stage("measure", MEASURE, measure_run)

@@ -32,10 +32,20 @@ from nearsight.measure.profile import (
     values_bytes,
 )
 from nearsight.measure.readouts import capture_examples
-from nearsight.runs import EXAMPLES, MEASURE, RECORD, hardware, native_code, write_measurement
-from nearsight.runs.records import EXAMPLES_FILE
+from nearsight.runs import (
+    EXAMPLES,
+    MEASURE,
+    finish_measurement,
+    hardware,
+    measured_settings,
+    missing_names,
+    native_code,
+    write_measurement,
+)
+from nearsight.runs.records import EXAMPLES_FILE, MEASURE_FILE, MeasureRecord
 
 NUM_EXAMPLES = 4  # images whose attention is kept
+MEASUREMENT_FILES = (MEASURE, VALUES, EXAMPLES)
 
 
 class MeasuredSource(ABC):
@@ -67,9 +77,9 @@ class MeasuredSource(ABC):
     def facts(self) -> dict[str, Any]:
         """Return what measure.json says about the model and its images."""
 
-    def record_bytes(self) -> bytes | None:
-        """Return run.json, which tells where the model came from; None if the folder has it."""
-        return None
+    def own_files(self) -> dict[str, bytes]:
+        """Return run.json, which tells where the model came from, unless the folder has it."""
+        return {}
 
 
 def measure_folder(
@@ -78,7 +88,9 @@ def measure_folder(
     *,
     convention: str = "paper",
     metrics: Sequence[str] | str = DEFAULT_METRICS,
+    num_images: int | None = None,
     device: str = "cpu",
+    force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure the model of a source on its images and write the files into ``folder``.
@@ -90,16 +102,22 @@ def measure_folder(
         source: The model and its images.
         convention: How distances are counted.
         metrics: Names of metrics, or "all".
+        num_images: How many images were asked for; None: as many as is usual.
         device: Where the model is.
+        force: Whether a measurement of other images, weights or settings is written over.
         progress: Called with the images done and the images in all, of this process.
 
     Returns:
         The path of measure.json.
 
     Raises:
-        UserError: If there are fewer than two images for each process.
+        UserError: If there are fewer than two images for each process, or the folder has another
+            measurement.
     """
     world = World.current(device)
+    before = None if force else _earlier(folder)
+    if before is not None:
+        _check_settings(folder, before, len(source.names), convention, metrics)
     num = len(source.names)
     if num < 2 * world.size:
         raise UserError(f"expected at least 2 images for each of {world.size} processes, got {num}")
@@ -127,11 +145,60 @@ def measure_folder(
         contents = measurement(profile, nulls) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
         contents |= {"native": native_code(), "examples": told}
+        contents["settings"] = measured_settings(num_images, convention, metrics)
+        if before is not None:
+            _check_subject(folder, before, contents)
         files = {VALUES: values_bytes(profile, source.names), EXAMPLES: examples}
-        if (record := source.record_bytes()) is not None:
-            files[RECORD] = record
-        write_measurement(folder, contents, files)
+        write_measurement(folder, contents, files | source.own_files())
     return folder / MEASURE
+
+
+def _earlier(folder: Path) -> MeasureRecord | None:
+    """The measurement that a folder has; None if it has none, or one that cannot be read."""
+    finish_measurement(folder)
+    try:
+        return MEASURE_FILE.read(folder) if (folder / MEASURE).is_file() else None
+    except UserError:
+        return None
+
+
+def _check_settings(
+    folder: Path,
+    before: MeasureRecord,
+    num_images: int,
+    convention: str,
+    metrics: Sequence[str] | str,
+) -> None:
+    """Refuse to write over a measurement that has other settings; further metrics are no loss."""
+    said = []
+    if before.convention.name != convention:
+        said.append(f"convention {before.convention.name}")
+    if before.num_images != num_images:
+        said.append(f"{before.num_images} images")
+    known = before.settings["metrics"] if before.settings else ()
+    if lost := missing_names(known, metrics):
+        said.append(f"the metrics {', '.join(lost)}")
+    if said:
+        raise _other_measurement(folder, f"with {' and '.join(said)}")
+
+
+def _check_subject(folder: Path, before: MeasureRecord, contents: dict[str, Any]) -> None:
+    """Refuse to write over a measurement of other images or weights."""
+    if before.data.hash != contents["data"]["hash"]:
+        raise _other_measurement(folder, f"of other images ({before.data.name})")
+    old, new = (
+        (before.weights.sha256 if before.weights else None),
+        contents["weights"].get("sha256"),
+    )
+    if old != new and before.weights is not None:
+        raise _other_measurement(folder, f"of other weights ({old})")
+
+
+def _other_measurement(folder: Path, what: str) -> UserError:
+    return UserError(
+        f"{folder} has a measurement {what}, which would be lost; "
+        "give another folder with --out, or write over it with --force"
+    )
 
 
 def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:

@@ -11,8 +11,8 @@ from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.model_folder import measure_named
 from nearsight.measure.folders.run_folder import MEASURE_STAGE
 from nearsight.models.load import check_name
-from nearsight.runs import RECORD, read_record
-from nearsight.runs.records import MeasuredModel
+from nearsight.runs import MEASURE, RECORD, measured_settings, read_record
+from nearsight.runs.records import CELL_FILE, MeasuredModel
 
 
 def measure_target(
@@ -32,22 +32,28 @@ def measure_target(
     batch_size: int = 32,
     device: str = "cpu",
     data_root: Path | None = None,
+    force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure a finished run, or a model on a folder of images; the path of measure.json."""
     chosen = metric_names(metrics)
     shared: dict[str, Any] = {
         "num_images": num_images, "convention": convention, "metrics": chosen,
-        "batch_size": batch_size, "device": device, "progress": progress,
+        "batch_size": batch_size, "device": device, "force": force, "progress": progress,
     }  # fmt: skip
     of_models = {
-        "--images": images, "--out": out, "--weights": weights, "--pretrained": pretrained,
+        "--images": images, "--weights": weights, "--pretrained": pretrained,
         "--random-init": random_init, "--no-resize": not resize, "--image-size": image_size,
         "--localise": localise,
     }  # fmt: skip
     if (Path(target) / RECORD).is_file():
         _check_run(target, [option for option, value in of_models.items() if value])
-        return MEASURE_STAGE.run(Path(target), {"data_root": data_root, **shared})
+        if out is None:
+            _check_cell(
+                Path(target), {"device": device} | measured_settings(num_images, convention, chosen)
+            )
+        path = MEASURE_STAGE.run(Path(target), {"data_root": data_root, "out": out, **shared})
+        return path if out is None else Path(out) / MEASURE
     try:
         check_name(target)
     except ValueError as error:
@@ -96,4 +102,23 @@ def _check_run(target: str, options: list[str]) -> None:
         raise UserError(
             f"{target} is a run, which is measured with its own weights on its own test images: "
             f"leave out {', '.join(options)}"
+        )
+
+
+def _check_cell(folder: Path, asked: dict[str, Any]) -> None:
+    """Refuse to measure the cell of a study in its folder as the study would not."""
+    if not (folder / CELL_FILE.name).is_file():
+        return
+    cell = CELL_FILE.read(folder)
+    if cell.stages is None:  # format 1
+        metrics = list(dict.fromkeys([*DEFAULT_METRICS, *(cell.metrics or ())]))
+        planned = {"num_images": cell.measured_images, "metrics": metrics}
+    else:
+        planned = dict(cell.stages.get(MEASURE_STAGE.name, {}))
+    planned = {"device": cell.device} | MEASURE_STAGE.complete(planned)
+    other = [name for name, value in asked.items() if planned[name] != value]
+    if other:
+        raise UserError(
+            f"{folder} is a cell of a study, which its measurement belongs to; yours differs in "
+            f"{', '.join(other)}: write it elsewhere with --out DIR"
         )

@@ -178,6 +178,8 @@ class MeasureRecord(Stored):
     nearsight: str | None = None
     convention: ConventionRecord
     num_images: int
+    num_available: int | None = None  # images to choose from
+    settings: dict[str, Any] | None = None  # what was asked for; not in older files
     grid: tuple[int, int]
     num_prefix: int | None = None
     num_layers: int

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nearsight.core import UserError
 from nearsight.runs import RECORD, MeasuredFolder, read_measured, read_record
 from nearsight.runs.records import SUMMARY_FILE, StudyRecord, SummaryRecord, TrainedRun
+from nearsight.study.cell_check import measure_problem
 from nearsight.study.design import Cell
 from nearsight.study.folder import CELLS, failure, read_cell, read_study
 
@@ -55,10 +57,45 @@ class LoadedStudy:
 
 
 def load_study(out: Path) -> LoadedStudy:
-    """Read every file of a study folder that a report needs, each of them once."""
+    """Read every file of a study folder that a report needs, each of them once.
+
+    Raises:
+        UserError: If a file is damaged, or a cell was measured otherwise than its study asks for.
+    """
     out = Path(out)
     record = read_study(out)
-    return LoadedStudy(out, record, tuple(_cell(out / CELLS / key) for key in record.cells))
+    study = LoadedStudy(out, record, tuple(_cell(out / CELLS / key) for key in record.cells))
+    _check_measurements(study)
+    return study
+
+
+def _check_measurements(study: LoadedStudy) -> None:
+    """Refuse cells whose numbers cannot stand in one table, before anything is made of them."""
+    first: dict[str, FinishedCell] = {}  # by data set
+    for x in study.finished:
+        if problem := measure_problem(x.cell, x.files.measure):
+            raise _incomparable(study, x, problem)
+        of = first.setdefault(x.record.data.name, x)
+        if (said := _images(x)) != (others := _images(of)):
+            raise _incomparable(study, x, f"{said} instead of {others}, as {of.files.path}")
+    conventions = {x.files.measure.convention.name: x for x in study.finished}
+    if len(conventions) > 1:
+        usual, other, *_ = conventions
+        problem = f"convention {other} where others have {usual}"
+        raise _incomparable(study, conventions[other], problem)
+
+
+def _images(x: FinishedCell) -> str:
+    measure = x.files.measure
+    return f"{measure.num_images} images of the set {measure.data.hash}"
+
+
+def _incomparable(study: LoadedStudy, x: FinishedCell, problem: str) -> UserError:
+    return UserError(
+        f"{x.files.path} ({x.cell.label}) was not measured as its study asks for: {problem}; "
+        f"run nearsight study run {study.record.study} --out {study.path} again, which measures "
+        "it anew"
+    )
 
 
 def _cell(folder: Path) -> LoadedCell:

@@ -69,7 +69,8 @@ def run_stage(stage: Stage, cell: Cell, folder: Path, data_root: Path | None) ->
 
     torch.set_num_threads(THREADS)
     offered = {
-        "protocol": cell.protocol, "seed": cell.seed, "device": cell.device, "data_root": data_root
+        "protocol": cell.protocol, "seed": cell.seed, "device": cell.device, "data_root": data_root,
+        "force": True,
     }  # fmt: skip
     stage.run(folder, stage.pick(offered) | dict(cell.stages[stage.name]))
 

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nearsight.core import hold_lock
+from nearsight.core import UserError, hold_lock
+from nearsight.measure.folders import MEASUREMENT_FILES
+from nearsight.runs import MEASURE, read_measured, read_record
+from nearsight.study.cell_check import (
+    ASIDE,
+    can_be_measured,
+    measure_problem,
+    run_problem,
+    set_aside,
+)
 from nearsight.study.design import Cell, Recipe, cells_of, keep_stored
 from nearsight.study.engines import EngineOptions, open_engine
 from nearsight.study.folder import (
+    CELL,
     RUNNER_LOCK,
     STUDY,
     State,
@@ -103,9 +113,48 @@ def run_study(
         if reuse_from is not None:
             copied = reuse(out, plan.cells, reuse_from)
             watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
+        for note in set_others_aside(out, plan.cells):
+            watcher.note(note)
         place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
         try:
             run_cells(out, plan.cells, place, workers or place.room(), retry_failed, watcher)
         finally:
             place.close()
     return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]
+
+
+def set_others_aside(out: Path, cells: Sequence[Cell]) -> list[str]:
+    """Set aside what is in a finished cell but is not what its key stands for.
+
+    What made those files is then done again. The caller holds the lock of the study folder.
+
+    Returns:
+        A sentence for every cell.
+    """
+    notes = []
+    for cell in cells:
+        folder = cell_folder(out, cell)
+        if state_of(folder) != "finished":
+            continue
+        if problem := run_problem(cell, read_record(folder)):
+            names = tuple(path.name for path in folder.iterdir() if path.name not in (CELL, ASIDE))
+            again = "trained"
+        elif (problem := _measured_otherwise(cell, folder)) and can_be_measured(folder):
+            names, again = MEASUREMENT_FILES, "measured"
+        else:
+            continue
+        set_aside(folder, names)
+        notes.append(
+            f"{cell.label}: {problem}; set aside in {folder / ASIDE}, the cell is {again} again"
+        )
+    return notes
+
+
+def _measured_otherwise(cell: Cell, folder: Path) -> str | None:
+    if not (folder / MEASURE).is_file():
+        return None
+    try:
+        measure = read_measured(folder, read_record(folder)).measure
+    except UserError as error:  # damaged, or files of two measurements
+        return str(error)
+    return measure_problem(cell, measure)

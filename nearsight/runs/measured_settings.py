@@ -1,0 +1,54 @@
+"""Compare a measurement with what was asked for: convention, number of images, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from nearsight.runs.records import MeasureRecord
+
+NUM_TEST_IMAGES = 5000  # of a run, the paper's, or all there are
+ALL = "all"
+NEEDED = ("mad", "entropy")  # metrics without which cells are not compared
+
+
+def measured_settings(
+    num_images: int | None, convention: str, metrics: Collection[str] | str
+) -> dict[str, Any]:
+    """Return the settings that measure.json keeps of a measurement."""
+    names = metrics if isinstance(metrics, str) else list(metrics)
+    return {"num_images": num_images, "convention": convention, "metrics": names}
+
+
+def differs_from(asked: Mapping[str, Any], found: MeasureRecord) -> list[str]:
+    """Return in what a measurement is not the one that was asked for, a few words each."""
+    said = []
+    if found.convention.name != asked["convention"]:
+        said.append(f"convention {found.convention.name} instead of {asked['convention']}")
+    number = asked["num_images"]
+    if number is None and found.num_available is not None:
+        number = min(NUM_TEST_IMAGES, found.num_available)
+    if number is not None and found.num_images != number:
+        said.append(f"{found.num_images} images instead of {number}")
+    if missing := lost_metrics(asked["metrics"], found):
+        said.append(f"without the metrics {', '.join(missing)}")
+    return said
+
+
+def lost_metrics(wanted: Collection[str] | str, found: MeasureRecord) -> list[str]:
+    """Return the metrics that are wanted but were not measured.
+
+    A file that does not say what was asked for is only held to what every comparison needs.
+    """
+    if found.settings is None:
+        return [name for name in NEEDED if found.summary.mean(name) is None]
+    return missing_names(wanted, found.settings["metrics"])
+
+
+def missing_names(wanted: Collection[str] | str, there: Collection[str] | str) -> list[str]:
+    """Return the names of metrics that are not among others; ``"all"`` has every one."""
+    if there == ALL:
+        return []
+    if wanted == ALL:
+        return ["all others"]
+    return [name for name in wanted if name not in there]
