@@ -57,14 +57,12 @@ def neighbours() -> None:
     faiss.omp_set_num_threads(torch.get_num_threads())
     index = faiss.IndexFlatIP(192)
     index.add(memory.numpy())
-    out = torch.empty(4096, 512)
+    out = torch.empty(1024, 1000)
 
     def products() -> None:
-        for first in range(0, len(queries), 512):
-            asked = queries[first : first + 512].T.contiguous()
-            for start in range(0, len(memory), 4096):
-                part = memory[start : start + 4096]
-                torch.mm(part, asked, out=out[: len(part), : asked.shape[1]].contiguous())
+        for asked in queries.T.split(1000, 1):
+            for part in memory.split(1024):
+                torch.mm(part, asked, out=out[: len(part)])
 
     timed = {
         "ours": lambda: nearest(memory, queries, 30),

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from nearsight.core import UserError
 
-BLOCK = 32  # memory vectors
-QUERIES = 512  # at once
-ROWS = 4096  # memory vectors in one product
+BLOCK = 8  # memory vectors
+QUERIES = 1024  # at once
+ROWS = 1024  # memory vectors in one product
+TOGETHER = 16  # queries whose blocks are looked into at once: they fit into the cache
 HELD = 1 << 28  # numbers of the memory that are held at once, in float32: 1 GiB
 Progress = Callable[[int, int], None]
 Prepare = Callable[[Tensor], Tensor]
@@ -130,9 +131,12 @@ def _nearest_of(
         into = largest[first : first + len(part) // BLOCK]
         torch.amax(out.unflatten(0, (-1, BLOCK)), 1, out=into)
     chosen = largest.t().contiguous().topk(min(k, len(blocks)), -1).indices  # [query, block]
-    members = blocks[chosen]  # [query, block, member, width]
-    exact = torch.einsum("qbmw,qw->qbm", members, queries).flatten(1)
-    places = (chosen[..., None] * BLOCK + torch.arange(BLOCK)).flatten(1)
+    places = (chosen[..., None] * BLOCK + torch.arange(BLOCK)).flatten(1)  # [query, member]
+    exact = torch.empty(places.shape)
+    for start in range(0, len(queries), TOGETHER):
+        to = slice(start, start + TOGETHER)
+        members = blocks[chosen[to]].flatten(1, 2)  # [query, member, width]
+        torch.bmm(members, queries[to, :, None], out=exact[to, :, None])
     exact.masked_fill_(places >= num, -torch.inf)
     values, order = exact.topk(k, -1)
     return values, places.gather(1, order)
