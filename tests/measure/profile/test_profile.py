@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from measure import reference_attention as slow
+from scipy import stats
 
 import nearsight as ns
 from nearsight.measure.folders.measure_contents import measurement
@@ -162,7 +163,7 @@ def test_float32_agrees_with_float64_to_a_millionth():
 def test_intervals_are_those_of_the_images():
     profile = measure_model(sharp_model(), images())
     values = profile.mad.values[1][:, 0]
-    half = 1.959964 * values.std(ddof=1) / NUM_IMAGES**0.5
+    half = stats.t.ppf(0.975, NUM_IMAGES - 1) * values.std(ddof=1) / NUM_IMAGES**0.5
     assert profile.mad.low[1][0] == pytest.approx(values.mean() - half, abs=1e-9)
     assert profile.mad.high[1][0] == pytest.approx(values.mean() + half, abs=1e-9)
 

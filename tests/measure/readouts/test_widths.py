@@ -85,7 +85,7 @@ def test_streamed_percentiles_are_those_of_all_numbers(batch_size):
         assert found.percentiles == pytest.approx(wanted, rel=0.005)
         per_image = numbers.reshape(7, -1).mean(1)
         assert found.image_means == pytest.approx(per_image, rel=1e-5)
-        half = 1.959964 * per_image.std(ddof=1) / math.sqrt(7)
+        half = 2.446912 * per_image.std(ddof=1) / math.sqrt(7)  # t with 6 degrees of freedom
         low, high = per_image.mean() - half, per_image.mean() + half
         assert found.interval == pytest.approx((low, high), rel=1e-5)
     deviations = variance.sqrt()

@@ -311,7 +311,7 @@ def test_a_backbone_without_gaug_starts_a_training_with_it_and_nothing_else(tmp_
     [
         ({"colour": 3}, "unknown setting 'colour'; GAug's settings are kernel, source"),
         ({"kernel": "cubic"}, "setting kernel: input should be 'gaussian', 'laplace' or 'inverse'"),
-        ({"width": -1}, "setting width: input should be greater than 0, got -1"),
+        ({"width": -1}, "setting width: input should be greater than or equal to 0.001, got -1"),
         ("laplace", "expected gaussian to be true, false or settings, got 'laplace'"),
     ],
 )
