@@ -103,6 +103,8 @@ def evaluate(
         )  # fmt: skip
     folders = [folder for folder, _ in found]
     print_evaluations(folders)
+    for remark in dict.fromkeys(x for _, evaluation in found for x in evaluation.remarks):
+        print(remark)
     for folder in folders:
         print(folder / "evaluate.json")
     drawn = [] if figures is None else write_evaluation_figures(folders, figures)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.data import DataRoot
+from nearsight.cli.shared import DataRoot, Device, Result
 from nearsight.core import UserError
 
 EXAMPLE = "Example: nearsight localise vit_tiny_patch16_224 --weights FILE --data voc2012"
@@ -58,9 +58,9 @@ def search(
         Path | None, typer.Option(help="Folder to write; else runs/NAME-localise.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "auto",
+    device: Device = "auto",
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Find the width and the layers at which local attention helps, without training."""
     widths_wanted, depths_wanted = _numbers(widths, "--widths"), _numbers(depths, "--depths")
     from nearsight.core import find_device
@@ -79,9 +79,12 @@ def search(
         target, settings, weights=weights, pretrained=pretrained, random_init=random_init,
         image_size=None if image_size is None else sides(image_size), out=out,
     )  # fmt: skip
-    for figure in write_search_figures(LOCALISE_FILE.read(path.parent), path.parent):
-        print(figure)
-    print(path)
+    record = LOCALISE_FILE.read(path.parent)
+    for remark in record.remarks:
+        print(remark)
+    written = (*write_search_figures(record, path.parent), path)
+    print(*written, sep="\n")
+    return Result(written, record.contents())
 
 
 def _numbers(text: str, option: str) -> list[float]:

@@ -32,7 +32,7 @@ DataRoot = Annotated[
 ]
 SHARED = {"quiet": Quiet, "as_json": AsJson, "threads": Threads}
 Command = Callable[..., "Result | None"]
-COMPUTING = ("train", "measure", "evaluate", "demo", "causal")  # for long
+COMPUTING = ("train", "measure", "evaluate", "localise", "demo", "causal")  # for long
 DEFAULTS = {"quiet": False, "as_json": False, "threads": None}
 
 

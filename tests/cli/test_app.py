@@ -202,6 +202,40 @@ def test_two_models_are_measured_compared_and_reported(nearsight: Callable[..., 
 
 @pytest.mark.usefixtures("pictures")
 @pytest.mark.slow
+def test_a_model_is_measured_with_local_attention_beside_the_plain_one(
+    nearsight: Callable[..., Answer],
+):
+    words = ["measure", "mu", "--images", "pictures", "--random-init", "--num-images", "3"]
+    assert nearsight(*words)[0] == 0
+    code, out, _ = nearsight(*words, "--localise", "window:1@last1")
+    assert code == 0
+    assert out.splitlines()[-1] == "runs/mu-window-1-last1/measure.json"
+    assert "Its attention was made local: window:1@last1." in out
+    plain, local = (
+        json.loads(Path(f"runs/{name}/measure.json").read_text())["layers"]
+        for name in ("mu", "mu-window-1-last1")
+    )
+    assert local[0]["mad"]["mean"] == pytest.approx(plain[0]["mad"]["mean"])
+    assert local[1]["mad"]["mean"] == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert min(plain[1]["mad"]["mean"]) > 0.3
+
+
+@pytest.mark.slow
+def test_a_model_is_evaluated_beside_itself_with_local_attention(nearsight: Callable[..., Answer]):
+    words = ["evaluate", "mu", "--random-init", "--task", "hummingbird", "--data", "shapes"]
+    few = ["--num-train", "7", "--num-val", "5", "--no-controls", "--set", "k=3"]
+    code, out, _ = nearsight(*words, *few, "--localise", "gaussian:0.7@last1")
+    assert code == 0
+    assert "of their attention to prefix tokens" in out
+    assert "mu − mu gaussian:0.7@last1" in " ".join(out.split())
+    assert out.splitlines()[-2:] == [
+        "runs/mu/evaluate.json",
+        "runs/mu-gaussian-0.7-last1/evaluate.json",
+    ]
+
+
+@pytest.mark.usefixtures("pictures")
+@pytest.mark.slow
 def test_other_images_cannot_be_compared(nearsight: Callable[..., Answer]):
     for number in ("3", "5"):
         nearsight(

@@ -32,6 +32,15 @@ def test_two_models_stand_in_one_figure_and_its_words_are_text(
         assert text in svg
 
 
+def test_a_model_stands_above_itself_with_local_attention(
+    nearsight: Callable[..., Answer], picture: str
+):
+    words = ["mu", "--random-init", "--image", picture, "--localise", "gaussian:1@last1"]
+    assert nearsight("maps", *words, "--out", "a.svg")[:2] == (0, "a.svg\n")
+    svg = Path("a.svg").read_text()
+    assert svg.index(">mu<") < svg.index(">mu gaussian:1@last1<")
+
+
 @pytest.mark.slow
 def test_every_head_has_a_column_and_gates_have_numbers(
     nearsight: Callable[..., Answer], picture: str
