@@ -73,12 +73,23 @@ def dataset_name(text: str, root: Path | None = None) -> str:
     )
 
 
-def load_dataset(settings: DataSettings, root: Path | None = None, again: bool = False) -> Dataset:
-    """Return the decoded data set; ``again``: read its files even if they were decoded before.
+def load_dataset(
+    settings: DataSettings | str, root: Path | None = None, again: bool = False
+) -> Dataset:
+    """Return the decoded data set.
+
+    Args:
+        settings: A data set by name ("shapes"), or the settings of a protocol.
+        root: The folder of data sets; by default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
+        again: Read its files even if they were decoded before.
 
     Raises:
         UserError: The data set is missing or damaged; it says what to do.
     """
+    if isinstance(settings, str):
+        from nearsight.protocol import DataSettings
+
+        settings = DataSettings(name=settings)
     root = data_root(root)
     name = dataset_name(settings.name, root)
     if name in SETS:
