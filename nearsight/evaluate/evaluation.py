@@ -237,7 +237,7 @@ def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
     """The features that benches without a finished outcome take."""
     found: dict[str, Need] = {}
     for task, bench in benches:
-        if task.of_features and not (bench.result / EVALUATE).is_file():
+        if not (bench.result / EVALUATE).is_file():
             for need in task.needs(bench):
                 found.setdefault(bench.cache.key(need.facts()), need)
     return list(found.values())
@@ -246,9 +246,10 @@ def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
 def _estimate(benches: Sequence[tuple[Task, Bench]], cache: FeatureCache, device: str) -> Estimated:
     """What extraction and the tasks that run the model themselves will take."""
     forwards = [
-        (task.needs(bench)[-1], task.forwards)
+        (bench.need(split), times)
         for task, bench in benches
-        if not task.of_features and not (bench.result / EVALUATE).is_file()
+        if not (bench.result / EVALUATE).is_file()
+        for split, times in task.passes(bench)
     ]
     return estimate_extraction(_needs(benches), cache, device, forwards)
 

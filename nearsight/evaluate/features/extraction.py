@@ -207,7 +207,7 @@ def estimate_extraction(
     needs: Sequence[Need],
     cache: FeatureCache,
     device: str = "cpu",
-    forwards: Sequence[tuple[Need, int]] = (),
+    forwards: Sequence[tuple[Need, float]] = (),
 ) -> Estimated:
     """Estimate the size and the time of what misses, from one timed forward of each subject.
 

@@ -23,7 +23,8 @@ from nearsight.data.draws import permutation, seeded_torch, uniform
 
 SAVED_EVERY = 1000  # steps
 CPU = torch.device("cpu")
-Batch = Callable[[list[int], bool], tuple[Tensor, Tensor]]  # features and labels of some images
+# Features and labels of some images, mirrored or not, at a step.
+Batch = Callable[[list[int], bool, int], tuple[Tensor, Tensor]]
 Progress = Callable[[int, int], None]
 
 
@@ -153,7 +154,7 @@ def train_head(
     Args:
         recipe: The head and its optimiser.
         batch: Returns features [image, width, row, col] and labels of images by their numbers,
-            mirrored or not.
+            mirrored or not, at a step.
         num_images: How many images there are to draw from.
         width: Of the features.
         num_classes: Of the labels.
@@ -182,7 +183,7 @@ def train_head(
         order = permutation("head order", seed, done, length=num_images)
         chosen = order[part * size : (part + 1) * size].tolist()
         mirrored = bool(uniform("head mirror", seed, step, num=1) < 0.5)
-        features, labels = batch(chosen, mirrored)
+        features, labels = batch(chosen, mirrored, step)
         if recipe.resized is not None:
             features = F.interpolate(features, recipe.resized, mode="bilinear", align_corners=False)
         for group in optimiser.param_groups:

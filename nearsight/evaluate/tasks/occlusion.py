@@ -23,7 +23,7 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.data.draws import uniform
-from nearsight.evaluate.features import Tapped
+from nearsight.evaluate.features import Split, Tapped
 from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
 from nearsight.measure.capture import evaluating
 from nearsight.measure.rows import capture_attention
@@ -276,6 +276,13 @@ def fill_values(bench: Bench, images: Images, fill: str, draw: int, numbers: Ten
     return normal.view(len(images), *size).float()
 
 
+def _passes(bench: Bench) -> list[tuple[Split, float]]:
+    """Every image once, and at every level of every draw of every kind."""
+    draws = int(bench.options["draws"])
+    drawn, noisy = draws * (2 * len(SHARES) + len(CELLS)), bench.options["fill"] == "noise"
+    return [(bench.val, 1 + drawn + 2 * len(SHARES) * (draws if noisy else 1))]
+
+
 OCCLUSION = Task(
     "occlusion",
     "labels",
@@ -284,5 +291,5 @@ OCCLUSION = Task(
     controls=(),
     of_features=False,
     trains=False,
-    forwards=1 + 5 * len(SHARES) + 2 * len(SHARES) + 5 * len(CELLS) + 5 * len(SHARES),
+    passes=_passes,
 )

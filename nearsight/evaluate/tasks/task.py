@@ -149,6 +149,13 @@ class Bench:
 Function = Callable[[Bench], Iterator[TaskNumber]]
 
 
+Passes = Callable[[Bench], Sequence[tuple[Split, float]]]
+
+
+def _no_passes(bench: Bench) -> list[tuple[Split, float]]:
+    return []
+
+
 @dataclass(frozen=True)
 class Task:
     """A task and its methods; the first method is the default.
@@ -161,7 +168,7 @@ class Task:
         controls: Which controls make sense for it.
         of_features: Whether it works on cached features; else it runs the model itself.
         trains: Whether it takes training images.
-        forwards: How often it runs the model on an image, if it does so itself.
+        passes: Returns how often it shows the images of a split to the model itself.
     """
 
     name: str
@@ -171,10 +178,12 @@ class Task:
     controls: Sequence[str] = CONTROLS
     of_features: bool = True
     trains: bool = True
-    forwards: int = 1
+    passes: Passes = _no_passes
 
     def needs(self, bench: Bench) -> list[Need]:
         """Return the features that a bench of this task takes."""
+        if not self.of_features or bench.options.get("scale") == "full":
+            return []
         mirrored = next(x.mirrored for x in self.methods if x.name == bench.method)
         plain = [bench.need(bench.train), bench.need(bench.val)]
         return [*plain, bench.need(bench.train, mirrored=True)] if mirrored else plain

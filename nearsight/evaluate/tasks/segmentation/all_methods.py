@@ -45,5 +45,9 @@ def run_segmentation(bench: Bench) -> Iterator[TaskNumber]:
 
 
 SEGMENTATION = Task(
-    "segmentation", "masks", run_segmentation, [method for method, _ in METHODS.values()]
+    "segmentation",
+    "masks",
+    run_segmentation,
+    [method for method, _ in METHODS.values()],
+    passes=trained_heads.model_passes,
 )

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import UInt8
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.evaluate.features import Features, Split, resize_labels
 from nearsight.evaluate.solvers import (
     Batch,
@@ -32,6 +33,11 @@ from nearsight.evaluate.solvers import (
     warm_cosine,
     warm_linear,
 )
+from nearsight.evaluate.tasks.segmentation.full_scale import (
+    backbone_features,
+    crop_batches,
+    window_maps,
+)
 from nearsight.evaluate.tasks.segmentation.scores import (
     Maps,
     Matrices,
@@ -43,7 +49,9 @@ from nearsight.stats import miou, over_seeds
 
 STEPS = 20_000
 DETAIL = 2  # side of the labels in a patch while training
-OPTIONS = {"steps": 0, "seeds": 1}  # steps = 0: the recipe's
+OPTIONS = {"steps": 0, "seeds": 1, "scale": "cached"}  # steps = 0: the recipe's
+SCALES = ("cached", "full")
+FULL_STEPS = {"locat": 20_000, "dinov2": 40_000, "dinov3": 40_000}
 FRANCA = (100, 100)  # the size that features and labels have in neco, also for the score
 RECIPES = {
     "locat": HeadRecipe(mlp_head, 1e-3, 0.01, 32, STEPS, one_cycle),
@@ -62,7 +70,7 @@ def cached_batches(bench: Bench, label_size: tuple[int, int]) -> Batch:
     labels = training_labels(bench.train, label_size)
     grid = plain.grid
 
-    def batch(chosen: list[int], mirrored: bool) -> tuple[Tensor, Tensor]:
+    def batch(chosen: list[int], mirrored: bool, step: int) -> tuple[Tensor, Tensor]:
         rows = sorted(chosen)
         source = (mirrored_features if mirrored else plain).patches
         features = torch.from_numpy(np.asarray(source[rows], np.float32))
@@ -94,18 +102,59 @@ def head_maps(head: nn.Module, features: Features, recipe: HeadRecipe) -> Maps:
     return logits
 
 
+def is_full(bench: Bench) -> bool:
+    """Return whether the full setting is asked for.
+
+    Raises:
+        UserError: The scale is neither ``cached`` nor ``full``.
+    """
+    scale = bench.options.get("scale", SCALES[0])
+    if scale not in SCALES:
+        raise UserError(f"scale is {scale!r}, but it must be {' or '.join(SCALES)}")
+    return bool(scale == "full")
+
+
+def scale_text(bench: Bench) -> str:
+    """Return what a result says about its scale."""
+    side = bench.subject.size[0]
+    if is_full(bench):
+        return f"full: random crops of {side} pixels, sliding windows in the test"
+    return f"cached: features of {side} pixels, plain and mirrored, no random crops"
+
+
+def num_steps(bench: Bench) -> int:
+    """Return the steps of a head: those given, or those of its scale."""
+    recipe = RECIPES[bench.method]
+    published = FULL_STEPS.get(bench.method) if is_full(bench) else None
+    return int(bench.options["steps"]) or published or recipe.num_steps(len(bench.train))
+
+
+def model_passes(bench: Bench) -> list[tuple[Split, float]]:
+    """Return how often the model itself sees the images of a split: only at the full scale."""
+    if bench.method not in RECIPES or not is_full(bench):
+        return []
+    crops = num_steps(bench) * RECIPES[bench.method].batch
+    windows = 2 * (1 + RECIPES[bench.method].looks)
+    return [(bench.train, crops / len(bench.train)), (bench.val, windows)]
+
+
 def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the numbers of the last step, and of the best look where the authors take that."""
     recipe = RECIPES[bench.method]
-    val, num_classes = bench.features(bench.val), len(bench.train.classes)
-    grid = val.grid
-    label_size = recipe.resized or (DETAIL * grid.rows, DETAIL * grid.cols)
-    scored_size = recipe.resized
-    batch = cached_batches(bench, label_size)
-    steps = int(bench.options["steps"]) or recipe.num_steps(len(bench.train))
+    num_classes = len(bench.train.classes)
+    full = is_full(bench)
+    steps, scored_size = num_steps(bench), recipe.resized
+    if full:
+        label_size, batch = bench.subject.size, crop_batches(bench)
+        width = backbone_features(bench, next(bench.images(bench.val))[:1]).shape[1]
+    else:
+        val = bench.features(bench.val)
+        width, grid = val.width, val.grid
+        label_size = recipe.resized or (DETAIL * grid.rows, DETAIL * grid.cols)
+        batch = cached_batches(bench, label_size)
 
     def score(head: nn.Module) -> Matrices:
-        maps = head_maps(head, val, recipe)
+        maps = window_maps(bench, head, recipe) if full else head_maps(head, val, recipe)
         return score_images(bench.val, maps, num_classes, label_size=scored_size)
 
     best: list[tuple[float, int, Matrices]] = []
@@ -117,15 +166,14 @@ def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
     found: list[Matrices] = []
     for seed in range(int(bench.options["seeds"])):
         head = train_head(
-            recipe, batch, len(bench.train), val.width, num_classes, steps=steps, seed=seed,
+            recipe, batch, len(bench.train), width, num_classes, steps=steps, seed=seed,
             saved=bench.scratch(f"head-{seed}.pt"), look=look if not seed else None,
             looks=recipe.looks, progress=bench.progress,
         )  # fmt: skip
         found.append(score(head))
     settings: dict[str, Any] = {
         **bench.settings(),
-        "scale": f"cached: features of {bench.subject.size[0]} pixels, plain and mirrored, no "
-        "random crops",
+        "scale": scale_text(bench),
         "steps": steps,
         "batch": recipe.batch,
         "training_label_size": list(label_size),

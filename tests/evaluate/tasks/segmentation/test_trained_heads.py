@@ -32,7 +32,7 @@ def drawn_batches(seed=0):
     labels = (features[:, 0] > 0).long()
     labels[:, 0, 0] = 255
 
-    def batch(chosen, mirrored):
+    def batch(chosen, mirrored, step):
         deep, truth = features[chosen], labels[chosen]
         return (deep.flip(-1), truth.flip(-1)) if mirrored else (deep, truth)
 
@@ -54,7 +54,7 @@ def test_the_loss_is_the_mean_over_labelled_pixels_of_a_plain_loop() -> None:
 
 def test_a_head_learns_what_features_tell() -> None:
     head = train_head(linear_recipe(), drawn_batches(), 13, 2, 2)
-    features, labels = drawn_batches()(list(range(13)), False)
+    features, labels = drawn_batches()(list(range(13)), False, 0)
     predicted = head(features).argmax(1)
     assert (predicted == labels)[labels != 255].double().mean() > 0.95
 
@@ -101,13 +101,13 @@ def test_schedules_begin_and_end_where_their_papers_say() -> None:
 def test_cached_batches_mirror_features_and_labels_together(tmp_path) -> None:
     bench = bench_of(tmp_path, "locat")
     batch = cached_batches(bench, (6, 10))
-    features, labels = batch([3, 1], True)
+    features, labels = batch([3, 1], True, 0)
     images = [bench.train.image(i).transpose(0) for i in (1, 3)]  # 0: left to right
     steps = bench.preparation().steps
     pixels = torch.from_numpy(np.stack([steps.pixels(image) for image in images]))
     (expected,) = bench.subject.extractor.features(steps.normalised(pixels), [2], "block")
     torch.testing.assert_close(features, expected.patches.permute(0, 3, 1, 2), atol=2e-3, rtol=2e-3)
-    plain = batch([1, 3], False)[1]
+    plain = batch([1, 3], False, 0)[1]
     assert torch.equal(labels.flip(-1), plain)
 
 
