@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NUM_SHOWN = 4  # images whose attention the page holds
 METRICS = ("mad", "entropy", "self_mass")
+MOST_BYTES = 12_000_000  # of attention in a page of many runs
+MOST_MODELS = 8
 
 
 @dataclass(frozen=True)
@@ -94,3 +97,29 @@ def record_detail(record: RunRecord) -> str:
         return f"trained on {record.data.name}, seed {record.seed}"
     weights = record.weights
     return f"weights: {Path(weights.file).name if weights.file else weights.origin}"
+
+
+def fit_page(subjects: Sequence[ShownModel]) -> list[ShownModel]:
+    """Choose as much of many models as a page can hold that is to be sent.
+
+    Models beyond the eighth are left out. Then images are left out, the last ones first, and then
+    models, until the rest is small enough.
+    """
+    for num_images in range(NUM_SHOWN, 0, -1):
+        cut = [_with_images(subject, num_images) for subject in subjects[:MOST_MODELS]]
+        if sum(map(_size, cut)) <= MOST_BYTES:
+            return cut
+    while len(cut) > 1 and sum(map(_size, cut)) > MOST_BYTES:
+        cut.pop()
+    return cut
+
+
+def _with_images(subject: ShownModel, num: int) -> ShownModel:
+    if subject.examples is None:
+        return subject
+    images = subject.examples["images"][:num]
+    return replace(subject, examples={**subject.examples, "images": images})
+
+
+def _size(subject: ShownModel) -> int:
+    return len(json.dumps(subject.examples["images"])) if subject.examples else 0

@@ -10,8 +10,14 @@ from typing import Any
 from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.folders import Found, find_folders
-from nearsight.explore.runs_table import run_rows, study_contents
-from nearsight.explore.shown_model import NUM_SHOWN, ShownModel, subject_of_folder, subject_of_model
+from nearsight.explore.runs_table import DAMAGED, run_rows, study_contents
+from nearsight.explore.shown_model import (
+    NUM_SHOWN,
+    ShownModel,
+    fit_page,
+    subject_of_folder,
+    subject_of_model,
+)
 from nearsight.runs import RECORD, WEIGHTS, read_record
 from nearsight.runs.records import MeasuredModel, TrainedRun
 
@@ -31,7 +37,8 @@ def explore_targets(
     """Gather what the page shows of runs and models.
 
     Args:
-        targets: run folders, folders that contain runs or studies, and names of models.
+        targets: run folders, folders that contain runs or studies, and names of models. Folders
+            alone show the attention and heads of their first runs, as far as these were measured.
         images: a folder of images, or one image file; models by name need it. A run shows the
             examples that ``nearsight measure`` left in its folder, or else images of its test set.
         num_images: the page holds the attention of this many images of each target.
@@ -69,6 +76,8 @@ def explore_targets(
         for target in targets
         if target not in folders
     ]
+    if not subjects:
+        subjects = _stored_subjects(found)
     listed = folders or [subject.name for subject in subjects]
     title = " and ".join(map(_short, listed)) if len(listed) < 3 else f"{len(listed)} models"
     return explored(title, subjects, found)
@@ -80,6 +89,22 @@ def explored(title: str, subjects: Sequence[ShownModel], found: Found) -> Explor
     return Exploration(title, told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
 
 
+def _stored_subjects(found: Found) -> list[ShownModel]:
+    """Show what the runs below folders have stored, as much as fits; damaged ones are passed over.
+
+    They stay in the table of runs, with the reason.
+    """
+    subjects = []
+    for name, folder in found.runs.items():
+        try:
+            subject = subject_of_folder(folder)
+        except DAMAGED:
+            continue
+        if subject.examples or subject.numbers or subject.looks:
+            subjects.append(replace(subject, name=name))
+    return fit_page(subjects)
+
+
 def _named_subjects(
     names: Sequence[str], images: Path | None, num_images: int, weights: Sequence[Path],
     pretrained: bool, random_init: bool, image_size: str | None, device: str,
@@ -88,6 +113,8 @@ def _named_subjects(
     if not names:
         if weights:
             raise UserError("expected --weights only with models by name; runs have their own")
+        if image_size:
+            raise UserError("expected --image-size only with models by name; runs have their own")
         return {}
     from nearsight.measure.maps import viewers
 

@@ -132,7 +132,7 @@ def test_a_report_that_would_be_too_large_shows_fewer_images_and_then_fewer_mode
     families = read_families(runs)
     one = max(len(json.dumps([image])) for image in images) + 2
     for room, expected in ((7 * one, [3, 3]), (4 * one, [2, 2]), (2 * one, [1, 1]), (one, [1])):
-        monkeypatch.setattr("nearsight.explore.embedding.MOST_BYTES", room)
+        monkeypatch.setattr("nearsight.explore.shown_model.MOST_BYTES", room)
         found = embedded_explorer(families)
         assert [len(x.examples["images"]) for x in found.subjects] == expected
 

@@ -105,6 +105,19 @@ def test_an_empty_folder_and_stray_weights_are_refused(tmp_path):
     folder = write_looked_run(tmp_path / "run")
     with pytest.raises(UserError, match="--weights only with models by name"):
         explore_targets([str(folder)], weights=[tmp_path / "w"])
+    with pytest.raises(UserError, match="--image-size only with models by name"):
+        explore_targets([str(folder)], image_size="64")
+
+
+def test_a_folder_shows_the_heads_of_its_runs_and_passes_over_damaged_ones(tmp_path):
+    for name in ("a", "b"):
+        write_looked_run(tmp_path / "runs" / name)
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "run.json").write_text('{"schema_version": 1, "model": 3}')
+    found = explore_targets([str(tmp_path / "runs")])
+    assert [subject.name for subject in found.subjects] == ["runs/a", "runs/b"]
+    assert all(subject.numbers and len(subject.looks) == 3 for subject in found.subjects)
+    assert [row["name"] for row in found.runs] == ["runs/a", "runs/b", "runs/broken"]
 
 
 def test_runs_and_studies_are_found_at_any_reasonable_depth(tmp_path):

@@ -63,8 +63,8 @@ async function start() {
   const withMaps = numbered.filter(({model}) => model.examples).map(({index}) => index);
   state.a.value = withMaps[0] ?? 0;
   state.b.value = withMaps[1] ?? null;
-  const [rows, cols] = state.baseGrid.value;
-  state.token.value = {patch: Math.floor(rows / 2) * cols + Math.floor(cols / 2)};
+  state.chooseMiddle();
+  if (!withMaps.length && state.hasView('runs')) state.view.value = 'runs';
   state.settle();
   state.startHere();
   state.readAddress(location.hash);

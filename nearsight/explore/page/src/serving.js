@@ -39,8 +39,10 @@ export async function openRun(key, beside) {
     index = state.models.value.length - 1;
   }
   batch(() => {
+    const isFirst = state.shown.value.length === 0;
     if (beside) state.b.value = index;
     else state.a.value = index;
+    if (isFirst) state.chooseMiddle();
   });
   state.settle();
 }

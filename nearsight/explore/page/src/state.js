@@ -75,6 +75,12 @@ export const numImages = computed(() =>
 export const baseGrid = computed(() =>
   shown.value[0]?.examples?.layers[0].grid ?? /** @type {[number, number]} */ ([1, 1]));
 
+/** Choose the patch in the middle. */
+export function chooseMiddle() {
+  const [rows, cols] = baseGrid.value;
+  token.value = {patch: Math.floor(rows / 2) * cols + Math.floor(cols / 2)};
+}
+
 /**
  * The number of the chosen token among the queries of a layer, or null where it takes no part.
  * @param {import('./types.js').Places} places
