@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -89,6 +91,10 @@ def run_one(
     reuse: Annotated[
         Path | None, typer.Option(help="Copy finished cells from this study folder first.")
     ] = None,
+    accept_differences: Annotated[
+        bool,
+        typer.Option("--accept-differences", help="Reuse cells of other software without asking."),
+    ] = False,
     recipes: Recipes = None,
     data_root: DataRoot = None,
 ) -> None:
@@ -103,6 +109,7 @@ def run_one(
     left = run_study(
         recipe(name, recipes), out, chosen, workers, data_root, device,
         retry_failed=retry_failed, reuse_from=reuse, engine=options,
+        accept=_accept(accept_differences),
     )  # fmt: skip
     print_status(out)
     print(out)
@@ -110,6 +117,20 @@ def run_one(
         raise UserError(
             f"{len(left)} cells of {out} are not finished; --retry-failed tries those that failed"
         )
+
+
+def _accept(given: bool) -> Callable[[Sequence[str]], bool] | None:
+    """Return what answers whether differences are accepted: the option, a person, or nobody."""
+    if given:
+        return lambda lines: True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    def ask(lines: Sequence[str]) -> bool:
+        print("Cells to reuse were made with other software:", *lines, sep="\n  ", file=sys.stderr)
+        return typer.confirm("Take them over?", err=True)
+
+    return ask
 
 
 @study_app.command("status", epilog="Example: nearsight study status studies-out/quick")

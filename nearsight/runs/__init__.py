@@ -44,7 +44,7 @@ from nearsight.runs.measured_settings import (
     measured_settings,
     missing_names,
 )
-from nearsight.runs.origin import commit, hardware, native_code, provenance
+from nearsight.runs.origin import commit, cpu_name, hardware, native_code, provenance
 from nearsight.runs.records import MEASURE_VERSION
 from nearsight.runs.settling import TEACHER_WORDS, settle
 from nearsight.runs.stage import Stage
@@ -73,6 +73,7 @@ __all__ = [
     "MeasuredFolder",
     "Stage",
     "commit",
+    "cpu_name",
     "differs_from",
     "file_hash",
     "finish_measurement",

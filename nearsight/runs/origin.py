@@ -46,7 +46,8 @@ def _is_ours(project: Path) -> bool:
     return tomllib.loads(project.read_text()).get("project", {}).get("name") == "nearsight"
 
 
-def _cpu() -> str:
+def cpu_name() -> str:
+    """Return the kind of this machine's CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -59,7 +60,7 @@ def hardware(device: str, processes: int = 1) -> dict[str, Any]:
     """What a stage ran on."""
     import torch
 
-    facts = {"device": device, "cpu": _cpu(), "threads": torch.get_num_threads()}
+    facts = {"device": device, "cpu": cpu_name(), "threads": torch.get_num_threads()}
     if device.startswith("cuda"):
         facts["gpu"] = torch.cuda.get_device_name(device)
     return {**facts, "processes": processes}

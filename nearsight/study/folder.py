@@ -84,14 +84,16 @@ def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "")
 
 def write_cell(folder: Path, cell: Cell) -> None:
     """Write cell.json, unless it is there as it should be."""
-    if not (folder / CELL).is_file() or read_cell(folder) != cell:
+    there = read_cell(folder) if (folder / CELL).is_file() else None
+    if there != cell or there.accepted != cell.accepted:
         CELL_FILE.write(folder, cell_json(cell))
 
 
 def cell_json(cell: Cell) -> dict[str, Any]:
     """Return the contents of cell.json, with the key that the cell is stored under."""
     told = {"schema_version": CELL_VERSION, "key": cell.key, "key_format": cell.key_format}
-    return told | cell.contents()
+    accepted = {"accepted": list(cell.accepted)} if cell.accepted else {}
+    return told | cell.contents() | accepted
 
 
 def read_cell(folder: Path) -> Cell:

@@ -137,6 +137,7 @@ class PictureSource(MeasuredSource):
             "image_seed": SEED,
             "data": {"name": self.data["name"], "hash": self.data["hash"]},
             "preprocessing": self.steps.facts(),
+            "locality": None if self.locality is None else str(self.locality),
             "weights": self.record["weights"],
         }
 

@@ -52,6 +52,7 @@ class CellRecord(Stored):
     metrics: list[str] | None = None
     processes: int = 1
     weights: dict[str, str] = Field(default_factory=dict)
+    accepted: list[str] = Field(default_factory=list)  # differences, when it was taken over
 
     @model_validator(mode="after")
     def _says_its_software_and_stages(self) -> CellRecord:

@@ -76,22 +76,37 @@ class Software:
 
     def differs(self, other: Software) -> list[str]:
         """Return in what two differ, in words; what one of them does not say is no difference."""
+        return [
+            f"{text.format(_word(mine))} as planned, got {_word(yours)} here"
+            for text, mine, yours in self._pairs(other)
+            if None not in (mine, yours)
+        ]
+
+    def told_beside(self, here: Software) -> list[str]:
+        """Return in what a stored cell's software is not that of this process, in words.
+
+        What the cell does not say counts as different.
+        """
+        return [
+            f"{text.format(_word(there))} there, {_word(now)} here"
+            for text, there, now in self._pairs(here)
+        ]
+
+    def _pairs(self, other: Software) -> list[tuple[str, Any, Any]]:
+        """The text and the two values of everything in which they differ."""
         names = {
             "torch": "torch {}",
             "timm": "timm {}",
             "kernel": "compiled kernel: {}",
             "numbers": "nearsight's numbers {}",
         }
-        return [
-            f"{text.format(_word(mine))} as planned, got {_word(yours)} here"
-            for name, text in names.items()
-            for mine, yours in [(getattr(self, name), getattr(other, name))]
-            if None not in (mine, yours) and mine != yours
-        ]
+        pairs = [(text, getattr(self, name), getattr(other, name)) for name, text in names.items()]
+        return [(text, mine, yours) for text, mine, yours in pairs if mine != yours]
 
 
 def _word(value: Any) -> Any:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    words = {True: "yes", False: "no", None: "not recorded"}
+    return words[value] if value is None or isinstance(value, bool) else value
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,7 @@ class Cell:
     weights: Mapping[str, str] = field(default_factory=dict)  # hashes of named files, by setting
     stored_key: str | None = field(default=None, compare=False)  # None: a cell that is planned
     key_format: int = field(default=KEY_FORMAT, compare=False)
+    accepted: tuple[str, ...] = field(default=(), compare=False)  # differences of its software
 
     @property
     def label(self) -> str:
@@ -165,12 +181,20 @@ class Cell:
             given["stages"] = {name: later[name] | x for name, x in given["stages"].items()}
         given["protocol"] = protocol_from(given["protocol"])
         given["software"] = Software(**given["software"])
+        given["accepted"] = tuple(contents.get("accepted", ()))
         return cls(**given | {"stored_key": key})
 
     def is_like(self, stored: Cell) -> bool:
-        """Return whether a stored cell is this one as far as it says what it is."""
-        told = replace(stored, factors=self.factors, software=self.software)
-        return told == self and not stored.software.differs(self.software)
+        """Return whether a stored cell is this one as far as it says what it is.
+
+        A difference of its software that was accepted when the cell was taken over is none.
+        """
+        same = bool(stored.accepted) or not stored.software.differs(self.software)
+        return same and self.is_like_but_for_software(stored)
+
+    def is_like_but_for_software(self, stored: Cell) -> bool:
+        """Return whether a stored cell is this one, whatever software it was made with."""
+        return replace(stored, factors=self.factors, software=self.software) == self
 
 
 def cells_of(

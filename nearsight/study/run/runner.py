@@ -29,6 +29,7 @@ from nearsight.study.folder import (
     state_of,
     write_study,
 )
+from nearsight.study.run.reuse import Accept, take_over
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def run_study(
     retry_failed: bool = False,
     reuse_from: Path | None = None,
     engine: EngineOptions | None = None,
+    accept: Accept | None = None,
 ) -> list[Cell]:
     """Run what is missing of a study and return the cells that are still not finished.
 
@@ -99,6 +101,7 @@ def run_study(
     Args:
         workers: Cells at a time; None: as many as the engine has room for.
         reuse_from: Copy the finished cells of this study folder first.
+        accept: Asked whether such cells may have been made with other software; None refuses.
     """
     from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
@@ -107,20 +110,25 @@ def run_study(
     plan = planned(recipe, seeds, out, data_root, device)
     root = found_root(data_root).resolve()
     watcher = Watcher()
+    cells = list(plan.cells)
+    if reuse_from is not None:
+        cells, notes = take_over(cells, Path(out), reuse_from, accept)
+        for note in notes:
+            watcher.note(note)
     Path(out).mkdir(parents=True, exist_ok=True)
     with hold_lock(Path(out) / RUNNER_LOCK, "runner"):
-        write_study(out, recipe.name, plan.cells, recipe.question)
+        write_study(out, recipe.name, cells, recipe.question)
         if reuse_from is not None:
-            copied = reuse(out, plan.cells, reuse_from)
+            copied = reuse(out, cells, reuse_from)
             watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")
-        for note in set_others_aside(out, plan.cells):
+        for note in set_others_aside(out, cells):
             watcher.note(note)
-        place = open_engine(engine or EngineOptions(), out, root, list(plan.cells), workers)
+        place = open_engine(engine or EngineOptions(), out, root, cells, workers)
         try:
-            run_cells(out, plan.cells, place, workers or place.room(), retry_failed, watcher)
+            run_cells(out, cells, place, workers or place.room(), retry_failed, watcher)
         finally:
             place.close()
-    return [cell for cell in plan.cells if state_of(cell_folder(out, cell)) != "finished"]
+    return [cell for cell in cells if state_of(cell_folder(out, cell)) != "finished"]
 
 
 def set_others_aside(out: Path, cells: Sequence[Cell]) -> list[str]:

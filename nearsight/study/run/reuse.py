@@ -1,0 +1,70 @@
+"""Which cells of another study can be taken over, and in what they differ from those planned here.
+
+A cell with the key of a planned one is taken over as it is. A cell that is the same but for its
+software is taken over only if somebody accepts the differences. It keeps its key, and its cell.json
+lists what was accepted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nearsight.core import UserError
+from nearsight.runs import cpu_name, read_record
+from nearsight.study.design import Cell
+from nearsight.study.folder import cell_folder, is_finished, read_cells
+
+Accept = Callable[[Sequence[str]], bool]  # given the differences in words
+
+
+def take_over(
+    cells: Sequence[Cell], out: Path, other: Path, accept: Accept | None
+) -> tuple[list[Cell], list[str]]:
+    """Return the cells, with those of another study in place of planned ones, and notes.
+
+    Args:
+        cells: Those that are planned.
+        out: The study folder; a cell that it has already keeps its key.
+        other: The study folder to take cells from. Nothing is copied here.
+        accept: Asked once if software differs; None refuses.
+
+    Raises:
+        UserError: If there are differences and they are not accepted.
+    """
+    stored = [cell for cell in read_cells(other) if is_finished(cell_folder(other, cell))]
+    keys = {cell.key for cell in stored}
+    found: list[Cell] = []
+    taken: list[Cell] = []
+    differences: Counter[str] = Counter()
+    for cell in cells:
+        like = next((x for x in stored if cell.is_like_but_for_software(x)), None)
+        if cell.key in keys or cell_folder(out, cell).exists() or like is None:
+            found.append(cell)
+        else:
+            told = like.software.told_beside(cell.software)
+            differences.update(told)
+            found.append(replace(like, factors=cell.factors, accepted=tuple(told)))
+        if found[-1].key in keys:
+            taken.append(found[-1])
+    lines = [f"{words} ({number} cells)" for words, number in differences.items()]
+    if lines and (accept is None or not accept(lines)):
+        raise UserError(
+            f"cells of {other} were made with other software: {'; '.join(lines)}; nothing was "
+            "copied: give --accept-differences to take them over, or leave out --reuse"
+        )
+    return found, [*lines, *_cpu_notes(taken, other)]
+
+
+def _cpu_notes(taken: Sequence[Cell], other: Path) -> list[str]:
+    """Kinds of CPU that are not this machine's; they may change the last digits, not the key."""
+    here = cpu_name()
+    records = [read_record(cell_folder(other, cell)) for cell in taken]
+    kinds = Counter(str(x.provenance.hardware.get("cpu", "not recorded")) for x in records)
+    return [
+        f"{number} cells were made on the CPU {kind}, this one is {here}"
+        for kind, number in kinds.items()
+        if kind != here
+    ]
