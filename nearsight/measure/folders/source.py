@@ -46,6 +46,7 @@ from nearsight.runs.records import EXAMPLES_FILE, MEASURE_FILE, MeasureRecord
 
 NUM_EXAMPLES = 4  # images whose attention is kept
 MEASUREMENT_FILES = (MEASURE, VALUES, EXAMPLES)
+PREPARATION = ("resize", "crop", "keep_ratio", "interpolation", "mean", "std")
 
 
 class MeasuredSource(ABC):

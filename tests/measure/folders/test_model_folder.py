@@ -14,6 +14,7 @@ from PIL import Image
 from runs.made_records import run_contents
 from safetensors.torch import save_file
 
+from nearsight.core import UserError
 from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 from nearsight.measure.folders.model_folder import default_folder, measure_named
 from nearsight.measure.folders.target import measure_target
@@ -205,3 +206,32 @@ def test_a_target_is_a_run_or_a_model(pictures: Path, tmp_path: Path):
     (out / "run.json").write_text(json.dumps(run_contents()))
     with pytest.raises(ValueError, match="its own test images: leave out --images, --no-resize"):
         measure_target(str(out), pictures, resize=False)
+
+
+@pytest.mark.slow
+def test_a_measurement_of_something_else_is_written_over_only_by_force(
+    pictures: Path, weights: Path, tmp_path: Path
+):
+    out = tmp_path / "out"
+    given: dict[str, Any] = {"weights": weights, "image_size": (32, 48), "num_images": 5}
+    measure_named("mu", pictures, out, **given)
+    write_image(tmp_path / "others" / "0.png", (41, 37), seed=99)
+    for index in range(4):
+        write_image(tmp_path / "others" / f"{index + 1}.png", (41, 37), seed=index)
+    other = tmp_path / "other.safetensors"
+    save_file(create_model("mu", 5, image_size=(32, 48)).state_dict(), other)
+    before = (out / "measure.json").read_bytes()
+    for images, changes, words in (
+        (pictures, {"convention": "pixels"}, "with convention paper, which would be lost; give"),
+        (pictures, {"num_images": 7}, "with 5 images"),
+        (pictures, {"metrics": ("mad",)}, "the metrics entropy"),
+        (tmp_path / "others", {}, r"of other images \(pictures\)"),
+        (pictures, {"weights": other}, "of other weights"),
+    ):
+        with pytest.raises(UserError, match=words):
+            measure_named("mu", images, out, **given | changes)
+        assert (out / "measure.json").read_bytes() == before
+    measure_named("mu", pictures, out, **given)  # the same again
+    measure_named("mu", pictures, out, **given, metrics="all")  # nothing is lost
+    measure_named("mu", tmp_path / "others", out, **given, force=True)
+    assert read_measure(out).data.name == "others"
