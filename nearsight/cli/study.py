@@ -230,12 +230,16 @@ def show_claims(
     all_: Annotated[
         bool, typer.Option("--all", help="Also the claims that this study says nothing about.")
     ] = False,
-) -> None:
+    details: Annotated[
+        bool, typer.Option("--details", help="Also every sentence, source, number and reason.")
+    ] = False,
+) -> Result:
     """What the study says of the papers' claims; every verdict goes into claims.json."""
     from nearsight.study.analyse import load_study
     from nearsight.study.claims import write_claims
     from nearsight.study.show import print_verdicts
 
     path, found = write_claims(load_study(folder))
-    print_verdicts(found, all_)
+    print_verdicts(found, all_, details)
     print(path)
+    return Result((path,), [x.contents() for x in found if all_ or x.findings])

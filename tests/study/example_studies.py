@@ -60,13 +60,39 @@ def on_datasets(value, sign):
     ]
 
 
-def sides(value, *settings_and_numbers, data="imagenet", recipe="deit"):
-    """Conditions of one recipe that differ in the model."""
-    return [
-        outcome
-        for changes, number in settings_and_numbers
-        for outcome in runs(with_model(preset(recipe, data), **changes), (14, 14), {value: number})
-    ]
+def sides(value, *settings_and_numbers, data="imagenet"):
+    """Conditions that differ in the model, by the recipe of its paper.
+
+    ``value`` is the name of a number, or several that all have it.
+    """
+    names = (value,) if isinstance(value, str) else value
+    found = []
+    for changes, number in settings_and_numbers:
+        protocol = with_model(recipe_of(changes["name"], data), **changes)
+        found += runs(protocol, (14, 14), dict.fromkeys(names, number))
+    return found
+
+
+def recipe_of(model, data):
+    """DeiT's recipe, that of its wider models, or LocAt's."""
+    if "deit" in model or "convit" in model:
+        return preset("deit_plus" if model.endswith("_plus") else "deit", data)
+    large = data == "imagenet"
+    deit = preset("deit", "imagenet")
+    size = next(x for x in ("tiny", "small", "base") if x in model)
+    return replace(
+        deit,
+        data=replace(deit.data, name=data),
+        model=replace(deit.model, drop_path={"tiny": 0.1, "small": 0.2, "base": 0.4}[size]),
+        optimizer=replace(deit.optimizer, lr=1e-3 if large else 5e-4, clip_norm=5.0),
+        epochs=300 if large else 600,
+        warmup_epochs=20.0 if large else 120.0,
+        batch_size=1024,
+    )
+
+
+def by_layer(metric, first=4, last=12):
+    return tuple(f"{metric}_layer_{number}" for number in range(first, last + 1))
 
 
 def convit_on_fractions(grows):
@@ -91,10 +117,8 @@ def made_up(id, sign):
         for gates, start, trained in itertools.product((True, False), repeat=3)
     }
 
-    def rows(one, other):
-        return sides(
-            "accuracy", ({**plus, **one}, up), ({**plus, **other}, down), data="imagenet-100"
-        )
+    def rows(one, other, value="accuracy"):
+        return sides(value, ({**plus, **one}, up), ({**plus, **other}, down), data="imagenet-100")
 
     def row(*key):
         return {"gpsa": gpsa[key]}
@@ -105,6 +129,10 @@ def made_up(id, sign):
     gaug = {**vit, "locat": LocatSettings(refine=False)}
     unscaled = {**locat, "locat": LocatSettings(gaussian=GaussianSettings(strength="one"))}
     none_layers = {"gpsa": GpsaSettings(layers=0)}
+
+    def variant(**changes):
+        return {**locat, "locat": LocatSettings(gaussian=GaussianSettings(**changes))}
+
     bound = 0.0 if sign > 0 else 0.3  # of a null claim
     table = {
         "protocol-thresholds": lambda: eight(
@@ -124,7 +152,36 @@ def made_up(id, sign):
             lambda n: 0.5 + 0.05 * sign * len(EIGHT[n] & {"autoaugment", "cutmix"}),
             "accuracy", min_mad=MIN_MAD.get,
         ),
-        "protocol-hierarchy": lambda: eight(lambda n: 0.1 * sign, "mad_rise"),
+        "protocol-hierarchy": lambda: eight(
+            lambda n: 0.1 * sign * (2 if n == "modern" else 1), "mad_rise"
+        ),
+        "protocol-cutmix-layers": lambda: eight(
+            lambda n: sign * MIN_MAD[n], "entropy_layer_1",
+            **{f"entropy_layer_{i}": lambda n: sign * MIN_MAD[n] for i in range(2, 8)},
+        ),
+        "protocol-removal": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
+        "protocol-first-layer": lambda: eight(lambda n: 0.5 if sign > 0 else 3.0, "min_mad_layer"),
+        "protocol-whole-first-layer": lambda: eight(
+            lambda n: 0.05 if sign > 0 else 0.4, "layer1_max_mad"
+        ),
+        "protocol-baseline-global": lambda: eight(
+            lambda n: 0.4 if sign > 0 else 0.05, "least_layer_mad"
+        ),
+        "protocol-deep-alike": lambda: eight(
+            lambda n: 0.4 - (0.3 if sign < 0 else 0.0) * (n == "modern"), "mad_last_read",
+            mad_layer_1=lambda n: 0.4 - 0.3 * (n == "modern"),
+        ),
+        "protocol-neighbours": lambda: eight(
+            lambda n: 0.2 if sign > 0 else 0.9, "min_mad_self_mass"
+        ),
+        "protocol-most-on-cifar100": lambda: [
+            outcome
+            for data, name in itertools.product(DATA, ("baseline", "modern"))
+            for outcome in runs(
+                preset(name, data), (8, 8),
+                {"min_mad": 0.4 - (0.2 + 0.1 * sign * (data == "cifar100")) * (name == "modern")},
+            )
+        ],
         "protocol-modern-local": lambda: on_datasets("min_mad", -sign),
         "protocol-modern-concentrated": lambda: on_datasets("layer1_entropy", -sign),
         "protocol-modern-accuracy": lambda: on_datasets("accuracy", sign),
@@ -144,9 +201,24 @@ def made_up(id, sign):
             ({**plus, **none_layers}, 0.5 + bound),
             data="imagenet-100",
         ),
+        "convit-frozen-random": lambda: rows(row(True, True, True), row(True, False, False)),
+        "convit-early": lambda: rows(row(True, True, True), none_layers, "accuracy_epoch_20"),
+        "convit-distilled-less": lambda: [
+            outcome
+            for model, gain in ((convit, 0.02), (deit, 0.02 + 0.01 * sign))
+            for taught in (False, True)
+            for outcome in runs(
+                replace(
+                    with_model(preset("deit", "imagenet"), **model, distilled=taught),
+                    distillation=Distillation(weights="pretrained") if taught else None,
+                ),
+                (14, 14), {"accuracy": 0.7 + gain * taught},
+            )
+        ],
         "convit-layers": lambda: sides(
             "accuracy",
             *(({**plus, "gpsa": GpsaSettings(layers=n)}, 0.5 + 0.01 * sign * n) for n in (0, 3, 9)),
+            ({**plus, "gpsa": GpsaSettings()}, 0.5 + 0.1 * sign),
             data="imagenet-100",
         ),
         "convit-strength": lambda: sides(
@@ -181,8 +253,33 @@ def made_up(id, sign):
         "locat-prr-gap": lambda: sides("segmentation_miou", (prr, up), (gap, down)),
         "locat-segmentation": lambda: sides("segmentation_miou", (locat, up), (vit, down)),
         "locat-hummingbird": lambda: sides("hummingbird_miou", (locat, up), (vit, down)),
-        "locat-neighbours": lambda: sides("last_locality_score", (locat_base, up), (base, down)),
-        "locat-class-token": lambda: sides("last_cls_similarity", (locat_base, down), (base, up)),
+        "locat-neighbours": lambda: sides(
+            by_layer("locality_score"), (locat_base, up), (base, down)
+        ),
+        "locat-class-token": lambda: sides(
+            by_layer("cls_similarity"), (locat_base, down), (base, up)
+        ),
+        "locat-class-rises": lambda: runs(
+            with_model(recipe_of(base["name"], "imagenet"), **base), (14, 14),
+            {"cls_similarity_layer_4": down, "cls_similarity_layer_12": up},
+        ),
+        "locat-mini": lambda: sides("accuracy", (locat, up), (vit, 0.5), data="mini-imagenet"),
+        "locat-fixed-width": lambda: sides(
+            "accuracy", (locat, up), (variant(width=1.0), down), data="mini-imagenet"
+        ),
+        "locat-isotropic": lambda: sides(
+            "accuracy", (locat, 0.5), (variant(isotropic=True), 0.5 + bound), data="mini-imagenet"
+        ),
+        "locat-auto-strength": lambda: sides(
+            "accuracy", (locat, 0.5), (variant(strength="auto"), 0.5 + bound), data="mini-imagenet"
+        ),
+        "locat-gap-dense": lambda: sides(
+            "segmentation_miou", ({**base, "pool": "avg"}, down), (base, up)
+        ),
+        "locat-kernel": lambda: sides(
+            "segmentation_miou", (locat, up), (variant(kernel="laplace"), down),
+            (variant(kernel="inverse"), down),
+        ),
         "locat-positions": lambda: sides(
             "accuracy", ({**locat, "positions": False}, up), (vit, down)
         ),
@@ -193,8 +290,33 @@ def made_up(id, sign):
     return table[id]()
 
 
+def mixed(id):
+    """A study in which the claim holds in some seeds and the opposite in the others."""
+    as_claimed, opposite = made_up(id, 1), made_up(id, -1)
+    return [x for x in as_claimed if x.seed % 2] + [x for x in opposite if not x.seed % 2]
+
+
+FACTS = {  # claims that no seed can change: numbers as claimed, the opposite, and not known
+    "protocol-identity": tuple(
+        {f"self_mass_{name}": x for name in EIGHT if "cutmix" in EIGHT[name]} for x in (0.1, 0.9)
+    ),
+    "protocol-independence": (
+        {"with_cutmix": 0.2, "without_cutmix": -0.4},
+        {"with_cutmix": -1.0, "without_cutmix": -0.4},
+    ),
+    "locat-parameters": (
+        {"added_parameters_tiny": 2340.0, "added_parameters_base": 2340.0},
+        {"added_parameters_tiny": 2340.0, "added_parameters_base": 9000.0},
+    ),
+    "locat-flops": (
+        {"added_operations_tiny": 0.01, "added_operations_base": 0.001},
+        {"added_operations_tiny": 0.2, "added_operations_base": 0.001},
+    ),
+}
+
+
 def runs_of_cifar(sign):
-    protocol = replace(preset("deit", "cifar100"), epochs=600)
+    protocol = recipe_of("locatvit_tiny", "cifar100")
     return [
         outcome
         for name, number in (("locatvit_tiny", 0.5 + 0.1 * sign), ("vit_tiny_patch16_224", 0.5))

@@ -12,13 +12,15 @@ from nearsight.report.write.evaluation_tables import (
 )
 from nearsight.report.write.front import Chapter, Front
 from nearsight.report.write.page import check_page_name, write_families
-from nearsight.report.write.table import Column, Row, Table
+from nearsight.report.write.table import FORMATS, Column, Format, Row, Table
 from nearsight.report.write.terminal_table import print_folders, print_measurements, terminal_table
 
 __all__ = [
+    "FORMATS",
     "Cell",
     "Chapter",
     "Column",
+    "Format",
     "Front",
     "Kind",
     "Marked",

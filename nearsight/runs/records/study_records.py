@@ -181,6 +181,8 @@ class ClaimPartRecord(Stored):
     value: float | None
     low: float | None
     high: float | None
+    p: float | None = None
+    unit: str = ""  # "points" and "percent": the numbers are shares
     seen: str | None
 
 
@@ -195,6 +197,12 @@ class VerdictRecord(Stored):
     paper: str
     claimed_scale: str
     scale: str
+    settings: str = ""
+    condition: str = ""
+    claimed: str = ""
+    seen: str = ""
+    n: int | None = None
+    assumed: list[str] = Field(default_factory=list)
     decision: str
     reason: str
     parts: list[ClaimPartRecord]

@@ -60,7 +60,8 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         "train_loss": last.train_loss,
         "seconds": result.seconds,
         "num_parameters": x.record.model.num_parameters,
-        **claim_values(files.path, measure, looks_of(files.log, files.path)),
+        **claim_values(files.path, measure, looks_of(files.log, files.path), unread_layers(x)),
+        **_early_accuracy(epochs),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
 
@@ -90,20 +91,33 @@ def courses(study: LoadedStudy) -> list[Course]:
     return found
 
 
-def claim_values(path: Path, measure: MeasureRecord, looks: Sequence[Look]) -> dict[str, float]:
-    """Return the numbers that only claims ask for, by name; ``path`` is the folder they are of."""
-    by_layer, read = _layer_means(path, measure, "mad"), measure.read
-    far, last = measure.summary.mean("nonlocality"), measure.layers[-1].metrics
+def claim_values(
+    path: Path, measure: MeasureRecord, looks: Sequence[Look], unread: frozenset[int]
+) -> dict[str, float]:
+    """Return the numbers that only claims ask for, by name; ``path`` is the folder they are of.
+
+    ``unread``: layers, counted from 1, whose patch rows reach no output of the model.
+    """
+    by_layer = _layer_means(path, measure, "mad")
+    read = [x for i, x in enumerate(by_layer) if i in measure.read and i + 1 not in unread]
+    read = read or by_layer
+    far, heads = measure.summary.mean("nonlocality"), measure.layers[0].metrics["mad"].per_head
     least = MEASURE_FILE.needed(path, "summary.min_entropy", measure.summary.smallest("entropy"))
+    local = MEASURE_FILE.needed(path, "summary.min_mad", measure.summary.smallest("mad"))
     found: dict[str, float | None] = {
         "min_entropy": least.value,
         "layer1_entropy": _layer_means(path, measure, "entropy")[0].value,
-        "mad_rise": by_layer[read[-1]].value - by_layer[read[0]].value,
         **_near_heads(measure),
         **_of_all_layers(measure),
+        "mad_rise": read[-1].value - read[0].value,
+        "mad_layer_1": by_layer[0].value,
+        "mad_last_read": read[-1].value,
+        "least_layer_mad": min(x.value for x in read),
+        "layer1_max_mad": max(heads) if heads else None,
+        "min_mad_layer": float(local.layer),
         "nonlocality": far.value if far else None,
-        "last_locality_score": _layer_value(last.get("locality_score")),
-        "last_cls_similarity": _layer_value(last.get("cls_similarity")),
+        **_by_layer(measure),
+        "min_mad_self_mass": _self_mass(measure, local),
         **_while_training(looks),
     }
     return {name: x for name, x in found.items() if x is not None}
@@ -130,9 +144,49 @@ def _of_all_layers(measure: MeasureRecord) -> dict[str, float]:
     return {f"all_layers_{name}": x.value for name, x in extremes.items()}
 
 
+def unread_layers(x: FinishedCell) -> frozenset[int]:
+    """Return the layers, counted from 1, whose patch rows reach no output of the model.
+
+    Newer files say it themselves. Of older ones: the last layer of a model that is read through its
+    class token alone.
+    """
+    if any(layer.unread is not None for layer in x.files.measure.layers):
+        return frozenset(i + 1 for i in x.files.measure.unread)
+    settings = settings_of(x)
+    layers = len(x.files.measure.layers)
+    through_class = settings.get("model.pool", "token") == "token"
+    patches_read = settings["kind"] in ("gap", "prr", "locat")
+    has_prefix = bool(x.files.measure.num_prefix)
+    return frozenset({layers} if through_class and has_prefix and not patches_read else ())
+
+
+def _by_layer(measure: MeasureRecord) -> dict[str, float | None]:
+    """Metrics of features and the entropy of every layer: METRIC_layer_N, counted from 1."""
+    names = ("locality_score", "cls_similarity")
+    found: dict[str, float | None] = {
+        f"{name}_layer_{number}": _layer_value(layer.metrics.get(name))
+        for number, layer in enumerate(measure.layers, 1)
+        for name in names
+    }
+    entropies = measure.summary.layer_means("entropy") or []
+    return found | {f"entropy_layer_{i}": x.value for i, x in enumerate(entropies, 1)}
+
+
+def _self_mass(measure: MeasureRecord, head: ExtremeRecord) -> float | None:
+    """The self-mass of a head; None where it was not measured."""
+    found = measure.layers[head.layer - 1].metrics.get("self_mass")
+    return found.per_head[head.head - 1] if found and found.per_head else None
+
+
 def _layer_value(found: ValuesRecord | None) -> float | None:
     """The mean of a metric that has one number per layer; None where it is not available."""
     return found.mean if found and isinstance(found.mean, float) else None
+
+
+def _early_accuracy(epochs: Sequence[EpochLine]) -> dict[str, float]:
+    """The validation accuracy after 20 epochs."""
+    found = [x.validation_accuracy for x in epochs if x.epoch == 20]
+    return {"accuracy_epoch_20": found[0]} if found else {}
 
 
 def _while_training(looks: Sequence[Look]) -> dict[str, float]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from nearsight.stats import Estimate
 from nearsight.study.analyse import Outcome
-from nearsight.study.design import Level
+from nearsight.study.claims.paper_recipe import PaperRecipe, Settings
 
 NULL_SHARE = 0.2  # of CutMix's effect on log MAD: an effect that counts as none
 ACCURACY_MARGIN = 0.02  # a difference of accuracy that counts as none; the papers give none
 FEWEST_SEEDS = 3  # for any statement at all
 DECIDING_SEEDS = 5  # for 'supported' or 'contradicted': 3 seeds of an all-or-none outcome mislead
+
+
+Unit = Literal["", "points", "percent"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,17 @@ class Region:
         return x.low > self.high or x.high < self.low
 
     def __str__(self) -> str:
-        if self.low == -self.high:
-            return f"within ±{self.high:g}"
-        if self.high == math.inf:
-            return f"{'at least' if self.closed else 'above'} {self.low:g}"
-        return f"{'at most' if self.closed else 'below'} {self.high:g}"
+        return self.text()
+
+    def text(self, unit: Unit = "") -> str:
+        """Return where the region lies, in a unit; shares are told in percent."""
+        times, word = (100, f" {'%' if unit == 'percent' else unit}") if unit else (1, "")
+        low, high = times * self.low, times * self.high
+        if low == -high:
+            return f"within ±{high:g}{word}"
+        if high == math.inf:
+            return f"{'at least' if self.closed else 'above'} {low:g}{word if low else ''}"
+        return f"{'at most' if self.closed else 'below'} {high:g}{word if high else ''}"
 
 
 BELOW = Region(high=0.0, closed=False)
@@ -59,6 +69,12 @@ class ClaimPart:
     per_seed: Mapping[int, float]
     region: Region
     used: tuple[Outcome, ...]
+    unit: Unit = ""  # of the number; "points" and "percent" are kept as shares
+
+    @property
+    def claimed(self) -> str:
+        """Where the number should lie, in its unit."""
+        return self.region.text(self.unit)
 
 
 Statistic = Callable[[Sequence[Outcome]], list[ClaimPart]]
@@ -72,20 +88,34 @@ class Scale:
     epochs: Mapping[str, int]
     grid: str
     seeds: int = DECIDING_SEEDS
+    recipe: PaperRecipe | None = None  # None: nothing is asked but that both sides share it
 
     def __str__(self) -> str:
         data = ", ".join(f"{name} ({epochs} epochs)" for name, epochs in self.epochs.items())
         return f"{', '.join(self.models)} on {data}, {self.grid} patches, {self.seeds} seeds"
 
-    def differences(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """In what the outcomes are not at this scale, a few words each."""
+    def differences(self, outcomes: Sequence[Outcome], compares: Sequence[str] = ()) -> list[str]:
+        """In what the outcomes are not at this scale, a few words each.
+
+        ``compares``: settings that differ between what is compared.
+        """
         found: dict[str, None] = {}
         for outcome in outcomes:
             for words in self._of_one(outcome.settings):
                 found[words] = None
+            if self.recipe and outcome.settings.get("data.name") in self.epochs:
+                for words in self.recipe.differences(outcome.settings, compares):
+                    found[words] = None
         return list(found)
 
-    def _of_one(self, settings: Mapping[str, Level]) -> list[str]:
+    def assumed(self, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+        """Return the values of the recipe that the paper does not give, a few words each."""
+        if self.recipe is None:
+            return ()
+        known = [x.settings for x in outcomes if x.settings.get("data.name") in self.epochs]
+        return tuple(dict.fromkeys(x for settings in known for x in self.recipe.assumed(settings)))
+
+    def _of_one(self, settings: Settings) -> list[str]:
         name, data = settings.get("model.name"), settings.get("data.name")
         epochs, grid = settings.get("epochs"), settings.get("grid")
         said = []
@@ -121,8 +151,9 @@ class Claim:
     value: str  # the number it is about, of an outcome
     statistic: Statistic
     direction: str  # where the statistic lies if the claim holds
-    compares: tuple[str, ...]  # settings that differ between what is compared, with those below
-    scale: Scale
+    compares: tuple[str, ...] = ()  # settings that differ between what is compared, and below
+    scale: Scale | None = None  # None: decided by facts
+    facts: Callable[[], Mapping[str, float]] | None = None  # numbers that no seed can change
     num_parts: int = 1  # that all have to hold
     margin: float | None = None  # of a null claim
     paper: str = ""  # the paper's own numbers

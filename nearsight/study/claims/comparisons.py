@@ -15,7 +15,7 @@ import numpy as np
 from nearsight.protocol import CutMix, optional_parts
 from nearsight.stats import paired
 from nearsight.study.analyse import Outcome, factorial
-from nearsight.study.claims.claim import ClaimPart, Region, Statistic
+from nearsight.study.claims.claim import ClaimPart, Region, Statistic, Unit
 from nearsight.study.design import Level, level_text
 
 Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
@@ -54,14 +54,24 @@ def _numbers(found: Mapping[int, Outcome], value: str) -> dict[int, float]:
     return {seed: outcome.values[value] for seed, outcome in found.items()}
 
 
+def is_share(value: str) -> bool:
+    """Whether a number is a share of images or pixels, which people read in percent."""
+    return value.startswith("accuracy") or value.endswith(("accuracy", "miou"))
+
+
+def _points(value: str) -> Unit:
+    return "points" if is_share(value) else ""
+
+
 def level(value: str, side: Side, region: Region, label: str) -> Statistic:
     """The number itself under these settings."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         found = matching(outcomes, side, value)
-        return [ClaimPart(label, _numbers(found, value), region, tuple(found.values()))] * bool(
-            found
-        )
+        if not found:
+            return []
+        unit: Unit = "percent" if is_share(value) else ""
+        return [ClaimPart(label, _numbers(found, value), region, tuple(found.values()), unit)]
 
     return statistic
 
@@ -74,7 +84,7 @@ def difference(value: str, one: Side, other: Side, region: Region, label: str) -
         if not all(sides):
             return []
         per_seed = paired(*(_numbers(side, value) for side in sides))
-        return [ClaimPart(label, per_seed, region, _outcomes(sides))]
+        return [ClaimPart(label, per_seed, region, _outcomes(sides), _points(value))]
 
     return statistic
 
@@ -116,7 +126,8 @@ def main_effect(value: str, factor: str, region: Region, label: str) -> Statisti
             for seed, outcome in cell.items()
         ]
         effect = factorial(plain, value).effect(factor)
-        return [ClaimPart(label, effect.per_seed, region, _outcomes(cells.values()))]
+        used = _outcomes(cells.values())
+        return [ClaimPart(label, effect.per_seed, region, used, _points(value))]
 
     return statistic
 
@@ -171,12 +182,106 @@ def separation(value: str, factor: str, region: Region, label: str) -> Statistic
     return statistic
 
 
-def slope(value: str, side: Side, along: str, region: Region, label: str) -> Statistic:
-    """Least-squares slope of the number over a numeric setting, of seeds that have every level."""
+def slope(
+    value: str, side: Side, along: str, region: Region, label: str, default: float | None = None
+) -> Statistic:
+    """Least-squares slope of the number over a numeric setting, of seeds that have every level.
+
+    ``default``: what the setting amounts to in outcomes that leave it to the model.
+    """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = {x: matching(outcomes, {**side, along: x}, value) for x in _levels(outcomes, along)}
+        if default is not None and (own := matching(outcomes, {**side, along: None}, value)):
+            if both := cells.get(default, {}).keys() & own.keys():
+                raise AmbiguousError(
+                    f"two cells of seed {min(both)} have {along} {default:g}, one by default"
+                )
+            cells[default] = {**cells.get(default, {}), **own}
         return _slope_part({x: cell for x, cell in cells.items() if cell}, value, region, label)
+
+    return statistic
+
+
+def across_layers(
+    metric: str, one: Side, other: Side, after: int, above: bool, label: str
+) -> Statistic:
+    """one - other in every layer after a number of them: the layer that agrees least with a sign.
+
+    The numbers of a layer are called ``METRIC_layer_N``, counted from 1.
+    """
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
+        start = f"{metric}_layer_"
+        names = sorted(
+            {
+                name
+                for outcome in outcomes
+                for name in outcome.values
+                if name.startswith(start) and int(name.removeprefix(start)) > after
+            }
+        )
+        if not names:
+            return []
+        sides = [matching(outcomes, side, names[0]) for side in (one, other)]
+        if not all(sides):
+            return []
+        shared = sorted(sides[0].keys() & sides[1].keys())
+        per_seed = {}
+        for seed in shared:
+            a, b = (side[seed].values for side in sides)
+            apart = [a[name] - b[name] for name in names if name in a and name in b]
+            per_seed[seed] = min(apart) if above else max(apart)
+        region = Region(low=0.0, closed=False) if above else Region(high=0.0, closed=False)
+        return [ClaimPart(label, per_seed, region, _outcomes(sides))]
+
+    return statistic
+
+
+def combined(
+    sides: Sequence[tuple[float, str, Side]], region: Region, label: str, absolute: bool = False
+) -> Statistic:
+    """A weighted sum of numbers under settings, paired by seed; gaps between differences.
+
+    Args:
+        sides: Weight, name of the number and settings of each term.
+        region: Where the sum lies if the claim holds.
+        label: What the sum is called.
+        absolute: Add the size of the sum of the terms with weights of 1 in size, and of the others,
+            each as a size: |a - b| - 0.2 |c - d|.
+    """
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
+        found = [matching(outcomes, side, value) for _, value, side in sides]
+        if not all(found):
+            return []
+        shared = sorted(set.intersection(*(set(x) for x in found)))
+        per_seed = {}
+        for seed in shared:
+            terms = [w * x[seed].values[value] for (w, value, _), x in zip(sides, found)]
+            whole = [abs(w) == 1 for w, _, _ in sides]
+            if absolute:
+                own, others = (
+                    sum(x for x, is_whole in zip(terms, whole) if is_whole == wanted)
+                    for wanted in (True, False)
+                )
+                per_seed[seed] = abs(own) - abs(others)
+            else:
+                per_seed[seed] = math.fsum(terms)
+        unit = _points(sides[0][1])
+        return [ClaimPart(label, per_seed, region, _outcomes(found), unit)]
+
+    return statistic
+
+
+def fact(value: str, region: Region, label: str, unit: Unit = "") -> Statistic:
+    """A number that no seed can change."""
+
+    def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
+        (outcome,) = outcomes
+        number = outcome.values.get(value, math.nan)
+        known = math.isfinite(number)
+        return [ClaimPart(label, {0: number}, region, (outcome,), unit)] * known
 
     return statistic
 
@@ -191,7 +296,7 @@ def _slope_part(
         seed: _slope([(x, cell[seed].values[value]) for x, cell in cells.items()])
         for seed in shared
     }
-    return [ClaimPart(label, per_seed, region, _outcomes(cells.values()))]
+    return [ClaimPart(label, per_seed, region, _outcomes(cells.values()), _points(value))]
 
 
 def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str) -> Statistic:

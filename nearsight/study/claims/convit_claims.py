@@ -9,21 +9,43 @@ from __future__ import annotations
 from functools import partial
 
 from nearsight.study.claims.claim import ABOVE, ACCURACY_MARGIN, BELOW, Claim, Scale, within
-from nearsight.study.claims.comparisons import Side, difference, gain_by_data, level, slope
+from nearsight.study.claims.comparisons import (
+    Side,
+    combined,
+    difference,
+    gain_by_data,
+    level,
+    slope,
+)
+from nearsight.study.claims.paper_recipe import Settings, preset_recipe
 
 SIZES = tuple(f"{size}{plus}" for size in ("tiny", "small", "base") for plus in ("", "_plus"))
 MODELS = ("model.name", "model.num_heads", "model.gpsa", "kind")
 OF_FRACTION = ("data.fraction", "epochs", "warmup_epochs", "patience")
 GPSA = tuple(f"model.gpsa.{name}" for name in ("train_gates", "convolution", "train_attention"))
 
-SMALL = Scale(("convit_small", "deit_small"), {"imagenet": 300}, "14x14")
-BASE = Scale(("convit_base", "deit_base"), {"imagenet": 300}, "14x14")
+DEFAULT_LAYERS = 10  # of 12; the name stands for them
+
+
+def _recipe_of(settings: Settings) -> str:
+    return "deit_plus" if str(settings.get("size", "")).endswith("_plus") else "deit"
+
+
+RECIPE = preset_recipe(
+    _recipe_of,
+    also=("a fifth of the training images held out to choose the epoch; the paper trains on all",),
+)
+SMALL = Scale(("convit_small", "deit_small"), {"imagenet": 300}, "14x14", recipe=RECIPE)
+BASE = Scale(("convit_base", "deit_base"), {"imagenet": 300}, "14x14", recipe=RECIPE)
 ALL = Scale(
     tuple(f"{kind}_{size}" for kind in ("convit", "deit") for size in SIZES),
     {"imagenet": 300},
     "14x14",
+    recipe=RECIPE,
 )
-HUNDRED = Scale(("convit_small_plus", "deit_small_plus"), {"imagenet-100": 300}, "14x14")
+HUNDRED = Scale(
+    ("convit_small_plus", "deit_small_plus"), {"imagenet-100": 300}, "14x14", recipe=RECIPE
+)
 
 PLAIN: Side = {"kind": "plain"}
 
@@ -123,12 +145,41 @@ CONVIT_CLAIMS: tuple[Claim, ...] = (
                              "accuracy, frozen ConViT - DeiT"),
         paper="78.6 - 79.1 = -0.5 points",
     ),
+    table3(
+        id="convit-frozen-random", source="ConViT, table 3, (g) and (a)",
+        sentence="Attention frozen at a random start is much worse than a trained ConViT.",
+        direction="difference below 0",
+        statistic=difference("accuracy", row(True, False, False), CONVIT, BELOW,
+                             "accuracy, frozen random attention - ConViT"),
+        paper="73.7 - 82.2 = -8.5 points",
+    ),
+    table3(
+        id="convit-early", source="ConViT, section 4, figure 8b", value="accuracy_epoch_20",
+        sentence="After 20 epochs a ConViT is far ahead of the DeiT.",
+        direction="difference above 0",
+        statistic=difference("accuracy_epoch_20", CONVIT, PLAIN, ABOVE,
+                             "accuracy after 20 epochs, ConViT - DeiT"),
+    ),
+    Claim(
+        id="convit-distilled-less", source="ConViT, appendix B, table 4",
+        sentence="Distillation helps a ConViT less than a DeiT.",
+        value="accuracy", direction="difference of differences below 0",
+        compares=(*MODELS, "model.distilled", "distillation"), scale=SMALL,
+        statistic=combined(
+            [(1, "accuracy", {**CONVIT, "model.distilled": True}),
+             (-1, "accuracy", {**CONVIT, "model.distilled": False}),
+             (-1, "accuracy", {**PLAIN, "model.distilled": True}),
+             (1, "accuracy", {**PLAIN, "model.distilled": False})],
+            BELOW, "accuracy, gain by distillation, ConViT - DeiT",
+        ),
+    ),
     Claim(
         id="convit-layers", source="ConViT, figure 8a",
         sentence="Accuracy grows with the number of GPSA layers.",
         value="accuracy", direction="slope above 0",
         compares=("model.gpsa.layers", "kind"), scale=HUNDRED,
-        statistic=slope("accuracy", {}, "model.gpsa.layers", ABOVE, "accuracy per GPSA layer"),
+        statistic=slope("accuracy", {}, "model.gpsa.layers", ABOVE, "accuracy per GPSA layer",
+                        default=DEFAULT_LAYERS),
     ),
     Claim(
         id="convit-strength", source="ConViT, figure 8a",

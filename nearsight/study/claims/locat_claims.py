@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from functools import lru_cache, partial
 
-from nearsight.protocol import GaussianSettings
-from nearsight.study.claims.claim import ABOVE, ACCURACY_MARGIN, BELOW, Claim, Region, Scale
-from nearsight.study.claims.comparisons import Side, difference, parts
+from nearsight.protocol import GaussianSettings, Optimizer
+from nearsight.study.claims.claim import (
+    ABOVE,
+    ACCURACY_MARGIN,
+    BELOW,
+    Claim,
+    Region,
+    Scale,
+    within,
+)
+from nearsight.study.claims.comparisons import (
+    Side,
+    across_layers,
+    combined,
+    difference,
+    fact,
+    parts,
+)
+from nearsight.study.claims.paper_recipe import Expected, PaperRecipe, Settings
+from nearsight.study.design import Level
 
 MODELS = ("model.name", "model.locat", "model.pool", "kind")
 TINY_BASE = tuple(
     name for size in ("tiny", "base") for name in (f"vit_{size}_patch16_224", f"locatvit_{size}")
 )
 SMALL = ("vit_small_patch16_224", "locatvit_small")
-IMAGENET = Scale(TINY_BASE, {"imagenet": 300}, "14x14")
-ON_CIFAR = Scale((*TINY_BASE, *SMALL), {"cifar100": 600}, "14x14")
-ON_MINI = Scale(TINY_BASE, {"mini-imagenet": 600}, "14x14")
-BASE = Scale(TINY_BASE[2:], {"imagenet": 300}, "14x14")
+DROP_PATH = {"tiny": 0.1, "small": 0.2, "base": 0.4}
+ADDED = 2340  # parameters of GAug in 12 layers with heads of 64
+NEGLIGIBLE = 0.02  # of a model's operations; the paper calls its increase negligible
+
+
+def _expected(settings: Settings) -> Expected:
+    """The training of section 5.1, as far as our protocols can write it down."""
+    large = settings["data.name"] == "imagenet"
+    expected: dict[str, Level | None] = {
+        "optimizer.lr": 1e-3 if large else 5e-4, "optimizer.weight_decay": 0.05,
+        "optimizer.clip_norm": 5.0, "batch_size": 1024, "warmup_epochs": 20.0 if large else 120.0,
+        "patience": None, "randaugment": True, "randaugment.magnitude": 9.0,
+        "randaugment.magnitude_std": 0.5, "mixup": True, "mixup.alpha": 0.8, "cutmix": True,
+        "cutmix.alpha": 1.0, "random_erasing": True, "random_erasing.probability": 0.25,
+        "label_smoothing": 0.1, "autoaugment": False, "cutout": False, "distillation": False,
+        "model.drop_path": DROP_PATH.get(str(settings.get("size"))),
+    }  # fmt: skip
+    if "schedule" in {x.name for x in fields(Optimizer)}:
+        expected["optimizer.schedule"] = "triangular"
+    return expected
+
+
+def _assumed(settings: Settings) -> Sequence[str]:
+    ours = ["a fifth of the training images held out to choose the epoch; the paper trains on all"]
+    if "optimizer.schedule" not in _expected(settings):
+        ours.append("a cosine schedule in place of the paper's triangular one")
+    return ours
+
+
+RECIPE = PaperRecipe(_expected, _assumed)
+IMAGENET = Scale(TINY_BASE, {"imagenet": 300}, "14x14", recipe=RECIPE)
+ON_CIFAR = Scale((*TINY_BASE, *SMALL), {"cifar100": 600}, "14x14", recipe=RECIPE)
+ON_MINI = Scale((*TINY_BASE, *SMALL), {"mini-imagenet": 600}, "14x14", recipe=RECIPE)
+BASE = Scale(TINY_BASE[2:], {"imagenet": 300}, "14x14", recipe=RECIPE)
 
 PLAIN: Side = {"kind": "plain"}
 GAP: Side = {"kind": "gap"}
@@ -25,9 +73,28 @@ PRR: Side = {"kind": "prr"}
 GAUSSIAN: Side = {f"model.locat.gaussian.{x}": y for x, y in asdict(GaussianSettings()).items()}
 GAUG: Side = {"kind": "gaug", **GAUSSIAN}
 LOCAT: Side = {"kind": "locat", **GAUSSIAN}
-STRENGTH = "model.locat.gaussian.strength"
+GAUSSIAN_PATH = "model.locat.gaussian"
+STRENGTH, WIDTH = f"{GAUSSIAN_PATH}.strength", f"{GAUSSIAN_PATH}.width"
+COUNTED = ("tiny", "base")
 SEGMENTATION = "evaluate: segmentation on frozen features"
 HUMMINGBIRD = "evaluate: Hummingbird"
+
+
+@lru_cache
+def costs() -> dict[str, float]:
+    """Parameters and multiply-adds that LocAt adds to ViT, counted on the models as built."""
+    from nearsight.models.cost import named_cost
+
+    found: dict[str, float] = {}
+    for size in COUNTED:
+        known = named_cost(f"locatvit_{size}")
+        assert known.plain is not None, "a model with LocAt has a plain one"
+        added = known.cost.num_parameters - known.plain.num_parameters
+        all_macs = known.cost.macs + known.cost.skipped_macs
+        found[f"added_parameters_{size}"] = float(added)
+        found[f"added_operations_{size}"] = all_macs / known.plain.macs - 1
+    return found
+
 
 on_imagenet = partial(Claim, compares=MODELS, scale=IMAGENET)
 
@@ -92,17 +159,95 @@ LOCAT_CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="locat-neighbours", source="LocAt, appendix F, figure 5a",
-        sentence="With LocAt neighbouring patches are more alike in late layers.",
-        value="last_locality_score", direction="difference above 0", compares=MODELS, scale=BASE,
-        statistic=difference("last_locality_score", LOCAT, PLAIN, ABOVE,
-                             "locality score of the last layer, LocAt - ViT"),
+        sentence="With LocAt neighbouring patches are more alike in every layer after the third.",
+        value="locality_score_layer_4", compares=MODELS, scale=BASE,
+        direction="difference of the layer that differs least: above 0",
+        statistic=across_layers("locality_score", LOCAT, PLAIN, 3, True,
+                                "locality score, LocAt - ViT, least of the layers after the third"),
     ),
     Claim(
         id="locat-class-token", source="LocAt, appendix F, figure 5b",
-        sentence="With LocAt patches are less like the class token in late layers.",
-        value="last_cls_similarity", direction="difference below 0", compares=MODELS, scale=BASE,
-        statistic=difference("last_cls_similarity", LOCAT, PLAIN, BELOW,
-                             "patch-[CLS] similarity of the last layer, LocAt - ViT"),
+        sentence="With LocAt patches are less like the class token in every layer after the third.",
+        value="cls_similarity_layer_4", compares=MODELS, scale=BASE,
+        direction="difference of the layer that differs least: below 0",
+        statistic=across_layers("cls_similarity", LOCAT, PLAIN, 3, False,
+                                "patch-[CLS] similarity, LocAt - ViT, most of layers after third"),
+    ),
+    Claim(
+        id="locat-class-rises", source="LocAt, appendix F, figure 5b",
+        sentence="In a plain ViT patches become more like the class token with depth.",
+        value="cls_similarity_layer_12", compares=MODELS, scale=BASE,
+        direction="last layer - fourth layer: above 0",
+        statistic=combined([(1, "cls_similarity_layer_12", PLAIN),
+                            (-1, "cls_similarity_layer_4", PLAIN)],
+                           ABOVE, "patch-[CLS] similarity, layer 12 - layer 4, ViT"),
+    ),
+    Claim(
+        id="locat-parameters", source="LocAt, tables 1 and 3",
+        sentence="LocAt adds 2,340 parameters to ViT, Tiny and Base alike.",
+        value="added_parameters", direction=f"at most {ADDED}", facts=costs, num_parts=2,
+        statistic=parts(*(fact(f"added_parameters_{size}", Region(high=ADDED),
+                               f"parameters added to ViT, {size}") for size in COUNTED)),
+        paper="2,340",
+    ),
+    Claim(
+        id="locat-flops", source="LocAt, table 1",
+        sentence="LocAt adds a negligible number of operations to ViT.",
+        value="added_operations", margin=NEGLIGIBLE, facts=costs, num_parts=2,
+        direction=f"at most {100 * NEGLIGIBLE:g} % more multiply-adds",
+        statistic=parts(*(fact(f"added_operations_{size}", Region(high=NEGLIGIBLE),
+                               f"multiply-adds added to ViT, {size}", "percent")
+                          for size in COUNTED)),
+        paper="1.26 to 1.27 G and 17.58 to 17.64 G (Tiny, Base)",
+    ),
+    Claim(
+        id="locat-mini", source="LocAt, table 3",
+        sentence="LocAt improves accuracy on mini-ImageNet.",
+        value="accuracy", direction="difference above 0", compares=MODELS, scale=ON_MINI,
+        statistic=difference("accuracy", LOCAT, PLAIN, ABOVE, "accuracy, LocAt - ViT"),
+        paper="3.53, 5.32 and 4.95 points (Tiny, Small, Base)",
+    ),
+    Claim(
+        id="locat-fixed-width", source="LocAt, appendix D.2, table 7",
+        sentence="A kernel of fixed width is substantially worse than a predicted one.",
+        value="accuracy", direction="difference above 0", compares=MODELS, scale=ON_MINI,
+        statistic=difference("accuracy", LOCAT, {**LOCAT, WIDTH: 1.0}, ABOVE,
+                             "accuracy, predicted width - width of one patch"),
+    ),
+    Claim(
+        id="locat-isotropic", source="LocAt, appendix D.2, table 7",
+        sentence="An isotropic kernel performs as well as one with a width for each axis.",
+        value="accuracy", direction=f"difference within ±{ACCURACY_MARGIN}",
+        margin=ACCURACY_MARGIN, compares=MODELS, scale=ON_MINI,
+        statistic=difference("accuracy", {**LOCAT, f"{GAUSSIAN_PATH}.isotropic": True}, LOCAT,
+                             within(ACCURACY_MARGIN), "accuracy, isotropic - two widths"),
+        paper="0.24 and -0.20 points (Tiny, Base)",
+    ),
+    Claim(
+        id="locat-auto-strength", source="LocAt, appendix D.4, table 7",
+        sentence="A strength without parameters performs close to the learned one.",
+        value="accuracy", direction=f"difference within ±{ACCURACY_MARGIN}",
+        margin=ACCURACY_MARGIN, compares=MODELS, scale=ON_MINI,
+        statistic=difference("accuracy", {**LOCAT, STRENGTH: "auto"}, LOCAT,
+                             within(ACCURACY_MARGIN), "accuracy, automatic - learned strength"),
+    ),
+    on_imagenet(
+        id="locat-gap-dense", source="LocAt, table 5", scale=BASE,
+        sentence="GAP hurts segmentation on frozen features in the Base backbone.",
+        value="segmentation_miou", direction="difference below 0", needs=SEGMENTATION,
+        statistic=difference("segmentation_miou", GAP, PLAIN, BELOW,
+                             "segmentation mIoU, GAP - [CLS]"),
+    ),
+    on_imagenet(
+        id="locat-kernel", source="LocAt, appendix E, table 8",
+        sentence="The Gaussian is the best kernel for segmentation on frozen features.",
+        value="segmentation_miou", direction="each difference above 0", needs=SEGMENTATION,
+        num_parts=2,
+        statistic=parts(*(
+            difference("segmentation_miou", LOCAT, {**LOCAT, f"{GAUSSIAN_PATH}.kernel": kernel},
+                       ABOVE, f"segmentation mIoU, Gaussian - {kernel}")
+            for kernel in ("laplace", "inverse")
+        )),
     ),
     on_imagenet(
         id="locat-positions", source="LocAt, table 5",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
+from nearsight.protocol import EIGHT
 from nearsight.study.analyse import Outcome
 from nearsight.study.claims.claim import (
     ABOVE,
@@ -19,7 +21,10 @@ from nearsight.study.claims.claim import (
     within,
 )
 from nearsight.study.claims.comparisons import (
+    Side,
+    combined,
     difference,
+    fact,
     flags,
     level,
     main_effect,
@@ -27,6 +32,7 @@ from nearsight.study.claims.comparisons import (
     parts,
     separation,
 )
+from nearsight.study.claims.paper_recipe import preset_recipe
 from nearsight.study.claims.paper_tables import (
     PAPER_TABLE_2,
     paper_difference,
@@ -37,10 +43,16 @@ from nearsight.study.claims.paper_tables import (
 WITH, WITHOUT = (paper_values("min_mad", "cutmix", on) for on in (True, False))
 MOST_WITH, LEAST_WITHOUT = WITH[-1], WITHOUT[0]
 BOX_MAD = 0.103  # of a 3x3 box on the 8x8 grid: a head below it looks at itself or next to itself
+ON_GRID: Side = {"grid": "8x8"}  # a threshold in MAD holds on the grid that it comes from
+DIAGONAL = math.hypot(7, 7)  # of the 8x8 grid, in patches
+MOSTLY = 0.5  # self-mass from which on a head is called identity
+ALIKE = 0.5  # rank correlation within which two numbers may be called independent
+DEPTH = 8  # layers; nothing reads the patch rows of the last one
 DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
 
-ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8")
-DATASETS = Scale(("compact_vit",), DATA, "8x8")
+RECIPE = preset_recipe(lambda settings: "baseline", fullest="modern")
+ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8", recipe=RECIPE)
+DATASETS = Scale(("compact_vit",), DATA, "8x8", recipe=RECIPE)
 PARTS = ("autoaugment", "colorjitter", "cutmix", "labelsmoothing", "label_smoothing")
 OF_DATA = (  # what sets of data may differ in; not the fraction that is taken of them
     "data.name", "data.image_size", "epochs", "patience", "warmup_epochs", "batch_size",
@@ -67,7 +79,7 @@ def _thresholds() -> Statistic:
             for smoothing in (False, True):
                 on = [("AutoAugment", augment), ("CutMix", cutmix), ("label smoothing", smoothing)]
                 label = " + ".join(name for name, is_on in on if is_on) or "Baseline"
-                side = flags(augment, cutmix, smoothing)
+                side = {**flags(augment, cutmix, smoothing), **ON_GRID}
                 found.append(level("min_mad", side, region, f"min MAD, {label}"))
     every = parts(*found)
 
@@ -95,8 +107,10 @@ def _dissociation() -> Statistic:
             "accuracy", alone["CutMix"], alone["AutoAugment"], within(ACCURACY_MARGIN),
             "accuracy, CutMix alone - AutoAugment alone",
         ),
-        level("min_mad", alone["CutMix"], Region(high=BOX_MAD), "min MAD, CutMix alone"),
-        level("min_mad", alone["AutoAugment"], Region(low=BOX_MAD), "min MAD, AutoAugment alone"),
+        level("min_mad", {**alone["CutMix"], **ON_GRID}, Region(high=BOX_MAD),
+              "min MAD, CutMix alone"),
+        level("min_mad", {**alone["AutoAugment"], **ON_GRID}, Region(low=BOX_MAD),
+              "min MAD, AutoAugment alone"),
     )  # fmt: skip
 
 
@@ -110,6 +124,70 @@ def _by_data(value: str, region: Region, label: str) -> Statistic:
             for data in DATA
         )
     )  # fmt: skip
+
+
+def _most_on(data: str) -> Statistic:
+    """Modern - Baseline on a data set minus the same on each of the others."""
+
+    def sides(name: str, sign: float) -> list[tuple[float, str, Side]]:
+        at = {"data.name": name}
+        return [
+            (sign, "min_mad", {**MODERN, **at}),
+            (-sign, "min_mad", {**BASELINE, **at}),
+        ]
+
+    return parts(
+        *(
+            combined(
+                [*sides(data, 1), *sides(other, -1)], BELOW,
+                f"min MAD, Modern - Baseline, {data} - {other}",
+            )
+            for other in DATA
+            if other != data
+        )
+    )  # fmt: skip
+
+
+def _every_layer() -> Statistic:
+    """CutMix's main effect on the mean entropy of each layer that something reads."""
+    return parts(
+        *(
+            main_effect(f"entropy_layer_{layer}", "cutmix", BELOW,
+                        f"mean entropy of layer {layer}, main effect of CutMix")
+            for layer in range(1, DEPTH)
+        )
+    )  # fmt: skip
+
+
+def self_mass_bounds() -> dict[str, float]:
+    """The least self-mass that the paper's min MAD allows, of the four conditions with CutMix.
+
+    A patch that is not itself is at least one patch away, so MAD >= (1 - self-mass) / diagonal.
+
+    >>> [round(x, 3) for x in self_mass_bounds().values()]
+    [0.921, 0.762, 0.911, 0.792]
+    """
+    return {
+        f"self_mass_{name}": 1 - row["min_mad"] * DIAGONAL
+        for name, row in PAPER_TABLE_2.items()
+        if "cutmix" in EIGHT[name]
+    }
+
+
+def rank_correlations() -> dict[str, float]:
+    """Spearman's rank correlation of accuracy and min MAD in table 2, with and without CutMix.
+
+    >>> {name: round(x, 6) for name, x in rank_correlations().items()}
+    {'with_cutmix': -1.0, 'without_cutmix': -1.0}
+    """
+    from scipy.stats import spearmanr
+
+    found = {}
+    for name, on in (("with_cutmix", True), ("without_cutmix", False)):
+        rows = [row for key, row in PAPER_TABLE_2.items() if ("cutmix" in EIGHT[key]) == on]
+        pairs = [[row[value] for row in rows] for value in ("accuracy", "min_mad")]
+        found[name] = float(spearmanr(*pairs).statistic)
+    return found
 
 
 def _printed(values: Sequence[float]) -> str:
@@ -198,10 +276,100 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         paper=_points(("baseline+cutmix", "baseline+autoaugment", "cifar100")),
     ),
     ablation(
-        id="protocol-hierarchy", source="protocol paper, section 5.3, figure 3b",
-        sentence="Under Modern attention reaches farther with depth.",
-        value="mad_rise", direction="last layer - first layer: above 0",
-        statistic=level("mad_rise", MODERN, ABOVE, "mean MAD, last layer - layer 1, Modern"),
+        id="protocol-cutmix-layers", source="protocol paper, section 6.2, figure 5",
+        sentence="CutMix concentrates the attention of all layers.",
+        value="entropy_layer_1", direction="main effect below 0 in every layer that is read",
+        statistic=_every_layer(), num_parts=DEPTH - 1,
+    ),
+    ablation(
+        id="protocol-removal", source="protocol paper, section 6.2, table 2",
+        sentence="CutMix taken away from Modern raises min MAD.",
+        value="min_mad", direction="Modern - Modern without CutMix: below 0",
+        statistic=difference("min_mad", MODERN, flags(True, False, True), BELOW,
+                             "min MAD, Modern - Modern without CutMix"),
+        paper=_minus("modern", "modern-cutmix"),
+    ),
+    ablation(
+        id="protocol-hierarchy", source="protocol paper, section 5.3, figures 3a and 3b",
+        sentence="Under Modern attention reaches farther with depth, under Baseline it does not.",
+        value="mad_rise", num_parts=2,
+        direction="last read layer - layer 1: above 0 with Modern, and above Baseline's",
+        statistic=parts(
+            level("mad_rise", MODERN, ABOVE, "mean MAD, last read layer - layer 1, Modern"),
+            difference("mad_rise", MODERN, BASELINE, ABOVE,
+                       "mean MAD, last read layer - layer 1, Modern - Baseline"),
+        ),
+    ),
+    ablation(
+        id="protocol-first-layer", source="protocol paper, section 5.1, figure 1b",
+        sentence="Under Modern the most local head of the model is in layer 1.",
+        value="min_mad_layer", direction="its layer: at most 1",
+        statistic=level("min_mad_layer", MODERN, Region(high=1.0), "layer of min MAD, Modern"),
+    ),
+    ablation(
+        id="protocol-whole-first-layer", source="protocol paper, section 5.3, figure 3b",
+        sentence="Under Modern all heads of layer 1 are local.",
+        value="layer1_max_mad", direction=f"largest MAD of layer 1: at most {BOX_MAD}",
+        statistic=level("layer1_max_mad", {**MODERN, **ON_GRID}, Region(high=BOX_MAD),
+                        "largest MAD of a head of layer 1, Modern"),
+    ),
+    ablation(
+        id="protocol-baseline-global", source="protocol paper, section 5.1, figure 1b",
+        sentence="Under Baseline no layer develops local attention.",
+        value="least_layer_mad", direction=f"least mean MAD of a read layer: at least {BOX_MAD}",
+        statistic=level("least_layer_mad", {**BASELINE, **ON_GRID}, Region(low=BOX_MAD),
+                        "least mean MAD of a layer, Baseline"),
+    ),
+    ablation(
+        id="protocol-deep-alike", source="protocol paper, section 5.2, figure 2",
+        sentence="Deep layers of Modern converge with those of Baseline.",
+        value="mad_last_read", margin=NULL_SHARE,
+        direction=f"difference in the last read layer at most {NULL_SHARE} of layer 1's",
+        statistic=combined(
+            [(1, "mad_last_read", MODERN), (-1, "mad_last_read", BASELINE),
+             (NULL_SHARE, "mad_layer_1", MODERN), (-NULL_SHARE, "mad_layer_1", BASELINE)],
+            BELOW, f"|Modern - Baseline|, last read layer - {NULL_SHARE} x layer 1", absolute=True,
+        ),
+    ),
+    ablation(
+        id="protocol-neighbours", source="protocol paper, section 5.1, figure 1b",
+        sentence="The most local head of Modern looks at neighbours and not only at itself.",
+        value="min_mad_self_mass", direction=f"its self-mass at most {MOSTLY}",
+        statistic=level("min_mad_self_mass", MODERN, Region(high=MOSTLY),
+                        "self-mass of the most local head, Modern"),
+    ),
+    Claim(
+        id="protocol-identity", source="protocol paper, table 2",
+        sentence="The heads behind the min MAD of the four conditions with CutMix are local rather "
+        "than identity heads.",
+        value="self_mass", direction=f"least self-mass that min MAD allows: at most {MOSTLY}",
+        facts=self_mass_bounds, num_parts=4,
+        statistic=parts(
+            *(
+                fact(name, Region(high=MOSTLY),
+                     f"self-mass at least, {name.removeprefix('self_mass_')}")
+                for name in self_mass_bounds()
+            )
+        ),
+        paper=f"min MAD {_printed(WITH)}, which bounds the self-mass from below",
+    ),
+    Claim(
+        id="protocol-independence", source="protocol paper, section 6.2, table 2",
+        sentence="Accuracy and locality are independent of each other.",
+        value="rank_correlation", margin=ALIKE, num_parts=2,
+        direction=f"rank correlation of accuracy and min MAD in table 2 within ±{ALIKE}",
+        facts=rank_correlations,
+        statistic=parts(
+            fact("with_cutmix", within(ALIKE), "Spearman's rho, four conditions with CutMix"),
+            fact("without_cutmix", within(ALIKE), "Spearman's rho, four conditions without"),
+        ),
+        paper="-1 within both groups",
+    ),
+    on_data(
+        id="protocol-most-on-cifar100", source="protocol paper, section 5.1, figure 1",
+        sentence="Modern lowers min MAD most on CIFAR-100.",
+        value="min_mad", direction="each difference of differences below 0", num_parts=2,
+        statistic=_most_on("cifar100"),
     ),
     on_data(
         id="protocol-modern-local", source="protocol paper, section 5.1, figure 1",

@@ -15,15 +15,19 @@ from typing import Any, Literal
 
 from nearsight.stats import MOST_FOR_P, Estimate, over_seeds, sign_flip_p
 from nearsight.study.analyse import Outcome
-from nearsight.study.claims.claim import FEWEST_SEEDS, Claim, ClaimPart
+from nearsight.study.claims.claim import FEWEST_SEEDS, Claim, ClaimPart, Unit
 from nearsight.study.claims.comparisons import AmbiguousError
+from nearsight.study.claims.paper_recipe import is_below
 from nearsight.study.design import Level, level_text
 
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 LEANING = "undecided, leaning to"  # followed by one of the two above
+NO_SEEDS = "no seed can change it"
 NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds", "no data"
 
 TOLD = ("model.name", "data.name", "epochs", "grid", "model.depth", "model.width")  # a scale
+# They follow from others that are told.
+UNTOLD = ("size", "kind", "warmup_epochs", "patience", "epochs", "num_classes")
 OWN = ("model.depth", "model.width")  # absent where they are the model's own
 Seen = Literal["as claimed", "the opposite", "open"]
 
@@ -38,16 +42,42 @@ class Finding:
     estimate: Estimate | None
     seen: Seen | None
     p: float | None = None  # exact, two-sided, of a difference from 0; None where that is not asked
+    unit: Unit = ""  # "points": accuracy, kept as a share and shown in percent
+
+    @property
+    def number(self) -> str:
+        """The value and its interval as people read them."""
+        if self.estimate is None:
+            return f"{self.n} seed{'s' * (self.n != 1)}, no interval"
+        x = self.estimate
+        if not self.n:
+            return shown(x.value, self.unit)
+        ends = f"{shown(x.low, self.unit, False)} to {shown(x.high, self.unit, False)}"
+        return f"{shown(x.value, self.unit)} ({ends})"
 
     def __str__(self) -> str:
-        if self.estimate is None:
-            return f"{self.label}: {self.n} seed{'s' * (self.n != 1)}, no interval"
-        x = self.estimate
+        if self.estimate is None or not self.n:
+            return f"{self.label}: {self.number}" + (
+                f", claimed {self.region}: {self.seen}" if self.seen else ""
+            )
+        number = self.number[:-1]  # without the bracket
         return (
-            f"{self.label}: {x.value:.4g} ({x.low:.4g} to {x.high:.4g}, n = {x.n} seeds"
+            f"{self.label}: {number}, n = {self.n} seeds"
             f"{'' if self.p is None else f', exact p = {self.p:.2g}'}), "
             f"claimed {self.region}: {self.seen}"
         )
+
+
+def shown(value: float, unit: Unit, named: bool = True) -> str:
+    """Return a number with its unit; accuracy in percent or percentage points.
+
+    >>> shown(0.0123, "points"), shown(0.512, "percent"), shown(0.103, "")
+    ('1.23 points', '51.2 %', '0.103')
+    """
+    if not unit:
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    text = f"{100 * value:.3g}"
+    return f"{text} {'%' if unit == 'percent' else unit}" if named else text
 
 
 @dataclass(frozen=True)
@@ -60,6 +90,39 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     where: str = ""  # the scale of the outcomes
     elsewhere: tuple[str, ...] = ()  # in what that is not the claim's scale
+    assumed: tuple[str, ...] = ()  # values of the recipe that the paper does not give
+    scale: str = ""  # the same without the settings that tell verdicts on a claim apart
+    settings: str = ""  # what tells this verdict from others on the same claim
+
+    @property
+    def n(self) -> int | None:
+        """The fewest seeds of a part; None without seeds, or where none can change the verdict."""
+        return min((x.n for x in self.findings), default=None) or None
+
+    @property
+    def condition(self) -> str:
+        """What is compared: of several parts the one that decides, and how many there are."""
+        part = self._deciding
+        if part is None:
+            return ""
+        more = f" (and {len(self.findings) - 1} more)" if len(self.findings) > 1 else ""
+        return f"{part.label}{more}"
+
+    @property
+    def claimed(self) -> str:
+        """Where the number of the deciding part should lie."""
+        return self._deciding.region if self._deciding else self.claim.direction
+
+    @property
+    def seen(self) -> str:
+        """The number of the deciding part, with its interval."""
+        return self._deciding.number if self._deciding else ""
+
+    @property
+    def _deciding(self) -> Finding | None:
+        """The part that speaks most against the claim; the first of those that speak alike."""
+        order = ("the opposite", "open", None, "as claimed")
+        return min(self.findings, key=lambda x: order.index(x.seen), default=None)
 
     def contents(self) -> dict[str, Any]:
         """Plain values, for JSON and tables."""
@@ -73,6 +136,7 @@ class Verdict:
                 "low": x.estimate.low if x.estimate else None,
                 "high": x.estimate.high if x.estimate else None,
                 "p": x.p,
+                "unit": x.unit,
                 "seen": x.seen,
             }
             for x in self.findings
@@ -80,8 +144,10 @@ class Verdict:
         return {
             "id": claim.id, "source": claim.source, "sentence": claim.sentence,
             "direction": claim.direction, "margin": claim.margin, "paper": claim.paper,
-            "claimed_scale": str(claim.scale), "scale": self.where, "decision": self.decision,
-            "reason": self.reason, "parts": parts,
+            "claimed_scale": str(claim.scale or "no seed can change it"), "scale": self.where,
+            "settings": self.settings, "condition": self.condition, "claimed": self.claimed,
+            "seen": self.seen, "n": self.n, "assumed": list(self.assumed),
+            "decision": self.decision, "reason": self.reason, "parts": parts,
         }  # fmt: skip
 
 
@@ -90,22 +156,55 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
 
     Outcomes are compared only if they agree in all settings that the claim does not compare.
     """
+    if claim.facts is not None:
+        return [judge_facts(claim, claim.facts())]
     found = []
     groups = _groups(claim, outcomes)
-    apart = _apart([key for key, _ in groups])
+    keys = [key for key, _ in groups]
+    apart, untold = _apart(keys), _apart(keys, (*TOLD, *UNTOLD))
     for key, group in groups:
-        also = "".join(f", {name} {level_text(key[name])}" for name in apart if name in key)
+        also = ", ".join(f"{name} {level_text(key[name])}" for name in untold if name in key)
+        told = ", ".join(
+            f"{name.rpartition('.')[2]} {level_text(key[name])}" for name in apart if name in key
+        )
         try:
             if parts := claim.statistic(group):
-                found.append(_verdict(claim, parts, also))
+                found.append(_verdict(claim, parts, also, told))
         except AmbiguousError as error:
             reason = f"Not comparable: {error}."
-            found.append(Verdict(claim, NO_DATA, reason, (), where_text(group) + also))
+            where = where_text(group, also)
+            found.append(Verdict(claim, NO_DATA, reason, (), where, settings=told))
     if found:
         return found
     if claim.needs:
         return [Verdict(claim, f"needs {claim.needs}", f"It waits for {claim.needs}.")]
     return [Verdict(claim, NO_DATA, f"No cells to compare have {claim.value}.")]
+
+
+def judge_facts(claim: Claim, numbers: Mapping[str, float]) -> Verdict:
+    """Return the verdict on a claim from numbers that no seed can change.
+
+    They are arithmetic on a paper's own table, or a count on a model as it is built. A number that
+    is not known leaves the claim undecided.
+    """
+    parts = claim.statistic([Outcome({}, 0, numbers)])
+    findings = tuple(_fact(part) for part in parts)
+    told = "; ".join(map(str, findings)) or "no number is known"
+    seen = {x.seen for x in findings}
+    if "the opposite" in seen:
+        decision = CONTRADICTED
+    elif len(parts) < claim.num_parts or seen != {"as claimed"}:
+        decision = NOT_DECIDED
+    else:
+        decision = SUPPORTED
+    return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, NO_SEEDS)
+
+
+def _fact(part: ClaimPart) -> Finding:
+    (value,) = part.per_seed.values()
+    x = Estimate(value, value, value, 0, "none")
+    seen: Seen = "as claimed" if part.region.holds(x) else "the opposite"
+    return Finding(part.label, part.claimed, 0, x, seen, unit=part.unit)
 
 
 def _groups(
@@ -119,54 +218,58 @@ def _groups(
     return [(dict(key), group) for key, group in found.items()]
 
 
-def _apart(keys: list[dict[str, Level]]) -> list[str]:
-    """Settings that tell groups apart and are not told anyway."""
+def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> list[str]:
+    """Settings that tell groups apart, but for those ``left_out``."""
     names = dict.fromkeys(name for key in keys for name in key)
     return [
-        name
-        for name in names
-        if name not in (*TOLD, "size", "kind") and len({key.get(name) for key in keys}) > 1
+        name for name in names if name not in left_out and len({key.get(name) for key in keys}) > 1
     ]
 
 
 def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
     """The settings that have to agree."""
-    return {
-        name: level
-        for name, level in settings.items()
-        if not any(name == x or name.startswith(f"{x}.") for x in claim.compares)
-    }
+    return {name: level for name, level in settings.items() if not is_below(name, claim.compares)}
 
 
-def _verdict(claim: Claim, parts: list[ClaimPart], also: str) -> Verdict:
+def _verdict(claim: Claim, parts: list[ClaimPart], also: str, settings: str) -> Verdict:
+    scale = claim.scale
+    assert scale is not None, "a claim without a scale has facts"
     used = [outcome for part in parts for outcome in part.used]
-    where, findings = where_text(used) + also, tuple(_finding(part) for part in parts)
+    findings = tuple(_finding(part) for part in parts)
+    known: dict[str, Any] = {
+        "where": where_text(used, also),
+        "scale": where_text(used),
+        "assumed": scale.assumed(used),
+        "settings": settings,
+    }
     fewest = min(len(part.per_seed) for part in parts)
     told = "; ".join(map(str, findings))
     if fewest < FEWEST_SEEDS:
         reason = f"Got {fewest} complete seed{'s' * (fewest != 1)} of the {FEWEST_SEEDS} needed"
-        return Verdict(claim, FEW_SEEDS, f"{reason}: {told}.", findings, where)
+        return Verdict(claim, FEW_SEEDS, f"{reason}: {told}.", findings, **known)
     holds = all(part.region.holds(_interval(part)) for part in parts)
     level = 1 - 0.05 / len(parts)
     fails = any(part.region.fails(_interval(part, level)) for part in parts)
     seen = "as claimed" if holds else "the opposite" if fails else "open"
-    elsewhere = claim.scale.differences(used)
+    elsewhere = scale.differences(used, claim.compares)
     if len(parts) < claim.num_parts:
         elsewhere.append(f"{len(parts)} of {claim.num_parts} parts")
     if elsewhere:
         reason = f"Seen here: {seen} ({told}); but {', '.join(elsewhere)}."
-        return Verdict(claim, NOT_DECIDED, reason, findings, where, tuple(elsewhere))
+        return Verdict(claim, NOT_DECIDED, reason, findings, elsewhere=tuple(elsewhere), **known)
     decision = SUPPORTED if holds else CONTRADICTED if fails else NOT_DECIDED
-    if fewest < claim.scale.seeds and decision != NOT_DECIDED:
+    if fewest < scale.seeds and decision != NOT_DECIDED:
         decision = f"{LEANING} {decision}"
-        told += f"; a verdict needs {claim.scale.seeds} seeds"
-    return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, where)
+        told += f"; a verdict needs {scale.seeds} seeds"
+    if known["assumed"]:
+        told += f". Assumed, since the paper does not say: {', '.join(known['assumed'])}"
+    return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, **known)
 
 
 def _finding(part: ClaimPart) -> Finding:
     n = len(part.per_seed)
     if n < 2:
-        return Finding(part.label, str(part.region), n, None, None)
+        return Finding(part.label, part.claimed, n, None, None, unit=part.unit)
     x = _interval(part)
     seen: Seen = "open"
     if part.region.holds(x):
@@ -175,20 +278,21 @@ def _finding(part: ClaimPart) -> Finding:
         seen = "the opposite"
     asks_sign = 0.0 in (part.region.low, part.region.high) and n <= MOST_FOR_P
     p = sign_flip_p(list(part.per_seed.values())) if asks_sign else None
-    return Finding(part.label, str(part.region), n, x, seen, p)
+    return Finding(part.label, part.claimed, n, x, seen, p, part.unit)
 
 
 def _interval(part: ClaimPart, level: float = 0.95) -> Estimate:
     return over_seeds(list(part.per_seed.values()), level)
 
 
-def where_text(outcomes: Sequence[Outcome]) -> str:
-    """The scale that outcomes come from, in words."""
+def where_text(outcomes: Sequence[Outcome], also: str = "") -> str:
+    """The scale that outcomes come from, in words; ``also``: what tells them from others."""
 
     def told(name: str) -> str:
         found = dict.fromkeys(str(x.settings[name]) for x in outcomes if name in x.settings)
         return ", ".join(found) or ("" if name in OWN else "unknown")
 
     model, data, epochs, grid, depth, width = map(told, TOLD)
+    rest = f", {also}" if also else ""
     changed = f"{f', {depth} layers' * bool(depth)}{f', {width} wide' * bool(width)}"
-    return f"{model} on {data}, {epochs} epochs at most, {grid} patches{changed}"
+    return f"{model} on {data}, {epochs} epochs at most, {grid} patches{changed}{rest}"

@@ -36,7 +36,10 @@ RULE = (
     "was seen. A claim of no effect is seen as claimed only if the interval lies inside the margin "
     "stated beforehand."
 )
-CLAIM_COLUMNS = ("id", "decision", "sentence", "source", "reason", "scale")
+CLAIM_COLUMNS = (
+    "id", "condition", "settings", "claimed", "seen", "decision", "n", "sentence", "source",
+    "reason", "scale",
+)  # fmt: skip
 
 
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
@@ -179,17 +182,18 @@ def _claim_values(verdict: Verdict, usual: str) -> dict[str, Any]:
 
 
 def _finding_values(x: Finding) -> dict[str, str]:
-    if x.estimate is None:
-        here, interval = f"{x.n} seed{'s' * (x.n != 1)}, no interval", ""
-    else:
-        bounds = f"{x.estimate.low:.3g} to {x.estimate.high:.3g}, n = {x.n}"
-        here, interval = f"{x.estimate.value:.3g}".replace("-", "−"), bounds.replace("-", "−")
-    seen = x.seen or "–"
-    return {"label": x.label, "here": here, "interval": interval, "region": x.region, "seen": seen}
+    here, bracket, ends = x.number.partition(" (")
+    interval = f"{ends.removesuffix(')')}, n = {x.n}" if bracket else ""
+    texts = {"label": x.label, "here": here, "interval": interval, "region": x.region}
+    return {name: text.replace("-", "−") if name in ("here", "interval") else text
+            for name, text in texts.items()} | {"seen": x.seen or "–"}  # fmt: skip
 
 
 def claims_table(verdicts: Sequence[Verdict]) -> Table:
     """Tabulate the claims for files: a row per claim."""
     contents = [verdict.contents() for verdict in verdicts]
-    rows = [tuple(str(row[name]) for name in CLAIM_COLUMNS) for row in contents]
+    rows = [
+        tuple("" if row[name] is None else str(row[name]) for name in CLAIM_COLUMNS)
+        for row in contents
+    ]
     return Table("claims", tuple(Column(x, x) for x in CLAIM_COLUMNS), rows, "The papers' claims")

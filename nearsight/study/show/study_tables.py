@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearsight.core import clock, console
-from nearsight.report.write import Column, Table
+from nearsight.report.write import FORMATS, Column, Format, Table
 from nearsight.study.claims import Verdict
 from nearsight.study.design import Cell, Condition, Recipe
 from nearsight.study.folder import (
@@ -20,6 +20,8 @@ from nearsight.study.folder import (
 )
 from nearsight.study.run import Plan
 
+FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
+SHORT = {"not decided at this scale": "undecided"}
 SIGNS = {"finished": "done", "running": "runs", "failed": "FAILED", "stopped": "stopped"}
 
 
@@ -72,14 +74,55 @@ def print_status(out: Path) -> None:
             screen.say(f"{cell.label} ({cell.key}): {reason}")
 
 
-def print_verdicts(found: Sequence[Verdict], everything: bool = False) -> None:
-    """Claims with verdict, reason and numbers; those without data only if asked for."""
+def print_verdicts(
+    found: Sequence[Verdict], everything: bool = False, details: bool = False
+) -> None:
+    """Print claims as a table, a line each; those without data only if asked for.
+
+    Args:
+        found: The verdicts.
+        everything: Also the claims that the study says nothing about.
+        details: Below the table every claim with its sentence, source, numbers and assumptions.
+    """
     screen = console()
     shown = [x for x in found if everything or x.findings]
-    for verdict in shown:
-        screen.say(f"{verdict.decision}: {verdict.claim.sentence}", style="bold")
-        screen.say(f"  {verdict.claim.source}. {verdict.reason}")
-    screen.say(f"{len(shown)} of {len(found)} verdicts shown.")
+    screen.print(verdicts_table(shown).rich())
+    if details:
+        for verdict in shown:
+            screen.say(f"{verdict.claim.id}, {verdict.decision}: {verdict.claim.sentence}")
+            screen.say(f"  {verdict.claim.source}. {verdict.reason}")
+    scales = list(dict.fromkeys(x.scale for x in shown if x.n))
+    for scale in scales:
+        screen.say(f"Scale: {scale}.")
+    assumed = list(dict.fromkeys(x for verdict in shown for x in verdict.assumed))
+    if assumed:
+        screen.say(f"Assumed, since the papers do not say: {', '.join(assumed)}.")
+    rest = "" if details else "; --details says why"
+    screen.say(f"{len(shown)} of {len(found)} verdicts shown{rest}.")
+
+
+def verdicts_table(found: Sequence[Verdict]) -> Table:
+    """Tabulate verdicts, a line each: what is compared, what is claimed, what was seen.
+
+    The terminal leaves out what is compared and claimed, which are in the details, and the
+    settings where no claim has several verdicts.
+    """
+    several = any(x.settings for x in found)
+    columns = (
+        Column("claim", "id", wrap=False),
+        Column("condition", "condition", only=FILES),
+        Column("settings", "settings", only=FORMATS if several else FILES),
+        Column("claimed", "claimed", only=FILES),
+        Column("seen", "seen", wrap=False),
+        Column("verdict", "decision"),
+        Column("n", "n", "count"),
+    )
+    rows = [
+        (x.claim.id, x.condition, x.settings, x.claimed, x.seen,
+         SHORT.get(x.decision, x.decision), x.n)
+        for x in found
+    ]  # fmt: skip
+    return Table("verdicts", columns, rows, "The papers' claims")
 
 
 def _grid(cells: Sequence[Cell], texts: dict[str, str]) -> Table:

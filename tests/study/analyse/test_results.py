@@ -102,6 +102,12 @@ def test_claims_are_judged_by_a_study_and_never_beyond_its_scale(tmp_path: Path)
     assert shown.exit_code == 0, shown.output
     judged = json.loads((out / "claims.json").read_text())["verdicts"]
     assert len(judged) >= 30
-    decisions = {verdict["decision"] for verdict in judged}
+    decisions = {x["decision"] for x in judged if x["claimed_scale"] != "no seed can change it"}
     assert not decisions & {"supported", "contradicted"}  # 5 epochs of a made-up data set
     assert "verdicts shown" in shown.output
+    printed = CliRunner().invoke(app, ["study", "claims", str(out), "--json"])
+    rows = {x["id"]: x for x in json.loads(printed.output)["result"]}
+    assert {"condition", "settings", "claimed", "seen", "decision", "n"} <= set(rows["locat-flops"])
+    assert rows["locat-parameters"]["seen"] == "2340"
+    detailed = CliRunner().invoke(app, ["study", "claims", str(out), "--details"])
+    assert "Seen here:" in detailed.output
