@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from nearsight.report.figures.parts import page_numbers
 from nearsight.runs.records import LogLine, MeasureRecord
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ def measured_numbers(measure: MeasureRecord) -> dict[str, Any] | None:
         },
         "names": [layer.head_names for layer in layers] if named else None,
         "null": _nulls(measure.null.contents()),
-        "gaussian": _if_any([_gaussian(layer.others.get("gaussian")) for layer in layers]),
-        "gates": _if_any([_gates(layer.others.get("gpsa")) for layer in layers]),
+        "read_outs": _rounded(page_numbers([layer.others for layer in layers])),
     }
 
 
@@ -61,22 +61,25 @@ def profile_numbers(profile: Profile) -> dict[str, Any]:
         },
         "names": profile.head_names if profile.position_share is not None else None,
         "null": _nulls(null_lines(profile.grid)),
-        "gaussian": _if_any([_gaussian(layer.get("gaussian")) for layer in parts]),
-        "gates": _if_any([_gates(layer.get("gpsa")) for layer in parts]),
+        "read_outs": _rounded(page_numbers(parts)),
     }
 
 
 def training_looks(lines: Sequence[LogLine]) -> list[dict[str, Any]]:
-    """Return MAD, entropy, self-mass and gates of every head at every look of a train.jsonl."""
+    """Return MAD, entropy, self-mass and read-outs of parts at every look of a train.jsonl."""
     found = []
     for line in lines:
         seen = line.attention
         if seen is None or any(metric not in seen.metrics for metric in METRICS):
             continue
         numbers = {metric: _rounded(seen.metrics[metric].mean) for metric in METRICS}
-        gates = _if_any([_gates(layer) for layer in seen.others.get("gpsa", [])])
+        by_layer = {key: value for key, value in seen.others.items() if isinstance(value, list)}
+        layers = [
+            {key: value[i] for key, value in by_layer.items() if i < len(value)}
+            for i in range(max(map(len, by_layer.values()), default=0))
+        ]
         look = {"epoch": line.epoch, "num_images": seen.num_images, **numbers}
-        found.append(look | {"gates": gates})
+        found.append(look | {"read_outs": _rounded(page_numbers(layers))})
     return found
 
 
@@ -92,31 +95,14 @@ def _nulls(null: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: _rounded(value) for key, value in line.items()} for line in found]
 
 
-def _gaussian(layer: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the widths of GAug in a layer, in patches, and its strengths."""
-    if layer is None:
-        return None
-    return {
-        name: {part: _rounded(layer[name][part]) for part in ("mean", "percentiles")}
-        for name in ("deviation", "strength")
-    }
-
-
-def _gates(layer: dict[str, Any] | None) -> list[float] | None:
-    """Return the share of positional attention of every head of a layer with GPSA."""
-    return None if layer is None or layer["gate"] is None else _rounded(list(layer["gate"]))
-
-
-def _if_any(layers: list[Any]) -> list[Any] | None:
-    return layers if any(layer is not None for layer in layers) else None
-
-
 def _rounded(value: Any) -> Any:
-    """Round all numbers of nested lists, to keep the page small.
+    """Round all numbers of nested lists and dictionaries, to keep the page small.
 
     >>> _rounded([[0.1234567, 2], "name"])
     [[0.12346, 2], 'name']
     """
     if isinstance(value, list):
         return [_rounded(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
     return round(value, DIGITS) if isinstance(value, float) else value

@@ -148,13 +148,13 @@ def test_gates_of_gpsa_and_widths_of_gaug_are_shown(open_page, tmp_path):
     path = Exploration("parts", (convit, locat)).write(tmp_path / "page.html")
     with open_page(path, "#v=heads&a=convit&b=locat") as page:
         seen = shown_values(page, 3)
-        gates = convit.numbers["gates"]
+        (gates,) = (x["layers"] for x in convit.numbers["read_outs"])
         assert seen["0.1.1"] == pytest.approx(gates[0][0], abs=0.0051)
         assert "Gate" in page.locator("section.model >> nth=0").inner_text()
         figure = page.locator("section.model >> nth=1").locator("figure.spread >> nth=0")
         assert "Widths of the Gaussians" in figure.inner_text()
         dots = figure.locator("circle").evaluate_all("all => all.map(x => +x.getAttribute('cy'))")
-        widths = [layer["deviation"]["mean"] for layer in locat.numbers["gaussian"]]
+        widths = [layer["mean"] for layer in locat.numbers["read_outs"][0]["layers"]]
         assert len(dots) == len(widths)
         assert (dots[0] > dots[1]) == (widths[0] < widths[1])
 

@@ -176,7 +176,7 @@ def test_a_study_that_is_not_finished_shows_what_it_has(tmp_path):
 def test_looks_hold_the_numbers_of_train_jsonl(tmp_path):
     looks = training_looks(read_log(write_looked_run(tmp_path / "run")))
     assert [look["mad"] for look in looks] == [made_look(x)["mad"]["mean"] for x in (0, 2, 4)]
-    assert looks[0]["gates"] is None
+    assert looks[0]["read_outs"] == []
 
 
 def recorded(contents):
@@ -196,12 +196,12 @@ def test_a_profile_and_its_measure_json_give_the_same_numbers():
 @pytest.mark.parametrize("kind", ["locat", "convit"])
 def test_parts_of_a_model_come_with_its_numbers(kind):
     numbers = part_subject(kind).numbers
-    assert (numbers["gaussian"] is not None) == (kind == "locat")
-    assert (numbers["gates"] is not None) == (kind == "convit")
+    titles = [x["title"].split()[0] for x in numbers["read_outs"]]
+    assert titles == {"locat": ["Widths", "Strengths"], "convit": ["gate"]}[kind]
     model = ns.create_model(f"mu_{kind}", 7)
     if kind == "convit":
         gates = next(iter(ns.gpsa_gates(model).values())).gate
-        assert numbers["gates"][0] == pytest.approx(gates, abs=1e-5)
+        assert numbers["read_outs"][0]["layers"][0] == pytest.approx(gates, abs=1e-5)
 
 
 def test_another_convention_has_no_numbers_on_the_page():

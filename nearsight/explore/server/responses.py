@@ -130,9 +130,12 @@ class Spread(BaseModel):
     percentiles: list[float]
 
 
-class GaussianContent(BaseModel):
-    deviation: Spread
-    strength: Spread
+class ReadOutContent(BaseModel):
+    kind: str
+    title: str
+    unit: str
+    note: str
+    layers: list[list[float] | Spread | None]
 
 
 class Numbers(BaseModel):
@@ -142,8 +145,7 @@ class Numbers(BaseModel):
     self_mass: EstimatesContent
     names: list[list[str]] | None
     null: list[Null]
-    gaussian: list[GaussianContent | None] | None
-    gates: list[list[float] | None] | None
+    read_outs: list[ReadOutContent]
 
 
 class LookContent(BaseModel):
@@ -152,7 +154,7 @@ class LookContent(BaseModel):
     mad: list[list[float]]
     entropy: list[list[float]]
     self_mass: list[list[float]]
-    gates: list[list[float] | None] | None
+    read_outs: list[ReadOutContent]
 
 
 class ModelContent(BaseModel):

@@ -60,7 +60,6 @@ SHOWN = (  # what shows read-outs to people, with words and columns of their own
     "report/write/",
     "report/figures/training/nonlocality.py",
     "report/figures/localise/",
-    "explore/",
 )
 ALLOWED = (*OWN, *TABLES, *SHOWN)
 

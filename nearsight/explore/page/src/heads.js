@@ -42,7 +42,7 @@ const epochs = computed(() =>
  * The numbers of a model at an epoch: those of its last look until then, or its own at the end.
  * @param {Model} model
  * @param {number | null} epoch
- * @returns {{mad: number[][], entropy: number[][], self_mass: number[][], gates: Look['gates'], at: string} | null}
+ * @returns {{mad: number[][], entropy: number[][], self_mass: number[][], read_outs: Look['read_outs'], at: string} | null}
  */
 function numbersAt({numbers, looks}, epoch) {
   const until = looks.filter((each) => epoch === null || each.epoch <= epoch);
@@ -51,8 +51,8 @@ function numbersAt({numbers, looks}, epoch) {
     return {...last, at: `epoch ${last.epoch}, ${counted(last.num_images, 'validation image')}`};
   }
   if (numbers) {
-    const {mad, entropy, self_mass, gates, num_images} = numbers;
-    return {mad: mad.mean, entropy: entropy.mean, self_mass: self_mass.mean, gates, at: counted(num_images, 'image')};
+    const {mad, entropy, self_mass, read_outs, num_images} = numbers;
+    return {mad: mad.mean, entropy: entropy.mean, self_mass: self_mass.mean, read_outs, at: counted(num_images, 'image')};
   }
   return last ? {...last, at: `epoch ${last.epoch}`} : null;
 }
@@ -168,17 +168,18 @@ function modelPart(/** @type {Model} */ model, /** @type {number} */ at) {
   if (!found) return nothing;
   const rows = inOrder(heads.value[at]);
   const order = sorted.value === 'head' ? 'head' : `head, sorted by ${metricName(sorted.value)}`;
-  const gates = found.gates;
-  const gaussian = model.numbers?.gaussian;
+  // a look while training has some of the read-outs; the others are as at the end
+  const ofLook = new Set(found.read_outs.map(({title}) => title));
+  const readOuts = [...found.read_outs, ...(model.numbers?.read_outs ?? []).filter(({title}) => !ofLook.has(title))];
   return html`<section class="model" aria-label=${model.name}>
     <h2><svg class="key" viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">${at === 0
       ? svg`<circle cx="6" cy="6" r="4.5"/>` : svg`<path d="M6 1l5 9h-10z"/>`}</svg>
       ${model.name} <small>${found.at}</small></h2>
     <div class="heats">${METRICS.map((metric) => heatMap(metric, rows, (point) => point[metric], order, open))}
-      ${gates ? heatMap('gate', rows.filter((_, layer) => gates[layer]), (point) => gates[point.layer]?.[point.head] ?? 0, order, open) : nothing}</div>
-    ${gates ? html`<p class="note">Gate: the share of a head's attention that goes by position alone (GPSA).</p>` : nothing}
-    ${gaussian ? html`<div class="heats">${spreads('Widths of the Gaussians (GAug)', gaussian.map((x) => x?.deviation ?? null), 'standard deviation in patches')}
-      ${spreads('Strengths of the Gaussians', gaussian.map((x) => x?.strength ?? null), 'added to the logits')}</div>` : nothing}
+      ${readOuts.map((each) => (each.kind === 'head'
+        ? heatMap(each.title, rows.filter((_, layer) => each.layers[layer]), (point) => each.layers[point.layer]?.[point.head] ?? 0, order, open)
+        : spreads(each.title, each.layers, each.unit)))}</div>
+    ${readOuts.map(({note}) => (note ? html`<p class="note">${note}</p>` : nothing))}
   </section>`;
 }
 

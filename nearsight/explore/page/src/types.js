@@ -35,6 +35,12 @@
 /** @typedef {{mean: number, percentiles: number[]}} Spread percentiles 5, 25, 50, 75, 95 */
 
 /**
+ * A quantity of a part of the model: a number per head, or a spread, by layer.
+ * @typedef {{kind: 'head', layers: (number[] | null)[]} | {kind: 'spread', layers: (Spread | null)[]}} ByLayer
+ * @typedef {ByLayer & {title: string, unit: string, note: string}} ReadOut
+ */
+
+/**
  * @typedef {object} Numbers
  * @property {number} num_images
  * @property {Estimates} mad
@@ -42,8 +48,7 @@
  * @property {Estimates} self_mass
  * @property {string[][] | null} names
  * @property {{name: string, mad: number, entropy: number, self_mass: number}[]} null
- * @property {({deviation: Spread, strength: Spread} | null)[] | null} gaussian by layer
- * @property {(number[] | null)[] | null} gates by layer and head
+ * @property {ReadOut[]} read_outs
  */
 
 /**
@@ -54,7 +59,7 @@
  * @property {number[][]} mad
  * @property {number[][]} entropy
  * @property {number[][]} self_mass
- * @property {(number[] | null)[] | null} gates
+ * @property {ReadOut[]} read_outs
  */
 
 /**

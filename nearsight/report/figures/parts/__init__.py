@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.parts.gate_panels import gate_depth, gate_drawings, gate_training
+from nearsight.report.figures.parts.page_numbers import page_numbers
 from nearsight.report.figures.parts.width_panels import gaussian_depth, gaussian_drawings
 from nearsight.report.read import Family
 
@@ -43,6 +44,7 @@ __all__ = [
     "PartFigures",
     "gate_depth",
     "gaussian_depth",
+    "page_numbers",
     "part_drawings",
     "part_training_drawings",
 ]
