@@ -163,6 +163,7 @@ def measure_named(
     batch_size: int = BATCH_SIZE,
     device: str = "cpu",
     force: bool = False,
+    nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure the model of ``name`` on the pictures in ``images``; the path of its measure.json.
@@ -190,6 +191,7 @@ def measure_named(
             num_images=num_images,
             device=device,
             force=force,
+            nulls=nulls,
             progress=progress,
         )
 

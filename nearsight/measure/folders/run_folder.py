@@ -125,6 +125,7 @@ def measure_run(
     metrics: Sequence[str] | str = DEFAULT_METRICS,
     out: Path | None = None,
     force: bool = False,
+    nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure the best weights of a finished run and write ``measure.json`` into its folder.
@@ -149,6 +150,7 @@ def measure_run(
         num_images=num_images,
         device=device,
         force=force,
+        nulls=nulls,
         progress=progress,
     )
 

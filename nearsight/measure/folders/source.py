@@ -92,6 +92,7 @@ def measure_folder(
     num_images: int | None = None,
     device: str = "cpu",
     force: bool = False,
+    nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure the model of a source on its images and write the files into ``folder``.
@@ -106,7 +107,10 @@ def measure_folder(
         num_images: How many images were asked for; None: as many as is usual.
         device: Where the model is.
         force: Whether a measurement of other images, weights or settings is written over.
-        progress: Called with the images done and the images in all, of this process.
+        nulls: Whether to measure the null lines of the model (random initialisation, shuffled
+            patches) too, on a few of the images.
+        progress: Called with the images done and the images in all, of this process; those of the
+            null lines count.
 
     Returns:
         The path of measure.json.
@@ -124,9 +128,12 @@ def measure_folder(
         raise UserError(f"expected at least 2 images for each of {world.size} processes, got {num}")
     own = range(num)[world.share(num)]
 
+    few = spread_positions(num) if nulls and world.is_main else ()
+    total = len(own) + 2 * len(few)
+
     def report(done: int) -> None:
         if progress:
-            progress(done, len(own))
+            progress(done, total)
 
     began = time.perf_counter()
     with keeping_places(folder if world.is_main else None):
@@ -141,9 +148,9 @@ def measure_folder(
     seconds = time.perf_counter() - began
     source.gather(world)
     if world.is_main:
-        nulls = _nulls(source, profile)
+        lines = _nulls(source, profile, lambda done: report(len(own) + done)) if nulls else {}
         examples, told = _examples(source)
-        contents = measurement(profile, nulls) | source.facts()
+        contents = measurement(profile, lines) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
         contents |= {"native": native_code(), "examples": told}
         contents["settings"] = measured_settings(num_images, convention, metrics)
@@ -226,10 +233,12 @@ def _examples(source: MeasuredSource) -> tuple[bytes | None, dict[str, Any]]:
     return EXAMPLES_FILE.encode(found.contents()), {"names": names}
 
 
-def _nulls(source: MeasuredSource, profile: Profile) -> dict[str, Any]:
+def _nulls(
+    source: MeasuredSource, profile: Profile, progress: Callable[[int], None]
+) -> dict[str, Any]:
     few = source.batches(spread_positions(len(source.names)))
     try:
-        return measured_nulls(source.model, source.fresh_model(), few, profile)
+        return measured_nulls(source.model, source.fresh_model(), few, profile, progress)
     except ValueError as error:
         source.null_problem(error)
         return {}

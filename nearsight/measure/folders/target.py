@@ -33,13 +33,15 @@ def measure_target(
     device: str = "cpu",
     data_root: Path | None = None,
     force: bool = False,
+    nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Measure a finished run, or a model on a folder of images; the path of measure.json."""
     chosen = metric_names(metrics)
     shared: dict[str, Any] = {
         "num_images": num_images, "convention": convention, "metrics": chosen,
-        "batch_size": batch_size, "device": device, "force": force, "progress": progress,
+        "batch_size": batch_size, "device": device, "force": force, "nulls": nulls,
+        "progress": progress,
     }  # fmt: skip
     of_models = {
         "--images": images, "--weights": weights, "--pretrained": pretrained,

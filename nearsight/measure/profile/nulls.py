@@ -7,7 +7,7 @@ before it (what comes from content rather than from where patches lie in the pic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -76,22 +76,34 @@ def shuffled_patches(
 
 
 def measured_nulls(
-    model: nn.Module, fresh: nn.Module, batches: Iterable[Tensor], profile: Profile
+    model: nn.Module,
+    fresh: nn.Module,
+    batches: Iterable[Tensor],
+    profile: Profile,
+    progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Layer means of ``fresh`` (the architecture at random initialisation), and of shuffled images.
 
     ``batches`` are a few of the images that ``profile`` was measured on. Images that the grid does
-    not divide have no patches to shuffle: that line is left out.
+    not divide have no patches to shuffle: that line is left out. ``progress`` is told the images
+    done, over both lines.
     """
     given = list(batches)
+    first = sum(map(len, given))
+
+    def second(done: int) -> None:
+        if progress:
+            progress(first + done)
+
     convention = profile.convention.name
     metrics = with_nulls(profile.metrics)
-    untrained = measure_model(fresh, given, convention=convention, metrics=metrics)
+    options: dict[str, Any] = {"convention": convention, "metrics": metrics}
+    untrained = measure_model(fresh, given, **options, progress=progress)
     found = {"random_init": _layer_means(untrained)}
     height, width = given[0].shape[-2:]
     if height % profile.grid.rows == 0 and width % profile.grid.cols == 0:
         batches = _shuffled(given, profile)
-        shuffled = measure_model(model, batches, convention=convention, metrics=metrics)
+        shuffled = measure_model(model, batches, **options, progress=second)
         found["shuffled_patches"] = _layer_means(shuffled)
     return found
 

@@ -21,6 +21,7 @@ from nearsight.report.figures.drawing import (
     panel_svgs,
     whole_figure,
 )
+from nearsight.report.figures.heads import score_ranking
 from nearsight.report.read import (
     ConditionRuns,
     EvaluatedFolder,
@@ -75,6 +76,8 @@ def write_families(
     check_page_name(out)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
+    if ranking := score_ranking(families):
+        by_family[0].insert(0, ranking)
     drawings = [*front.drawings, *(drawing for group in by_family for drawing in group)]
     conditions = conditions_table(families)
     tables = report_files(families, conditions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 import nearsight
@@ -31,6 +31,9 @@ RUN_COLUMNS = (
     Column("data", "data"),
     Column("seed", "seed"),
 )
+
+KIND_METRICS = ("sink", "nmi")  # that tell what a head does, beside MAD and entropy
+KIND = "kind"
 
 
 def shown_numbers(families: list[Family]) -> list[Number]:
@@ -155,10 +158,14 @@ def head_table(run: Evidence) -> Table:
     """Tabulate every head of a run."""
     metrics = [metric(name) for name in run.heads]
     columns = (Column(x.label, x.name, "number") for x in metrics)
+    more = kind_columns([run])
     return Table(
         "heads",
-        (Column("layer.head", "layer.head"), *columns),
-        [(f"{layer}.{head}", *numbers) for layer, head, *numbers in _heads(run, metrics)],
+        (Column("layer.head", "layer.head"), *columns, *more),
+        [
+            (f"{layer}.{head}", *numbers, *kind_cells(run, more, layer, head))
+            for layer, head, numbers in _heads(run, metrics)
+        ],
         note=f"Small: 95 % over {run.measure.num_images:,} images.",
         layout="compact",
     )
@@ -169,19 +176,51 @@ def all_heads(families: list[Family]) -> Table:
     runs = list(_named_runs(families))
     metrics = [x for x in shown_in("report") if any(x.name in run.heads for _, run in runs)]
     columns = (Column(x.label, x.name, "number", bounds=("low", "high")) for x in metrics)
+    more = kind_columns([run for _, run in runs])
     return Table(
         "heads",
-        (*RUN_COLUMNS, Column("layer", "layer"), Column("head", "head"), *columns),
-        [(*named, *head) for named, run in runs for head in _heads(run, metrics)],
+        (*RUN_COLUMNS, Column("layer", "layer"), Column("head", "head"), *columns, *more),
+        [
+            (*named, layer, head, *numbers, *kind_cells(run, more, layer, head))
+            for named, run in runs
+            for layer, head, numbers in _heads(run, metrics)
+        ],
     )
 
 
-def _heads(run: Evidence, metrics: list[Metric]) -> Iterator[tuple[int | Estimate | None, ...]]:
+def kind_columns(runs: list[Evidence]) -> tuple[Column, ...]:
+    """Return the columns that --metrics all adds: what a head does in a word, sinks and NMI."""
+    layers = [layer for run in runs for layer in run.measure.layers]
+    numbers = [x for x in KIND_METRICS if any(x in layer.metrics for layer in layers)]
+    named = any(layer.head_names for layer in layers)
+    return (
+        *(Column(metric(x).label, x, "number", bounds=()) for x in numbers),
+        *(Column("what it does", KIND),) * named,
+    )
+
+
+def kind_cells(run: Evidence, columns: Sequence[Column], layer: int, head: int) -> list[Cell]:
+    """Return the cells of one head (counted from 1) in those columns."""
+    found = run.measure.layers[layer - 1]
+    cells: list[Cell] = []
+    for column in columns:
+        if column.name == KIND:
+            cells.append(found.head_names[head - 1] if found.head_names else None)
+        else:
+            entry = found.metrics.get(column.name)
+            values = entry.per_head if entry else []
+            cells.append(values[head - 1] if values else None)
+    return cells
+
+
+def _heads(
+    run: Evidence, metrics: list[Metric]
+) -> Iterator[tuple[int, int, tuple[Estimate | None, ...]]]:
     """Go through layer, head and the metrics of every head; None for what was not measured."""
     for layer, of_layer in enumerate(run.heads["mad"].mean):
         for head in range(len(of_layer)):
-            numbers = (_head_estimate(run, x.name, layer, head) for x in metrics)
-            yield layer + 1, head + 1, *numbers
+            numbers = tuple(_head_estimate(run, x.name, layer, head) for x in metrics)
+            yield layer + 1, head + 1, numbers
 
 
 def _head_estimate(run: Evidence, name: str, layer: int, head: int) -> Estimate | None:

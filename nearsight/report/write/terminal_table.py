@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from nearsight.runs.records import (
     RunRecord,
     TrainedRun,
 )
+from nearsight.stats import Estimate
 
 BAR_WIDTH = 8
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -256,7 +258,15 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
         f"MAD in {' and '.join(units)} over {numbers} {kind}. Its self-mass: of the head with the "
         f"smallest MAD; from 0.5 on it looks at its own patch (identity).{absent}"
     )
+    if len(folders) > 1 and (ranked := score_table(folders)):
+        screen.print(ranked.rich())
+        screen.say(
+            "Score: 1 - MAD / MAD of uniform attention, mean of all heads with its 95 % interval "
+            "over images; it compares models of any grid. 1: every patch looks at itself."
+        )
     for found in folders:
+        if told := kinds_text(found):
+            screen.say(told)
         if table := gaussian_table(found):
             screen.print(table.rich())
             screen.say("Width: standard deviation in patches; near: within 5 % of its range.")
@@ -269,6 +279,47 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
     for record, measure in zip(records, measures):
         for line in remarks(record, measure):
             screen.say(line)
+
+
+def score_table(folders: Sequence[MeasuredFolder]) -> Table | None:
+    """Rank models of any geometry by their mean score, the most local first; None without one."""
+    scores = [found.measure.summary.mean("score") for found in folders]
+    if any(score is None for score in scores):
+        return None
+    ranked = sorted(
+        zip(folders, scores), key=lambda pair: pair[1].value if pair[1] else 0.0, reverse=True
+    )
+    rows = [
+        (
+            f"{place}. {found.record.name}",
+            Estimate(score.value, score.low, score.high, found.measure.num_images, "images"),
+            f"{found.measure.grid[0]}x{found.measure.grid[1]}",
+            found.measure.num_images,
+        )
+        for place, (found, score) in enumerate(ranked, 1)
+        if score
+    ]
+    columns = (
+        Column("most local first", "name", width=34),
+        Column("score", "score", "number"),
+        Column("grid", "grid"),
+        Column("images", "num_images"),
+    )
+    return Table("ranking", columns, rows)
+
+
+def kinds_text(found: MeasuredFolder) -> str:
+    """Say what the heads do, where --metrics all named them, with their sinks and NMI."""
+    layers = found.measure.layers
+    counts = Counter(name for layer in layers for name in layer.head_names or ())
+    if not counts:
+        return ""
+    told = [f"{number} {name}" for name, number in counts.most_common()]
+    means = []
+    for name in ("sink", "nmi"):
+        values = [x for y in layers if name in y.metrics for x in y.metrics[name].per_head]
+        means += [f"mean {metric(name).label} {fmean(values):.3f}"] if values else []
+    return f"Heads of {found.record.name}: {', '.join(told)}; {', '.join(means)}."
 
 
 def remarks(record: RunRecord, measure: MeasureRecord) -> list[str]:

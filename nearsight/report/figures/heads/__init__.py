@@ -9,6 +9,7 @@ from nearsight.report.figures.heads.key_conditions import key_plane
 from nearsight.report.figures.heads.plane import layer_bar, mad_entropy_plane
 from nearsight.report.figures.heads.profiles import axis_top, mad_limit, mad_profiles
 from nearsight.report.figures.heads.ranking import least_distances
+from nearsight.report.figures.heads.scores import ranked_scores, score_ranking
 
 __all__ = [
     "axis_top",
@@ -21,4 +22,6 @@ __all__ = [
     "mad_entropy_plane",
     "mad_limit",
     "mad_profiles",
+    "ranked_scores",
+    "score_ranking",
 ]

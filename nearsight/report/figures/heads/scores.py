@@ -1,0 +1,80 @@
+"""Models of any geometry in one ranking, by score: 1 - MAD / MAD of uniform attention.
+
+MAD depends on the grid; the score sets every layer against uniform attention on its own grid, so
+that families of models that share no other figure are compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows
+from nearsight.report.figures.heads.plane import arms
+from nearsight.report.read import ConditionRuns, Family
+from nearsight.stats import Estimate, over_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Ranked = tuple[str, ConditionRuns, Estimate]
+
+
+def ranked_scores(families: Sequence[Family]) -> list[Ranked]:
+    """Return name, condition and mean score of all conditions, the most local first."""
+    found: list[Ranked] = []
+    for family in families:
+        for condition in family.conditions:
+            scores = [run.measure.summary.mean("score") for run in condition.runs]
+            known = [x for x in scores if x is not None]
+            if len(known) < len(scores):
+                continue
+            n = condition.runs[0].measure.num_images
+            estimate = (
+                over_seeds([x.value for x in known])
+                if len(known) > 1
+                else Estimate(known[0].value, known[0].low, known[0].high, n, "images")
+            )
+            found.append((f"{condition.label}, {family.grids_text}", condition, estimate))
+    return sorted(found, key=lambda x: x[2].value, reverse=True)
+
+
+def draw_scores(axes: Axes, ranked: Sequence[Ranked]) -> None:
+    """A row per model: its score with whiskers; the line is uniform attention."""
+    axes.axvline(0, color=MUTED, linewidth=0.8)
+    for row, (_, condition, x) in enumerate(ranked):
+        axes.errorbar(
+            [x.value], [row], xerr=arms([x.value], [x.low], [x.high]), color=condition.colour,
+            marker=condition.marker, markersize=5.5, capsize=2.5,
+        )  # fmt: skip
+    name_rows(axes, [name for name, _, _ in ranked])
+    axes.set_xlabel("mean score of all heads (0: uniform attention, 1: the own patch only)")
+
+
+def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | None:
+    """Return the ranking over families; None where they are all of one geometry."""
+    ranked = ranked_scores(families)
+    if len(families) < 2 or len(ranked) < 2:
+        return None
+    told = "; ".join(f"{name} {x.value:.3f}" for name, _, x in ranked)
+    counts = sorted({run.measure.num_images for _, c, _ in ranked for run in c.runs})
+    images = "–".join(f"{n:,}" for n in counts)
+    caution = (
+        " They were measured on different numbers of images: compare with care."
+        if len(counts) > 1
+        else ""
+    )
+    return Drawing(
+        key=key,
+        title="All models by score, whatever their grid",
+        subtitle=f"{len(ranked)} models or conditions · {images} images",
+        reading="Score: 1 - MAD / MAD of uniform attention on the layer's own grid, mean of all "
+        f"heads; the most local is on top. Whiskers: 95 % over images or seeds.{caution}",
+        alt=f"Ranking by mean score: {told}.",
+        panels=(Panel("", partial(draw_scores, ranked=ranked)),),
+        columns=("model", "score", "low", "high", "n", "interval_over"),
+        rows=tuple((name, x.value, x.low, x.high, x.n, x.over) for name, _, x in ranked),
+        panel_size=(6.8, max(1.6, 0.7 + 0.32 * len(ranked))),
+        colours=tuple(condition.colour for _, condition, _ in ranked),
+    )
