@@ -1,12 +1,13 @@
 """See every attention call inside a model without editing it.
 
 A torch function mode sits between a model and torch. It passes every call on untouched and watches
-for attention in its two forms: fused (``scaled_dot_product_attention`` and what our layers enter
-into ``ATTENTION_FUNCTIONS``), whose queries, keys, mask, scale and mixture it shows to a consumer,
-and explicit (a softmax whose rows are later multiplied with values), whose weights it shows. Hooks
-tell which module a call came from, nothing else. Nothing is kept after a call. This is the one
-interception point for every family of models. Where asked to, it also hands the model a changed
-output in place of a call's own (``intervention.py``).
+for attention in its two forms: fused (``scaled_dot_product_attention``, what our layers enter into
+``ATTENTION_FUNCTIONS``, and kernels of other libraries, see ``foreign.py``), whose queries, keys,
+mask, scale and mixture it shows to a consumer, and explicit (a softmax whose rows are later
+multiplied with values), whose weights it shows. Hooks tell which module a call came from, nothing
+else. Nothing is kept after a call. This is the one interception point for every family of models.
+Where asked to, it also hands the model a changed output in place of a call's own
+(``intervention.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +25,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nearsight.measure.capture.tracking import PRODUCTS, Factors, SoftmaxTracking
+from nearsight.measure.capture.foreign import showing_foreign
+from nearsight.measure.capture.tracking import (
+    PRODUCTS,
+    SOFTMAXES,
+    Factors,
+    SoftmaxTracking,
+    over_keys,
+)
 from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
 # Words in a class's name, not just any "att": FlattenTokens and ScatterHead are no attention.
 NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
+OTHER_SOFTMAX = "softmax over another axis than the keys"
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Place:
     inputs: tuple[Any, ...]  # positional ones first, then those of ``keywords``
     keywords: tuple[str, ...] = ()
     told: list[Callable[[Any], None]] = field(default_factory=list)  # called with its output
+    marks: set[str] = field(default_factory=set)  # what was seen inside, for reasons of refusals
 
 
 @dataclass(frozen=True)
@@ -150,10 +161,13 @@ class AttentionCapture(TorchFunctionMode):
                     module.register_forward_pre_hook(enter, with_kwargs=True),
                     module.register_forward_hook(leave, always_call=True),
                 ]
+        self._foreign = showing_foreign(self.model, self._show, self._unwatched)
+        self._foreign.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        self._foreign.__exit__(None, None, None)
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -197,6 +211,7 @@ class AttentionCapture(TorchFunctionMode):
             output = self._show(output, **ATTENTION_FUNCTIONS[func](*args, **kwargs))
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
+            self._tracking.follow(func, args, kwargs, output)  # it may mix the heads of weights
         elif func in PRODUCTS and (found := self._tracking.product(func, args, output)):
             shown = self._show(output.permute(found.order), **found.arguments)
             if self.change:  # otherwise the model keeps the very tensor it made
@@ -204,9 +219,21 @@ class AttentionCapture(TorchFunctionMode):
             self._tracking.clear()
         else:
             self._tracking.follow(func, args, kwargs, output)
+            if func in SOFTMAXES and not over_keys(func, args, kwargs):
+                for place, _ in self._path:
+                    place.marks.add(OTHER_SOFTMAX)
             if func in CUTS and (size := cut_grid(args[0], output)):
                 self._convolved.append(size)
         return output
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """A block in which the capture sees nothing."""
+        super().__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            super().__enter__()
 
     def _multi_head(self, *args: Any, **kwargs: Any) -> Any:
         """torch's multi-head attention, its inside in view; it may fold heads into the batch."""

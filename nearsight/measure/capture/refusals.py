@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from nearsight.core import UserError
-from nearsight.measure.capture.interception import Place
+from nearsight.measure.capture.interception import OTHER_SOFTMAX, Place
 
+SWITCH = "switch the model to torch's scaled_dot_product_attention or to explicit attention"
 FOREIGN = ("xformers", "flash_attn", "flash_attn_interface", "sageattention")
 
 
@@ -36,12 +37,20 @@ def refuse_unseen(unseen: Sequence[Place]) -> None:
     place = unseen[0]
     kind = type(place.module).__name__
     library = _foreign_library(place.module)
-    reason = f"it uses {library}" if library else "no softmax over keys was seen in it"
+    if library:
+        reason = f"it uses {library}; {SWITCH}"
+    elif OTHER_SOFTMAX in place.marks:
+        reason = (
+            "it is linear attention: its softmax goes over keys or features alone before they are "
+            "multiplied, so there is no row of weights per query"
+        )
+    else:
+        reason = (
+            "no softmax over keys was seen in it; if it does have one, in a kernel that cannot be "
+            f"seen, {SWITCH}"
+        )
     others = f" (and {len(unseen) - 1} more like it)" if len(unseen) > 1 else ""
-    raise UserError(
-        f"layer {place.name} ({kind}){others} cannot be measured: {reason}; switch the model to "
-        "torch's scaled_dot_product_attention or to explicit attention"
-    )
+    raise UserError(f"layer {place.name} ({kind}){others} cannot be measured: {reason}")
 
 
 def _foreign_library(module: nn.Module) -> str | None:

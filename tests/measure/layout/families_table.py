@@ -41,9 +41,10 @@ tests run over; a family is in the table only if a test with a known answer pass
 
 A layer's grid is that of the images it really got. Distances are in patches of the layer's own
 grid, and grid diagonals are that grid's. Grid and number of prefix tokens are found; give `grid=`
-and `num_prefix=` where they cannot be. A model that is not listed but whose patches follow its
-prefix tokens row by row is measured too, and every layer's result says that this was inferred;
-anything else is refused by name, never guessed.
+and `num_prefix=` where they cannot be. Where the tokens of a model that is not listed sit is
+measured on the model itself ([places](places.md)), and every layer's result says so; a layer whose
+places are not clear is left out by name, never guessed. `nearsight models coverage --out DIR` tries
+one model of every file of timm, torchvision and Hugging Face.
 """
 
 POOLED = """\

@@ -1,0 +1,47 @@
+"""Every model gets a row, a crash too, and a survey goes on where it stopped."""
+
+import pytest
+
+from nearsight.measure.coverage import Row, coverage_table, run_coverage, survey, write_page
+from nearsight.measure.coverage.attempt import try_model
+
+ROWS = {
+    "a": Row("a", "measured", 96, 3, 2.5e-7, 0.42),
+    "b": Row("b", "refused", 96, reason="it has no attention | none"),
+    "c": Row("c", "crashed", reason="the process ended with 1"),
+}
+
+
+def test_a_survey_tries_each_model_once_and_crashes_again_when_asked(tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setattr(survey, "_in_process", lambda name: tried.append(name) or ROWS[name])
+    assert run_coverage(tmp_path, ["a", "b"]) == [ROWS["a"], ROWS["b"]]
+    assert run_coverage(tmp_path, ["a", "b", "c"]) == list(ROWS.values())
+    assert tried == ["a", "b", "c"]
+    run_coverage(tmp_path, ["a", "b", "c"], again=["crashed"])
+    assert tried == ["a", "b", "c", "c"]
+
+
+def test_the_table_of_a_page_is_replaced_and_the_rest_is_kept(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\nText.\n")
+    write_page(page, list(ROWS.values()))
+    write_page(page, [ROWS["a"], ROWS["b"]])
+    text = page.read_text()
+    assert text.startswith("# Title\n\nText.\n")
+    assert "2 models" in text
+    assert "1 measured, 1 refused, 0 crashed" in text
+    assert "| `a` | measured | 96 | 3 | 2.5e-07 | 0.42 |  |" in text
+    assert "it has no attention \\| none" in coverage_table([ROWS["b"]])
+
+
+@pytest.mark.slow
+def test_models_are_measured_or_refused_with_a_true_reason():
+    measured = try_model("timm/levit_128s")
+    assert (measured.outcome, measured.image_side) == ("measured", 96)
+    assert measured.num_layers == 10
+    assert measured.proof_error < 1e-5
+    assert measured.gap > 0.1
+    refused = try_model("timm/resnet10t")
+    assert refused.outcome == "refused"
+    assert "no softmax attention between patches" in refused.reason
