@@ -25,6 +25,21 @@ MOST_ARCHITECTURES = 2  # whose random initialisation is drawn
 LONGEST_NAME = 14  # of an architecture at a line's end
 
 
+UNREAD_TEXT = (
+    " Hollow: layers whose patches no output reads; they are left out of means, minima and counts."
+)
+
+
+def unread_text(family: Family) -> str:
+    """Say what hollow marks are, where there are any."""
+    return UNREAD_TEXT if any(condition.unread for condition in family.conditions) else ""
+
+
+def face(condition: ConditionRuns, layer: int, colour: str) -> str:
+    """The colour inside a mark: none for a layer (counted from 0) that no output reads."""
+    return "none" if layer in condition.unread else colour
+
+
 def grid_null(family: Family, name: str, metric: str, layer: int) -> float:
     """``uniform`` or ``box`` on the grid of a layer (counted from 0)."""
     return family.first.null(layer)[f"{name}_{metric}"]

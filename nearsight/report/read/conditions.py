@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nearsight.measure.catalogue import Metric, metric
+from nearsight.measure.catalogue import NEAR_KINDS, Metric, NearKind, metric
 from nearsight.report.read.evidence import Evidence
 from nearsight.report.read.learned import Look
 from nearsight.stats import Estimate, over_seeds, paired
@@ -49,6 +49,23 @@ class ConditionRuns:
         """The metrics that tables show of all its runs."""
         names = self.runs[0].heads
         return [metric(name) for name in names if all(name in run.heads for run in self.runs)]
+
+    @property
+    def unread(self) -> list[int]:
+        """The layers, counted from 0, that no output of any of its runs reads."""
+        first, *others = (set(run.measure.unread) for run in self.runs)
+        return sorted(first.intersection(*others))
+
+    def near_heads(self, kind: NearKind) -> int:
+        """Count the heads of this kind below the 3x3 line, over all runs and layers read."""
+        return sum(layer.count(kind) for run in self.runs for layer in run.near_kinds)
+
+    @property
+    def near_text(self) -> str:
+        """How many heads are below the 3x3 line, by kind, of how many that an output reads."""
+        total = sum(run.measure.num_heads[i] for run in self.runs for i in run.measure.read)
+        counts = [f"{self.near_heads(kind)} {kind}" for kind in NEAR_KINDS]
+        return f"{' and '.join(counts)} of {total}"
 
     def has(self, scalar: str) -> bool:
         """Whether there is such a number; a model that was only measured has no accuracy."""

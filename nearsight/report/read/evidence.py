@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.measure.catalogue import CATALOGUE, RUN_NUMBERS, metric, shown_in
+from nearsight.measure.catalogue import (
+    CATALOGUE,
+    RUN_NUMBERS,
+    NearKind,
+    metric,
+    near_kinds,
+    shown_in,
+)
 from nearsight.report.read.learned import (
     Gates,
     Gaussians,
@@ -123,6 +130,14 @@ class Evidence:
     def grids(self) -> list[tuple[int, int]]:
         """Of every layer; a hierarchical model has several."""
         return self.measure.grids
+
+    @property
+    def near_kinds(self) -> list[list[NearKind | None]]:
+        """What the heads below the 3x3 line are, [layer][head], in the layers that are read."""
+        read = self.measure.read
+        mads, masses = (self.heads[name].mean for name in ("mad", "self_mass"))
+        boxes = [self.null(i)["box_mad"] for i in read]
+        return near_kinds([mads[i] for i in read], [masses[i] for i in read], boxes)
 
     def null(self, layer: int) -> dict[str, float]:
         """The null lines of a layer's grid (layer counted from 0)."""

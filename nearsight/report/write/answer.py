@@ -192,10 +192,11 @@ def _value(condition: ConditionRuns) -> str:
 
 def _number(condition: ConditionRuns) -> str:
     x = condition.estimate("min_mad")
+    own = f"self-mass {condition.estimate('most_local_self_mass').value:.2f}"
     if x.over == "images":
         seed = "" if condition.is_model else ", 1 seed"
-        return f"{x.value:.3f} ({NumberStyle().interval(x)} over {x.n:,} images{seed})"
-    return f"{x.value:.3f} ± {x.high - x.value:.3f}"
+        return f"{x.value:.3f} ({NumberStyle().interval(x)} over {x.n:,} images{seed}; {own})"
+    return f"{x.value:.3f} ± {x.high - x.value:.3f} ({own})"
 
 
 def _change(x: Estimate) -> str:

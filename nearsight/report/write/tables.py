@@ -25,6 +25,7 @@ GATES_NOTE = (
     "has fallen to 1/e. A dash: a head whose positional attention grows with the distance has no "
     "centre; PSA has no gates."
 )
+UNREAD_NOTE = " Unread: what its patches gather reaches no output; summaries leave it out."
 RUN_COLUMNS = (
     Column("condition", "condition"),
     Column("model", "model"),
@@ -71,7 +72,7 @@ def conditions_table(families: list[Family]) -> Table:
         rows += [Row(_condition_cells(family, c, numbers)) for c in family.conditions]
         for key, name in NULL_NAMES.items():
             nulls = (family.null.get(f"{key}_{number.metric}", "") for number in numbers)
-            rows.append(Row((name, *repeat("", 5), *nulls), "reference"))
+            rows.append(Row((name, *repeat("", 5), *nulls, ""), "reference"))
     in_files: tuple[Format, ...] = ("csv", "json")
     return Table(
         "conditions",
@@ -80,6 +81,7 @@ def conditions_table(families: list[Family]) -> Table:
             *(Column(x, x, only=in_files) for x in ("model", "data", "grid", "seeds")),
             Column("n", "num_seeds", kind="count", only=("latex",)),
             *(_number_column(number) for number in numbers),
+            Column("heads below the 3x3 line", "heads_below_box"),
         ),
         rows,
         note="brackets: 95 % interval over n seeds, or over images for n = 1",
@@ -112,6 +114,7 @@ def _condition_cells(
             else None
             for number in numbers
         ),
+        condition.near_text,
     )
 
 
@@ -143,13 +146,13 @@ def layer_table(condition: ConditionRuns) -> Table:
         (Column("layer", "layer"), Column("min MAD", "min_mad", "number"), *means),
         [
             (
-                layer + 1,
+                f"{layer + 1} (unread)" if layer in condition.unread else layer + 1,
                 condition.sorted_heads("mad", layer)[0],
                 *(condition.layer_estimate(x.name, layer) for x in condition.metrics),
             )
             for layer in range(len(condition.runs[0].layers["mad"]))
         ],
-        note=f"Small: 95 % over {over.n:,} {over.over}.",
+        note=f"Small: 95 % over {over.n:,} {over.over}.{UNREAD_NOTE if condition.unread else ''}",
         layout="compact",
     )
 

@@ -78,7 +78,8 @@ def terminal_table(
             of_grid = f", {grid}" if len(set(grids)) > 1 else ""
             means = summary.layer_means("mad")
             bar = _bar(means[layer].value if means else None, unit, ascii_only)
-            rows.append((f"  layer {layer + 1}{of_grid}", *[""] * trained, *numbers, bar))
+            unread = " unread" if measure.layers[layer].unread else ""
+            rows.append((f"  layer {layer + 1}{of_grid}{unread}", *[""] * trained, *numbers, bar))
     nulls = {
         (grid, diagonal(measure)): measure.null_lines(layer)
         for measure in measures
@@ -334,5 +335,12 @@ def remarks(record: RunRecord, measure: MeasureRecord) -> list[str]:
         )
         lines += record.notes
     lines += [f"Not measured: {x.name} ({x.reason})." for x in measure.skipped]
+    if measure.unread:
+        numbers = ", ".join(str(layer + 1) for layer in measure.unread)
+        which = "Layer" if len(measure.unread) == 1 else "Layers"
+        lines.append(
+            f"{which} {numbers} unread: what the patches gather there reaches no output, so that "
+            "the numbers of the model leave it out (measure.json has both)."
+        )
     lines += dict.fromkeys(layer.note for layer in measure.layers if layer.note)
     return lines

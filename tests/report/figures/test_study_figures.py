@@ -109,11 +109,11 @@ def test_emergence_is_a_dot_per_head_and_seed_with_counts_beside_the_rows(tmp_pa
     settled = {row[:5]: row[5:] for row in drawing.rows if row[6] != ""}
     limits = {"leaning": pytest.approx(0.9 * uniform), "local": pytest.approx((uniform + box) / 2)}
     assert settled == {
-        ("modern", 5, 1, 1, "leaning"): (limits["leaning"], 2),
-        ("modern", 5, 1, 2, "leaning"): (limits["leaning"], 2),
-        ("modern", 5, 2, 2, "leaning"): (limits["leaning"], 2),
-        ("modern", 5, 1, 1, "local"): (limits["local"], 4),
-        ("modern", 5, 2, 2, "local"): (limits["local"], 2),
+        ("modern", 5, 1, 1, "leaning"): (limits["leaning"], 2, ""),
+        ("modern", 5, 1, 2, "leaning"): (limits["leaning"], 2, ""),
+        ("modern", 5, 2, 2, "leaning"): (limits["leaning"], 2, ""),
+        ("modern", 5, 1, 1, "local"): (limits["local"], 4, ""),
+        ("modern", 5, 2, 2, "local"): (limits["local"], 2, ""),
     }
     assert len(drawing.rows) == 2 * 2 * 2 * DEPTH * HEADS
     assert "baseline 0 of 12 heads, modern 3 of 12 heads, half of them by epoch 2" in drawing.alt
@@ -128,6 +128,26 @@ def test_emergence_is_a_dot_per_head_and_seed_with_counts_beside_the_rows(tmp_pa
     svgs = panel_svgs(drawing)
     assert "Leaning: MAD below" in svgs[0]
     assert "Local: MAD below" in svgs[1]
+
+
+def test_emergence_tells_identity_heads_from_local_ones_and_leaves_out_unread_layers(tmp_path):
+    (run,) = write_study(tmp_path, ("modern",), seeds=(3,))
+    far, near = distances(9), 0.01
+    with_looks(run, {0: [[far] * 3] * 2, 4: [[near, near, far], [near, near, near]]})
+    lines = [json.loads(line) for line in (run / "train.jsonl").read_text().splitlines()]
+    last = next(line for line in lines if line["epoch"] == 4)
+    last["attention"]["self_mass"]["mean"][0] = [0.9, 0.2, 0.1]
+    (run / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    measured = json.loads((run / "measure.json").read_text())
+    measured["layers"][1]["unread"] = True
+    (run / "measure.json").write_text(json.dumps(measured))
+    (family,) = read_families([run])
+    drawing = emergence(family, "emergence", "words")
+    assert "modern 2 of 3 heads, 1 identity" in drawing.alt
+    assert [row[7] for row in drawing.rows] == ["yes", "", ""] * 2
+    markers = [line.get_marker() for line in drawn(drawing, 1).lines]
+    assert markers.count("D") == 1
+    assert markers.count("o") == 1
 
 
 def test_figures_over_epochs_need_looks_and_name_conditions_without(tmp_path):

@@ -163,7 +163,7 @@ def test_formats_are_written_as_files(tmp_path):
     assert r"mu\_vit on shapes" in table
     assert r"\textbf{" in table
     rows = [line for line in table.splitlines() if line.endswith(r"\\") and "&" in line]
-    assert {line.replace(r"\&", "").count("&") for line in rows} == {8}
+    assert {line.replace(r"\&", "").count("&") for line in rows} == {9}
     for special in "_%#$":
         assert not re.search(rf"(?<!\\)\{special}", table.split("\n", 1)[1].replace("$n$", ""))
 

@@ -13,10 +13,12 @@ from nearsight.report.figures.null_lines import (
     RANDOM_LINE,
     SHUFFLED_LINE,
     drawn_randoms,
+    face,
     grid_null,
     nulls_text,
     random_nulls,
     shuffled_nulls,
+    unread_text,
 )
 from nearsight.report.read import Family
 
@@ -55,6 +57,7 @@ def draw_depth(axes: Axes, family: Family, name: str) -> None:
             axes.plot(
                 [layer + 1] * len(heads), heads, color=colour, marker=condition.marker,
                 linestyle="none", markersize=2.6, alpha=0.7, clip_on=False,
+                markerfacecolor=face(condition, layer, colour), markeredgewidth=0.8,
             )  # fmt: skip
         if labels_fit(family.conditions):
             ends.append((means[-1].value, condition))
@@ -80,15 +83,16 @@ def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
     )  # fmt: skip
     found = "; ".join(
         f"{c.label} from {c.layer_estimate('mad', 0).value:.3f} in layer 1 to "
-        f"{c.layer_estimate('mad', family.num_layers - 1).value:.3f} in layer {family.num_layers}"
+        f"{c.layer_estimate('mad', last).value:.3f} in layer {last + 1}"
         for c in conditions
+        for last in [max(i for i in range(family.num_layers) if i not in c.unread)]
     )
     return Drawing(
         key=key,
         title="Attention distance and entropy through the layers",
         subtitle=subtitle,
         reading="Lines: mean of a layer's heads; points: heads. "
-        f"{band_text(family)} {nulls_text(family)}",
+        f"{band_text(family)} {nulls_text(family)}{unread_text(family)}",
         alt=f"Line charts of mean attention distance and entropy by layer. Distance: {found}.",
         panels=tuple(
             Panel(metric(name).label, partial(draw_depth, family=family, name=name))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.measure.catalogue import Metric, shown_in
 from nearsight.report.figures.drawing import Drawing, Panel
-from nearsight.report.figures.null_lines import named_randoms, shuffled_nulls
+from nearsight.report.figures.null_lines import named_randoms, shuffled_nulls, unread_text
 from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate
 
@@ -37,6 +37,11 @@ def draw_heatmap(axes: Axes, condition: ConditionRuns, metric: Metric) -> None:
     num_heads = max(len(layer) for layer in values)
     padded = [layer + [float("nan")] * (num_heads - len(layer)) for layer in values]
     mesh = axes.pcolormesh(padded, cmap="viridis", vmin=0, vmax=top, edgecolors="none")
+    for unread in condition.unread:
+        axes.fill_between(
+            [0, len(values[unread])], unread, unread + 1, facecolor="none", edgecolor=ON_DARK,
+            hatch="////", linewidth=0, alpha=0.35,
+        )  # fmt: skip
     axes.set_ylim(len(values), 0)
     rows, cols = _ticks(len(values)), _ticks(num_heads)
     axes.set_yticks([row + 0.5 for row in rows], [str(row + 1) for row in rows])
@@ -107,7 +112,8 @@ def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
         reading="Rows are layers, the first on top; dark is close (MAD) or focused (entropy). "
         "The scales are the same in every report. "
         f"95 % half-width over {' or '.join(over)} of a cell: up to {widest:.2g}. "
-        + _nulls_text(family),
+        + _nulls_text(family)
+        + unread_text(family).replace("Hollow", "Hatched"),
         alt="Heatmaps of mean attention distance and entropy by layer and head. Mean distance in "
         f"layer 1: {first}.",
         panels=tuple(panels),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel
 from nearsight.report.figures.heads.plane import PLANE, arms, draw_frame, head_points, null_points
+from nearsight.report.figures.null_lines import face, unread_text
 from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate, over_seeds
 
@@ -56,11 +57,13 @@ def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRun
     draw_frame(axes, family, null_points(family, conditions))
     for condition in conditions:
         for run in condition.runs:
-            x, y = ([head for layer in run.heads[m].mean for head in layer] for m in PLANE)
-            axes.plot(
-                x, y, color=condition.colour, marker=condition.marker, linestyle="none",
-                markersize=3.6, markeredgewidth=0, alpha=0.35, clip_on=False,
-            )  # fmt: skip
+            for layer, (x, y) in enumerate(zip(*(run.heads[m].mean for m in PLANE))):
+                hollow = layer in condition.unread
+                axes.plot(
+                    x, y, color=condition.colour, marker=condition.marker, linestyle="none",
+                    markersize=3.6, markeredgewidth=0.7 if hollow else 0, alpha=0.35,
+                    markerfacecolor=face(condition, layer, condition.colour), clip_on=False,
+                )  # fmt: skip
     for condition in conditions:
         mad, entropy = (head_mean(condition, metric) for metric in PLANE)
         axes.errorbar(
@@ -110,7 +113,7 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
         reading="Faint: a head of one seed. Open: the mean over all heads of a condition. "
         f"{_whiskers_text(conditions)} Circles: with CutMix; triangles: without. Lower left: few "
         "patches, close by. Grey marks: uniform attention, a 3x3 box, and where it was measured "
-        "the mean over all heads at random initialisation.",
+        f"the mean over all heads at random initialisation.{unread_text(family)}",
         alt="Scatter plot of attention entropy against mean attention distance of all heads of "
         f"{len(conditions)} conditions. Means over heads with 95 % intervals: {said}.",
         panels=(Panel("", partial(draw_key_plane, family=family, conditions=conditions)),),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
 from nearsight.report.figures.heads.profiles import mad_limit
-from nearsight.report.figures.null_lines import drawn_randoms, shuffled_nulls
+from nearsight.report.figures.null_lines import drawn_randoms, face, shuffled_nulls, unread_text
 from nearsight.report.read import ConditionRuns, Family
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def draw_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) 
                     xerr=arms(x, mad.low[layer], mad.high[layer]),
                     yerr=arms(y, entropy.low[layer], entropy.high[layer]),
                     fmt=condition.marker, color=colour, ecolor=colour, elinewidth=0.7,
-                    markersize=5, markeredgewidth=0, alpha=0.8, clip_on=False,
+                    markersize=5, markeredgewidth=0.9 if layer in condition.unread else 0,
+                    markerfacecolor=face(condition, layer, colour), alpha=0.8, clip_on=False,
                 )  # fmt: skip
     if len(conditions) > 1:
         axes.legend(handles=[_shape(c) for c in conditions], loc="lower right")
@@ -133,11 +134,7 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
         conditions
     )
     groups = [conditions] if together else [(condition,) for condition in conditions]
-    counts = ", ".join(
-        f"{c.label} {sum(run.measure.summary.heads_below_box or 0 for run in c.runs)} of "
-        f"{sum(sum(run.measure.num_heads) for run in c.runs)}"
-        for c in conditions
-    )
+    counts = "; ".join(f"{c.label} {c.near_text}" for c in conditions)
     return Drawing(
         key=key,
         title="Distance and entropy of every head",
@@ -145,9 +142,11 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
         reading="A point is a head of one run. Lower left: few patches, close by; right: far away; "
         "top: spread over many patches. Whiskers: 95 % over images, often smaller than the point. "
         "Grey marks: uniform attention, a 3x3 box, and where they were measured the mean over all "
-        "heads at random initialisation and on images with shuffled patches.",
+        "heads at random initialisation and on images with shuffled patches. Heads left of the "
+        f"3x3 box, by self-mass (identity: at least 0.5): {counts}.{unread_text(family)}",
         alt="Scatter plot of attention entropy against mean attention distance, coloured by "
-        f"layer. Heads below the distance of a 3x3 box: {counts}.",
+        f"layer. Heads below the distance of a 3x3 box: {counts}. Identity: self-mass of at least "
+        "0.5.",
         panels=tuple(
             Panel(
                 "" if together and len(group) > 1 else group[0].label,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import Drawing, Panel, end_labels, labels_fit
-from nearsight.report.figures.null_lines import draw_nulls, nulls_text
+from nearsight.report.figures.null_lines import draw_nulls, face, nulls_text, unread_text
 from nearsight.report.read import Family
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def draw_layer(axes: Axes, family: Family, layer: int) -> None:
         axes.plot(
             places, [head.value for head in heads], color=condition.colour,
             linestyle=condition.line, marker=condition.marker, clip_on=False,
+            markerfacecolor=face(condition, layer, condition.colour),
         )  # fmt: skip
         if labels_fit(family.conditions):
             ends.append((heads[-1].value, condition))
@@ -88,7 +89,7 @@ def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading="Heads are sorted within each layer; a line that starts near 0 has heads that "
         "look at the patch itself or next to it. "
-        f"{band_text(family)} {nulls_text(family)}",
+        f"{band_text(family)} {nulls_text(family)}{unread_text(family)}",
         alt=f"Line charts of mean attention distance per head for layers "
         f"{', '.join(str(layer + 1) for layer in layers)}. Smallest value in layer "
         f"{layers[0] + 1}: {found}; uniform attention has {family.null['uniform_mad']:.3f}, "

@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import median_low
 from typing import TYPE_CHECKING
 
+from nearsight.measure.catalogue import NAMING
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours, name_rows
 from nearsight.report.figures.heads import layer_bar
 from nearsight.report.figures.training.locality import left_out_text, looks_text
@@ -38,19 +39,30 @@ class Settled:
     head: int
     threshold: float
     epoch: int | None
+    self_mass: float | None = None  # in the last look; None where it was not written down
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it settled as a head that looks at its own patch, not around it."""
+        return self.epoch is not None and (self.self_mass or 0.0) >= NAMING.mostly
 
 
 def settled_heads(condition: ConditionRuns, name: str) -> list[Settled]:
-    """Every head of every run that looked, in order of layers."""
+    """Every head of every run that looked, in order of layers; not of layers that are unread."""
     found = []
     for run in condition.runs:
         if not run.looks:
             continue
         limits = _limits(run, name)
+        last = max(run.looks, key=lambda look: look.epoch)
+        own = last.heads.get("self_mass")
         for layer, epochs in enumerate(head_epochs(run.looks, limits)):
+            if layer in run.measure.unread:
+                continue
+            masses = own[layer] if own else [None] * len(epochs)
             found += [
-                Settled(run.seed, layer, head, limits[layer], epoch)
-                for head, epoch in enumerate(epochs)
+                Settled(run.seed, layer, head, limits[layer], epoch, mass)
+                for head, (epoch, mass) in enumerate(zip(epochs, masses, strict=True))
             ]
     return sorted(found, key=lambda x: (x.layer, x.head))
 
@@ -99,7 +111,8 @@ def draw_emergence(
             for x, (right, down) in zip(same, apart(len(same)), strict=True):
                 axes.plot(
                     [epoch + width * right], [row + ROW_STEP * down], color=colours[x.layer],
-                    marker=condition.marker, markersize=3, markeredgewidth=0, clip_on=False,
+                    marker="D" if x.is_identity else condition.marker, markersize=3,
+                    markeredgewidth=0, clip_on=False,
                 )  # fmt: skip
         axes.text(
             1.03, row, _count_text(heads), transform=axes.get_yaxis_transform(), va="center",
@@ -113,7 +126,10 @@ def draw_emergence(
 
 
 def _count_text(heads: Sequence[Settled]) -> str:
-    return f"{sum(x.epoch is not None for x in heads)} of {len(heads)} heads"
+    settled = [x for x in heads if x.epoch is not None]
+    identity = sum(x.is_identity for x in settled)
+    of_them = f", {identity} identity" if identity else ""
+    return f"{len(settled)} of {len(heads)} heads{of_them}"
 
 
 def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
@@ -134,8 +150,10 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
         reading="A dot is a head of one seed, at the first look from which on its MAD stays below "
         f"the threshold; dots of one look stand apart. Thresholds: {words}. A head may lean "
         "without becoming local, and one that comes below in the last look only counts too. Grey "
-        "strokes: where a run's looks end. Single heads, not means: there is no interval, and "
-        f"heads of one seed are not independent.{left_out_text(family, conditions)}",
+        "strokes: where a run's looks end. Diamonds: identity heads, with a self-mass of at least "
+        "0.5 in the last look; they look at their own patch, not around it. Single heads, not "
+        "means: there is no interval, and heads of one seed are not "
+        f"independent.{left_out_text(family, conditions)}",
         alt="Dot charts of the epoch since when each head stays below a threshold of mean "
         f"attention distance. {said[0].upper()}{said[1:]}.",
         panels=tuple(
@@ -145,10 +163,12 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
             )
             for name, by_label in found.items()
         ),
-        columns=("condition", "seed", "layer", "head", "threshold", "mad_below", "epoch"),
+        columns=(
+            "condition", "seed", "layer", "head", "threshold", "mad_below", "epoch", "identity",
+        ),
         rows=tuple(
             (label, x.seed, x.layer + 1, x.head + 1, name, x.threshold,
-             "" if x.epoch is None else x.epoch)
+             "" if x.epoch is None else x.epoch, "yes" if x.is_identity else "")
             for name, by_label in found.items()
             for label, heads in by_label.items()
             for x in heads
