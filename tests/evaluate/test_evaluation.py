@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from data.segmentation.made_masks import write_folder
 from evaluate.made_sets import pictures, small_model
+from measure.folders.test_run_folder import dataset, write_mu_run
 from typer.testing import CliRunner
 
 from nearsight.cli.app import app
 from nearsight.core import UserError
-from nearsight.evaluate import evaluate_model, evaluation, read_evaluation
-from nearsight.evaluate.features import FeatureCache
+from nearsight.evaluate import EVALUATE_STAGE, evaluate_model, evaluation, read_evaluation
+from nearsight.evaluate.features import FeatureCache, image_splits
 from nearsight.evaluate.tasks import TASKS
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.evaluation import evaluation_drawings
 from nearsight.report.read import published_beside, read_evaluations
 from nearsight.report.write import evaluation_tables
+from nearsight.runs.records import EVALUATE_FILE
 from nearsight.stats import image_interval
 
 
@@ -187,6 +189,18 @@ def test_the_command_evaluates_a_folder_of_masks(tmp_path) -> None:
     CliRunner().invoke(app, ["data", "cache", "--delete", "all", "--data-root", str(tmp_path)])
     listed = CliRunner().invoke(app, ["data", "cache", "--data-root", str(tmp_path)])
     assert listed.output.startswith("0 caches")
+
+
+def test_a_run_is_evaluated_on_its_own_data_as_a_stage_of_a_study(tmp_path, monkeypatch) -> None:
+    folder = write_mu_run(tmp_path / "run", monkeypatch)
+    monkeypatch.setattr(image_splits, "load_dataset", lambda *given: dataset())
+    path = EVALUATE_STAGE.function(
+        folder, tasks="linear", options={"C": 0.1}, controls=False, data_root=tmp_path
+    )
+    assert path == folder / "evaluate.json"
+    (result,) = EVALUATE_FILE.read(folder).results
+    assert (result.task, result.data.name, result.data.num_val) == ("linear", "shapes", 23)
+    assert result.numbers[0].value == 1.0  # all its images are of the first class
 
 
 def test_a_damaged_record_of_images_is_an_error(made_sets, tmp_path) -> None:

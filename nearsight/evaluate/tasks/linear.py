@@ -28,7 +28,6 @@ from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
 from nearsight.stats import weighted_mean
 
 VALUES = (1e-3, 1e-2, 1e-1, 1.0)
-SEARCHED = 1e-4  # tolerance while C is chosen
 HELD_OUT = 10  # one training image of so many chooses C
 BATCH, RATE, EPOCHS = 1024, 1e-3, 50
 
@@ -82,7 +81,7 @@ def _logreg(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, A
         problem = LogisticProblem(Examples(features, targets, np.setdiff1d(every, held_out)))
         found: dict[float, tuple[float, LogisticModel]] = {}
         for step, value in enumerate(VALUES, 1):
-            start = problem.fit(value, start, SEARCHED)
+            start = problem.fit(value, start)
             predicted = start.logits(features[held_out]).argmax(1).numpy()
             found[value] = float((predicted == labels[held_out]).mean()), start
             if bench.progress:

@@ -35,7 +35,7 @@ from nearsight.stats import Number
 
 Kind = Literal["masks", "labels"]
 RESULTS = "results"  # folder of finished outcomes, in the cache
-VERSION = 1  # of the methods; another one: finished outcomes are not taken from the cache
+VERSION = 2  # of the methods; another one: finished outcomes are not taken from the cache
 Progress = Callable[[int, int], None]
 
 

@@ -34,7 +34,6 @@ from nearsight.stats import miou
 OPTIONS = {"C": 0.0}  # C = 0: chosen on a split of train
 VALUES = tuple(10.0**power for power in range(-4, 1))
 CAPI_VALUES = tuple(float(value) for value in np.logspace(-6, 5, 8))
-SEARCHED = 1e-4  # tolerance while C is chosen, as scikit-learn's; the last fit is exact
 HELD_OUT = 10  # one training image of so many chooses C
 
 
@@ -134,7 +133,7 @@ def choose_c(
     found: dict[float, tuple[float, LogisticModel]] = {}
     model: LogisticModel | None = None
     for step, c in enumerate(sorted(values), 1):
-        model = problem.fit(c, model, SEARCHED)
+        model = problem.fit(c, model)
         matrices = score_images(
             split, logit_maps(model, chosen), len(train.classes), label_size=label_size
         )

@@ -39,8 +39,8 @@ def confusion_matrix(
 def boundary_band(truth: Int[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
     """Return which pixels are near a boundary of the truth: within 2 % of the diagonal.
 
-    A boundary is where neighbouring pixels have different labels; the border of an unlabelled
-    region is none.
+    A boundary is where neighbouring pixels have different labels, or one of them none: VOC leaves
+    the outlines of its objects without a label.
 
     >>> boundary_band(np.array([[0, 0, 0, 0, 1, 1, 1, 1]])).astype(int).tolist()
     [[0, 0, 0, 1, 1, 0, 0, 0]]
@@ -51,7 +51,7 @@ def boundary_band(truth: Int[np.ndarray, "row col"]) -> Bool[np.ndarray, "row co
         other = [slice(None)] * 2
         one[axis], other[axis] = slice(None, -1), slice(1, None)
         a, b = truth[tuple(one)], truth[tuple(other)]
-        differ = (a != b) & (a != VOID) & (b != VOID)
+        differ = a != b
         edge[tuple(one)] |= differ
         edge[tuple(other)] |= differ
     reach = max(0, round(BAND * math.hypot(*truth.shape)) - 1)

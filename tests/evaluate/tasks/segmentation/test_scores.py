@@ -62,6 +62,12 @@ def test_the_boundary_matrix_counts_the_pixels_of_the_band_alone() -> None:
         assert (near <= band).all()
 
 
+def test_an_outline_without_a_label_is_a_boundary() -> None:
+    mask = np.zeros((30, 40), np.uint8)  # the band reaches 1 pixel beyond the boundary's two
+    mask[:, 19:21], mask[:, 21:] = 255, 1
+    assert np.flatnonzero(boundary_band(mask)[7]).tolist() == [18, 19, 20, 21]
+
+
 def test_a_label_size_compares_resized_truth() -> None:
     split, maps = pictures(2, 1), drawn_maps(3)
     matrices = score_images(split, maps, 3, label_size=(6, 10))

@@ -1,0 +1,64 @@
+"""Do intervals over images cover? python benchmarks/coverage_images.py FOLDER [FOLDER]
+
+Question: in how many of 300 samples does the 95 % bootstrap interval of mIoU hold the truth, and
+that of the paired difference of two models? The images of an evaluation (evaluate.npz) are taken
+as the population: the truth is their mIoU, a sample draws n of them with replacement. Expected: 93
+to 97 %. A minute for each number of images on one core.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from nearsight.report.read import EvaluatedFolder, last_layers, read_evaluations
+from nearsight.stats import Estimate, image_interval, miou, paired_image_interval
+
+SAMPLES = 300
+NUMBERS_OF_IMAGES = (207, 483, 1449)
+
+
+def matrices(folder: EvaluatedFolder) -> np.ndarray:
+    """The confusion matrices of the first segmentation of a folder."""
+    for result in last_layers(folder).values():
+        for number in result.numbers:
+            if number.name == "mIoU":
+                return folder.images(number)
+    raise SystemExit(f"{folder.path} has no segmentation")
+
+
+def coverage(truth: float, interval: Callable[[np.ndarray], Estimate], num: int, of: int) -> float:
+    """The share of samples whose interval holds the truth."""
+    random = np.random.RandomState(1)
+    held = 0
+    for _ in range(SAMPLES):
+        found = interval(random.randint(0, of, num))
+        held += found.low <= truth <= found.high
+    return held / SAMPLES
+
+
+def main() -> None:
+    found = [matrices(folder) for folder in read_evaluations([Path(x) for x in sys.argv[1:3]])]
+    every = [np.ones(len(x)) for x in found]
+    truths = [float(miou(x, counts)) for x, counts in zip(found, every)]
+    for num in NUMBERS_OF_IMAGES:
+        single = coverage(
+            truths[0], lambda rows: image_interval(miou, found[0][rows]), num, len(found[0])
+        )
+        print(f"{num:5d} images: mIoU {100 * single:.1f} %", end="")
+        if len(found) == 2:
+            paired = coverage(
+                truths[0] - truths[1],
+                lambda rows: paired_image_interval(miou, found[0][rows], found[1][rows]),
+                num,
+                len(found[0]),
+            )
+            print(f", paired difference {100 * paired:.1f} %", end="")
+        print()
+
+
+if __name__ == "__main__":
+    main()
