@@ -15,6 +15,8 @@ from measure.layout import (
 )
 from measure.layout.families_refused import REFUSED
 
+from nearsight.measure.coverage.page import BEGIN
+
 PARTS = (
     families_global,
     families_locat,
@@ -80,4 +82,5 @@ def page():
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit("usage: PYTHONPATH=tests python -m measure.layout.families_table --write")
-    PAGE.write_text(page())
+    _, mark, coverage = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(page() + (f"\n{mark}{coverage}" if mark else ""))

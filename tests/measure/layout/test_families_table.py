@@ -6,13 +6,15 @@ import pytest
 from measure.layout.families_refused import REFUSED
 from measure.layout.families_table import CASES, PAGE, page
 
+from nearsight.measure.coverage.page import BEGIN
 from nearsight.measure.layout.families import FAMILIES
 from nearsight.models.load.registry import split_name
 
 
 def test_the_page_is_what_the_cases_give():
     advice = "run: PYTHONPATH=tests python -m measure.layout.families_table --write"
-    assert PAGE.read_text() == page(), advice
+    before_coverage = PAGE.read_text().partition(BEGIN)[0].rstrip() + "\n"
+    assert before_coverage == page(), advice
 
 
 def test_no_family_is_listed_twice():
