@@ -46,7 +46,7 @@ def test_an_engine_whose_extra_is_missing_says_how_to_install_it(
 ):
     monkeypatch.delitem(sys.modules, f"nearsight.study.engines.{name}_engine", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ValueError, match=rf"pip install 'nearsight\[{name}\]'"):
+    with pytest.raises(ValueError, match=rf"pip install '\.\[{name}\]'"):
         open_engine(EngineOptions(name), tmp_path, tmp_path, [], None)
 
 
