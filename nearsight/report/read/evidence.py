@@ -44,6 +44,7 @@ from nearsight.stats import Estimate, wilson_interval
 
 PARTS = ("mean", "low", "high")
 NULL_LINES = ("uniform", "box")
+RANDOM_INIT = "random initialisation"  # where the weights of a measured model are from
 CONVENTION = "paper"  # the one that figures and their fixed scales are made for
 
 
@@ -92,6 +93,12 @@ class Evidence:
     @property
     def is_model(self) -> bool:
         return isinstance(self.record, MeasuredModel)
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether it is a model at random initialisation, which every label says."""
+        record = self.record
+        return isinstance(record, MeasuredModel) and record.weights.origin == RANDOM_INIT
 
     @property
     def trained(self) -> TrainedRun:

@@ -19,6 +19,8 @@ from nearsight.report.read.conditions import ConditionRuns, Family
 from nearsight.report.read.evidence import Evidence, read_run
 from nearsight.report.read.palette import CONDITIONS, OTHERS
 
+UNTRAINED = " (untrained)"  # behind the label of a model at random initialisation
+
 
 def read_families(paths: Sequence[Path]) -> list[Family]:
     """All runs given, grouped; the order of the command line is kept."""
@@ -76,7 +78,8 @@ def _labels(firsts: list[Evidence]) -> list[str]:
     if len(set(models)) > 1 and not firsts[0].is_model:
         both = [f"{model} by {name}" for model, name in zip(models, protocols, strict=True)]
         labels = models if len(set(protocols)) == 1 else both
-    return [_distinct(label, index, labels, firsts) for index, label in enumerate(labels)]
+    found = [_distinct(label, index, labels, firsts) for index, label in enumerate(labels)]
+    return [label + UNTRAINED * run.is_untrained for label, run in zip(found, firsts, strict=True)]
 
 
 def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence]) -> str:

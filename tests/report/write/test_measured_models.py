@@ -71,7 +71,7 @@ def test_models_of_one_geometry_share_figures_and_twins_go_by_their_folders(tmp_
     ]
     families = read_families(folders)
     labels = [[condition.label for condition in family.conditions] for family in families]
-    assert labels == [["a", "b", "deit_made"], ["wide"]]
+    assert labels == [["a", "b (untrained)", "deit_made"], ["wide"]]
     assert families[0].name == "2 models on pictures, 3x5 patches"
     assert {c.marker for family in families for c in family.conditions} == {"s"}
 
@@ -244,3 +244,14 @@ def test_the_smallest_mad_stands_beside_the_self_mass_of_that_head(tmp_path, cap
     print_measurements([folder])
     (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("  layer 1 ")]
     assert line.split()[2:4] == [f"{least.value:.3f}", f"{own:.3f}"]
+
+
+def test_a_model_at_random_initialisation_is_called_untrained(tmp_path):
+    folder = write_model(tmp_path / "a", name="vit_a")
+    (family,) = read_families([folder])
+    assert family.conditions[0].label == "vit_a"
+    record = json.loads((folder / "run.json").read_text())
+    record["weights"] = {"from": "random initialisation", "seed": 0}
+    (folder / "run.json").write_text(json.dumps(record))
+    (family,) = read_families([folder])
+    assert family.conditions[0].label == "vit_a (untrained)"
