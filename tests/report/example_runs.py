@@ -67,6 +67,7 @@ def write_run(
     lines = [
         {
             "schema_version": 1, "epoch": epoch, "train_loss": 2.0 / epoch,
+            "clean_train_loss": 2.0 / epoch,
             "validation_loss": 2.1 / epoch,
             "validation_accuracy": accuracy - 0.1 * abs(epoch - 4),
         }

@@ -1,10 +1,11 @@
-"""Conditions compared at equal progress: at the same epoch, or at the same training loss.
+"""Conditions compared at equal progress: at the same epoch, or at the same clean training loss.
 
 Early stopping lets conditions train for different lengths, so an effect at the end may be an effect
 of the length. A course is what a run showed on its way; matched, it is an outcome like any other.
 
-Training losses of conditions that mix images or smooth labels are of other targets, with a floor
-above 0: at an equal loss they have fitted their images better than a condition without.
+The loss that is matched is the cross-entropy of fixed training images, without augmentation
+and with hard labels: the loss that is trained on has other targets where images are mixed or labels
+smoothed, and does not compare. Runs that did not keep it are not matched by loss.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from nearsight.study.design import Level
 class Course:
     """A run epoch by epoch; ``values``: numbers by name, None where they were not measured.
 
-    Epoch 0, before the first step, has an infinite training loss: none was taken.
+    ``clean_loss`` is infinite where none was taken.
     """
 
     factors: Mapping[str, Level]
     seed: int
     epochs: Sequence[int]
-    train_loss: Sequence[float]
+    clean_loss: Sequence[float]
     values: Mapping[str, Sequence[float | None]]
     settings: Mapping[str, Level] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lengths = {len(self.epochs), len(self.train_loss), *map(len, self.values.values())}
+        lengths = {len(self.epochs), len(self.clean_loss), *map(len, self.values.values())}
         if len(lengths) > 1:
             raise UserError(f"expected a loss and values for every epoch, got {sorted(lengths)}")
         if list(self.epochs) != sorted(set(self.epochs)):
@@ -57,7 +58,7 @@ class Course:
 
     def epoch_of_loss(self, loss: float) -> float | None:
         """When the training loss first fell to a value, in epochs and parts of them."""
-        taken = [(e, x) for e, x in zip(self.epochs, self.train_loss) if x < math.inf]
+        taken = [(e, x) for e, x in zip(self.epochs, self.clean_loss) if x < math.inf]
         if not taken or taken[0][1] < loss:
             return None
         if taken[0][1] == loss:
@@ -96,7 +97,8 @@ def common_loss(courses: Sequence[Course]) -> float | None:
     """The lowest training loss that every run reached; None without a run or an epoch."""
     if not courses or not all(course.epochs for course in courses):
         return None
-    return max(min(course.train_loss) for course in courses)
+    lowest = max(min(course.clean_loss) for course in courses)
+    return lowest if lowest < math.inf else None
 
 
 def at_matched_epoch(courses: Sequence[Course], value: str) -> tuple[int | None, list[Outcome]]:

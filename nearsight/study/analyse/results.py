@@ -85,7 +85,7 @@ def courses(study: LoadedStudy) -> list[Course]:
                 x.name: [look.number(x) if look else None for look in seen] for x in RUN_NUMBERS[1:]
             },
         }
-        losses = [line.train_loss if line else math.inf for line in trained]
+        losses = [math.inf if x.clean_train_loss is None else x.clean_train_loss for x in lines]
         epochs, cell = [line.epoch for line in lines], x.cell
         found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings_of(x)))
     return found

@@ -15,8 +15,9 @@ NOTES = {
     "min_mad": "Seeds and images: bootstrap over both, the most local head chosen anew each time.",
 }
 MATCHED = (
-    "At matched steps: the last epoch that all runs reached. At matched training loss: the lowest "
-    "that all runs reached; with mixing or smoothing it is a loss of other targets."
+    "At matched steps: the last epoch that all runs reached. At matched clean loss: the lowest "
+    "cross-entropy of the same training images, not augmented and with hard labels, that all "
+    "runs reached."
 )
 
 
@@ -57,7 +58,7 @@ def _effects(value: str, found: Sequence[Effects]) -> Table:
         told = _told("epoch", [x.at_steps and str(x.at_steps[0]) for x in found])
         columns.append(Column(told, "matched_steps", kind, digits))
     if any(x.at_loss for x in found):
-        told = _told("training loss", [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found])
+        told = _told("clean training loss", [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found])
         columns.append(Column(told, "matched_loss", kind, digits))
     if any(effect.holm_p is not None for x in found for effect in x.at_end.effects):
         columns.append(Column("Holm's p", "holm_p", "number"))

@@ -113,3 +113,10 @@ def test_a_look_before_the_first_step_counts_for_numbers_but_has_no_loss():
     assert run.at_loss(3.0).values["x"] == pytest.approx(4.0)
     assert run.at_loss(5.0).values == {}
     assert common_loss([run]) == 2.0
+
+
+def test_runs_without_a_clean_loss_are_not_matched_by_loss():
+    """The loss that is trained on is of other targets where images are mixed: it does not count."""
+    old = course([math.inf, math.inf], [0.3, 0.2])
+    assert common_loss([old, old]) is None
+    assert common_loss([course([2.0, 1.0], [0.3, 0.2]), old]) is None
