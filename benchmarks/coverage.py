@@ -1,8 +1,8 @@
 """How often every interval of the product covers the truth, by simulation.
 
-Command: python benchmarks/coverage.py
-Time: about two minutes on one core. Nominal coverage is 95 % throughout; a row of 1,000 trials is
-exact to 1.4 points (two standard errors).
+Command: python benchmarks/coverage.py --trials 4000
+Time: 50 seconds of one core. Nominal coverage is 95 % throughout; two standard errors of a row are
+0.7 points with 4,000 trials, 1.4 with 1,000.
 """
 
 from __future__ import annotations
