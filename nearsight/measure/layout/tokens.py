@@ -163,7 +163,7 @@ def _fits(left: int, num_prefix: int | None) -> bool:
 
 
 def declares(call: AttentionCall) -> bool:
-    """Whether the model, one of a known library, says its grid or its number of prefix tokens."""
+    """Whether the model says its grid, or one of a known library its number of prefix tokens."""
     return (
         _declared(call, ("num_prefix", "num_prefix_tokens"), int) is not None
         or _declared(call, ("grid",), Grid) is not None
@@ -171,9 +171,13 @@ def declares(call: AttentionCall) -> bool:
 
 
 def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
-    """What the outermost module of a known library declares under one of these names."""
+    """What the outermost module declares under one of these names.
+
+    Elsewhere than in known libraries a number may mean anything, but a ``Grid`` is of our own type.
+    """
     for place in call.path:
-        if type(place.module).__module__.partition(".")[0] not in LIBRARIES:
+        library = type(place.module).__module__.partition(".")[0]
+        if library not in LIBRARIES and kind is not Grid:
             continue
         for name in names:
             value = getattr(place.module, name, None)
