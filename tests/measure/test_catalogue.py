@@ -1,5 +1,6 @@
 """The catalogue of metrics: complete, true to the mathematics, and the same in the docs."""
 
+import inspect
 import re
 from importlib import import_module
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_the_first_metrics_in_the_docs_are_the_default():
 def test_a_pure_function_is_documented_and_public(entry):
     function = getattr(import_module(entry.home), entry.pure_function)
     assert ">>>" in function.__doc__
-    assert getattr(nearsight, entry.pure_function) is function
+    assert inspect.unwrap(getattr(nearsight, entry.pure_function)) is inspect.unwrap(function)
 
 
 @pytest.mark.parametrize("sharpness", [0.0, 1.0, 30.0])

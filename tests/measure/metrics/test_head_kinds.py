@@ -19,7 +19,7 @@ class Built(nn.Module):
         super().__init__()
         self.embed = nn.Conv2d(3, 2 * maps.shape[1], 4, 4)
         self.attn = Softmax(maps)
-        self.num_prefix = NUM_PREFIX
+        self.grid = GRID
 
     def forward(self, images):
         x = self.embed(images).flatten(2).transpose(1, 2)

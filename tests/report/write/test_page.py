@@ -13,6 +13,7 @@ from itertools import pairwise
 import pytest
 from report.example_runs import write_pair, write_run
 
+from nearsight.core import UserError
 from nearsight.explore import write_report
 from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.drawing import spread
@@ -241,7 +242,8 @@ def test_a_cut_off_measurement_is_named(tmp_path):
 
 
 def test_no_runs_unknown_formats_and_unwritable_places_are_refused(tmp_path):
-    run = write_run(tmp_path / "a")
+    run, folder = write_run(tmp_path / "a"), tmp_path / "folder.html"
+    folder.mkdir()
     with pytest.raises(ValueError, match="at least one run folder"):
         write_report([], tmp_path / "report.html")
     with pytest.raises(ValueError, match=r"expected formats of csv.* got docx"):
@@ -249,7 +251,9 @@ def test_no_runs_unknown_formats_and_unwritable_places_are_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot write the report to"):
         write_report([run], run / "run.json" / "report.html")
     with pytest.raises(ValueError, match="cannot write the report to"):
-        write_report([run], tmp_path)
+        write_report([run], folder)
+    with pytest.raises(UserError, match=r"whose name ends in \.html"):
+        write_report([run], tmp_path / "report.pdf")
 
 
 @pytest.mark.processes

@@ -86,26 +86,34 @@ MEASURE = MEASURE_FILE.record(
     measure_contents(
         summary={
             "min_entropy": around(0.11) | {"layer": 1, "head": 2},
+            "min_mad": around(0.15) | {"layer": 1, "head": 1},
             "layer_mean_entropy": [around(0.7), around(0.9)],
             "layer_mean_mad": [around(0.2), around(0.3), around(0.45)],
         },
         layers=[
-            {"layer": 1},
-            {"layer": 2},
-            {"layer": 3, "locality_score": {"mean": 0.6}, "cls_similarity": {"mean": None}},
+            {"layer": 1, "mad": {"mean": [0.15, 0.25]}},
+            {"layer": 2, "mad": {"mean": [0.28, 0.32]}},
+            {
+                "layer": 3,
+                "mad": {"mean": [0.4, 0.5]},
+                "locality_score": {"mean": 0.6},
+                "cls_similarity": {"mean": None},
+            },
         ],
     )
 )
 
 
 def numbers(lines):
-    return claim_values(Path("run"), MEASURE, looked(lines))
+    return claim_values(Path("run"), MEASURE, looked(lines), frozenset())
 
 
 def test_the_numbers_that_only_claims_ask_for():
     expected = {
-        "min_entropy": 0.11, "all_layers_min_entropy": 0.11, "layer1_entropy": 0.7,
-        "mad_rise": 0.25, "last_locality_score": 0.6,
+        "min_entropy": 0.11, "all_layers_min_entropy": 0.11, "all_layers_min_mad": 0.15,
+        "layer1_entropy": 0.7, "entropy_layer_1": 0.7, "entropy_layer_2": 0.9, "mad_rise": 0.25,
+        "mad_layer_1": 0.2, "mad_last_read": 0.45, "least_layer_mad": 0.2, "layer1_max_mad": 0.25,
+        "min_mad_layer": 1.0, "locality_score_layer_3": 0.6,
     }  # fmt: skip
     assert numbers([]) == pytest.approx(expected)
 
@@ -114,7 +122,7 @@ def test_a_layer_that_nothing_reads_is_no_end_of_a_hierarchy():
     layers = [x.contents() for x in MEASURE.layers]
     layers[2]["unread"] = True
     marked = MEASURE_FILE.record(MEASURE.contents() | {"schema_version": 3, "layers": layers})
-    assert claim_values(Path("run"), marked, [])["mad_rise"] == pytest.approx(0.1)
+    assert claim_values(Path("run"), marked, [], frozenset())["mad_rise"] == pytest.approx(0.1)
 
 
 def test_heads_below_the_line_are_counted_by_kind_where_an_output_reads_them():
@@ -130,7 +138,7 @@ def test_heads_below_the_line_are_counted_by_kind_where_an_output_reads_them():
             "layers": [layer(1), layer(2), layer(3, unread=True)],
         }
     )
-    found = claim_values(Path("run"), record, [])
+    found = claim_values(Path("run"), record, [], frozenset())
     assert (found["identity_heads"], found["local_heads"]) == (2.0, 2.0)
 
 
