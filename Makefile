@@ -2,6 +2,7 @@
 # make test: every test
 # make quick: the tests that train nothing and start no other program, in under a minute
 # make page: the tools of the explorer's front end, its types checked and its bundle built (needs Node)
+# make docs: the documentation as a web site in site/; a broken link or a warning is an error
 # make check: lint, format and types, as the pre-commit hooks do
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -10,14 +11,14 @@ NEARSIGHT := $(BIN)/nearsight
 DEMO ?= demo
 QUICK := not (training or browser or cluster or processes or slow)
 
-.PHONY: demo test quick page check setup clean
+.PHONY: demo test quick page docs check setup clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt $(wildcard nearsight/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dev,docs]'
 	touch $@
 
 demo: setup
@@ -36,6 +37,9 @@ nearsight/explore/page/node_modules/.package-lock.json: nearsight/explore/page/p
 	cd nearsight/explore/page && npm ci --silent --no-audit --no-fund
 	touch $@
 
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,4 +47,4 @@ check: setup
 	$(BIN)/lint-imports
 
 clean:
-	rm -rf $(DEMO)
+	rm -rf $(DEMO) site

@@ -20,6 +20,7 @@ from nearsight.stats import (
     image_contrasts,
     image_interval,
     over_seeds,
+    simultaneous_level,
     t_interval,
     weighted_mean,
     wilson_interval,
@@ -66,6 +67,19 @@ def all_or_none_share(n: int, p: float) -> Trial:
     return trial
 
 
+def all_at_once(n: int, num: int, own: bool, shared: float) -> Trial:
+    """Contrasts without an effect; ``shared``: the part of the noise that they have in common."""
+    level = 0.95 if own else simultaneous_level(num)
+
+    def trial(rng: np.random.Generator) -> bool:
+        noise = rng.standard_normal((num, n)) * (1 - shared) ** 0.5
+        noise += rng.standard_normal(n) * shared**0.5
+        found = [over_seeds(row.tolist(), level) for row in noise]
+        return all(inside(x.low, 0.0, x.high) for x in found)
+
+    return trial
+
+
 def smallest_head(n: int, means: np.ndarray) -> Trial:
     def trial(rng: np.random.Generator) -> bool:
         found = extreme_interval(means + rng.standard_normal((n, len(means))))
@@ -74,17 +88,17 @@ def smallest_head(n: int, means: np.ndarray) -> Trial:
     return trial
 
 
-def accuracy_effect(seeds: int, images: int, of_seeds: float) -> Trial:
+def accuracy_effect(seeds: int, images: int, of_seeds: float, of_images: float) -> Trial:
     """Two conditions of equal accuracy; runs of a seed differ, and all share the images."""
 
     def trial(rng: np.random.Generator) -> bool:
-        hard, gain = rng.normal(0, 1, images), rng.normal(0, 0.5, images)
+        hard, gain = rng.normal(0, 1, images), rng.normal(0, of_images, images)
         sides: list[dict[int, np.ndarray]] = [{}, {}]
         for seed in range(seeds):
             for side, sign in zip(sides, (0.5, -0.5)):
                 ability = 0.3 + of_seeds * rng.standard_normal() + sign * gain - hard
                 side[seed] = (ability + rng.normal(0, 1, images) > 0).astype(float)
-        (found,) = image_contrasts(sides, [(1, -1)], num_resamples=200)
+        (found,) = image_contrasts(sides, [(1, -1)])
         assert found.over_both is not None
         return inside(found.over_both.low, 0.0, found.over_both.high)
 
@@ -145,8 +159,18 @@ def rows() -> list[tuple[str, str, Trial]]:
         ("smallest head, clear winner", "64 images, 16 heads",
          smallest_head(64, np.r_[-1.0, np.zeros(15)])),
         *(
-            ("accuracy effect, seeds and images", f"{n} seeds, 500 images, spread {spread}",
-             accuracy_effect(n, 500, spread)) for n in (3, 5) for spread in (0.0, 0.1)
+            ("accuracy effect, seeds and images",
+             f"{n} seeds, 500 images, spread of seeds {spread}, of images {of_images}",
+             accuracy_effect(n, 500, spread, of_images))
+            for n in (3, 5) for spread in (0.0, 0.1) for of_images in (0.5, 1.5)
+        ),
+        *(
+            ("35 contrasts, all at once, each for itself (not to be trusted)", f"{n} seeds",
+             all_at_once(n, 35, True, 0.0)) for n in (3, 5)
+        ),
+        *(
+            ("35 contrasts, all at once, simultaneous", f"{n} seeds, {share:g} of the noise shared",
+             all_at_once(n, 35, False, share)) for n in (3, 5) for share in (0.0, 0.5)
         ),
         *(("accuracy lost, Agresti-Min", f"{n} images", lost_accuracy(n)) for n in (100, 1000)),
         *(("accuracy of a run, Wilson", f"{n} images", accuracy_of_one_run(n)) for n in (50, 1000)),
@@ -157,9 +181,13 @@ def rows() -> list[tuple[str, str, Trial]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=1000)
-    trials = parser.parse_args().trials
+    parser.add_argument("--only", default="", help="Rows whose name contains this.")
+    given = parser.parse_args()
+    trials = given.trials
     print("| interval | sample | nominal | simulated | trials |\n|---|---|---|---|---|")
     for name, sample, trial in rows():
+        if given.only not in name:
+            continue
         rng = np.random.default_rng(0)
         hits = sum(trial(rng) for _ in range(trials))
         print(f"| {name} | {sample} | 95 % | {100 * hits / trials:.1f} % | {trials} |", flush=True)

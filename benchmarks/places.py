@@ -15,7 +15,7 @@ from torch import nn
 
 from nearsight.measure.capture import Place
 from nearsight.measure.layout.placing import Placed, place_model
-from nearsight.measure.layout.placing.calls import place_call
+from nearsight.measure.layout.placing.call_places import place_call
 from nearsight.measure.layout.placing.centres import centres_of
 from nearsight.measure.layout.placing.probe import QUIET, Probe
 
@@ -70,12 +70,12 @@ def draw(path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def compare(name: str, num: int = 8, side: int = 96) -> None:
+def compare(name: str, num: int = 8) -> None:
     """Print the time of the search beside that of measuring 1,000 images."""
     import nearsight as ns
-    from nearsight.measure.coverage.attempt import _builds
+    from nearsight.measure.coverage.building import builds
 
-    side, model = next(iter(_builds(name)))
+    side, model = next((side, x) for side, x in builds(name) if isinstance(x, nn.Module))
     images = torch.randn(num, 3, side, side)
     began = time.perf_counter()
     found = place_model(Place("", model.eval(), (images,)))

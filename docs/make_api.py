@@ -1,12 +1,14 @@
 """Write docs/api.md from the docstrings of what ``import nearsight`` offers.
 
-Run ``python docs/make_api.py`` after a change of a public function; a test compares.
+Run ``python docs/make_api.py`` after you change a public function or its docstring. A test fails
+while the page is out of date.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,15 +78,33 @@ def _code(text: str) -> list[str]:
 
 
 def _prose(text: str) -> list[str]:
-    """Put doctests and lists of arguments into code blocks, and leave sentences as they are."""
+    """Return the docstring as Markdown: sections as lists, doctests as code."""
     lines: list[str] = []
     for block in text.split("\n\n"):
         first = block.lstrip().split("\n", 1)[0]
-        if first.startswith(">>>") or re.match(r"(Args|Returns|Raises|Example)s?:", first):
-            lines += ["```text", block.strip("\n"), "```", ""]
+        if re.match(r"(Args|Returns|Raises):$", first):
+            lines += [*_section(block), ""]
+        elif ">>>" in block:
+            example = textwrap.dedent(re.sub(r"^Examples?:\n", "", block))
+            lines += ["```pycon", example.strip("\n"), "```", ""]
         else:
             lines += [block.replace("``", "`"), ""]
     return lines[:-1]
+
+
+def _section(block: str) -> list[str]:
+    """Return ``Args:`` or ``Raises:`` as a list with one item per name, ``Returns:`` as a line."""
+    title, *body = block.replace("``", "`").strip("\n").split("\n")
+    items: list[str] = []
+    for line in textwrap.dedent("\n".join(body)).split("\n"):
+        if line.startswith(" ") and items:
+            items[-1] += " " + line.strip()
+        else:
+            items.append(line.strip())
+    if title == "Returns:":
+        return [f"**Returns:** {' '.join(items)}"]
+    named = [re.sub(r"^(\*{0,2}\w+):", r"`\1`:", item) for item in items]
+    return [f"**{title}**", "", *(f"- {item}" for item in named)]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Make our models known to timm: ``import nearsight.timm``, then ``timm.create_model(name)``.
+"""Register our models with timm: ``import nearsight.timm``, then ``timm.create_model(name)``.
 
 >>> import timm
 >>> import nearsight.timm

@@ -12,9 +12,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.study.design import Condition, Study, cutmix_off_and_on
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on
 
 MODELS = ("compact_vit", "compact_gaug", "compact_prr", "compact_locat", "compact_convit")
+
+
+PRIMARY = PrimaryContrast(
+    "min_mad",
+    {"model": "compact_locat", "cutmix": True},
+    {"model": "compact_locat", "cutmix": False},
+)
 
 
 def study() -> Study:
@@ -23,4 +30,4 @@ def study() -> Study:
         for cutmix, protocol in cutmix_off_and_on("cifar100"):
             built = replace(protocol, model=replace(protocol.model, name=model))
             conditions.append(Condition({"model": model, "cutmix": cutmix}, built))
-    return Study(tuple(conditions))
+    return Study(tuple(conditions), primary=PRIMARY)

@@ -12,7 +12,7 @@ Expected: table 3 (ConViT-S+ on 100 classes of ImageNet, one seed): a 82.2, b 82
 from __future__ import annotations
 
 from nearsight.protocol import preset
-from nearsight.study.design import Condition, Study
+from nearsight.study.design import Condition, PrimaryContrast, Study
 
 ROWS = (
     "convit", "convit-gates", "convit-convolution", "convit-gates-convolution", "convit-gpsa",
@@ -22,10 +22,15 @@ LAYERS = (2, 4, 8)  # 6 is convit, 0 is convit-gpsa
 STRENGTHS = (0.5, 2, 4)  # 1 is convit
 
 
+PRIMARY = PrimaryContrast("accuracy", {"variant": "convit"}, {"variant": "convit-gpsa"})
+
+
 def study() -> Study:
     names = (
         *ROWS,
         *(f"convit+layers={num}" for num in LAYERS),
         *(f"convit+strength={strength:g}" for strength in STRENGTHS),
     )
-    return Study(tuple(Condition({"variant": x}, preset(x, "cifar100")) for x in names))
+    return Study(
+        tuple(Condition({"variant": x}, preset(x, "cifar100")) for x in names), primary=PRIMARY
+    )

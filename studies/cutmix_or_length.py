@@ -36,7 +36,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import Protocol
-from nearsight.study.design import Condition, Study, cutmix_off_and_on
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on
 
 LEARNING_RATE = 1e-3  # chosen on 2026-11-18: 0.309, against 0.295 (3e-4) and 0.299 (3e-3)
 
@@ -56,9 +56,13 @@ def long(protocol: Protocol, lr: float = LEARNING_RATE, epochs: int = 75) -> Pro
     )
 
 
+VIRTUAL_PATIENCE = 5  # epochs at batch 32: as many steps as 20 of the paper's at batch 128
+PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
+
+
 def study() -> Study:
     conditions = tuple(
         Condition({"cutmix": cutmix}, long(protocol))
         for cutmix, protocol in cutmix_off_and_on("cifar100")
     )
-    return Study(conditions, num_seeds=3)
+    return Study(conditions, num_seeds=3, primary=PRIMARY, virtual_patience=VIRTUAL_PATIENCE)

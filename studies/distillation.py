@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import Distillation, Protocol, preset
-from nearsight.study.design import Condition, Study
+from nearsight.study.design import Condition, PrimaryContrast, Study
 
 MODELS = {"plain": "convit-gpsa", "convit": "convit"}
 TEACHER = Distillation(teacher="resnet18", weights="runs/teacher")
@@ -27,11 +27,17 @@ def taught(protocol: Protocol) -> Protocol:
     return replace(protocol, model=model, distillation=TEACHER)
 
 
+PRIMARY = PrimaryContrast(
+    "layer1_mad", {"model": "plain", "teacher": True}, {"model": "plain", "teacher": False}
+)
+
+
 def study() -> Study:
     return Study(
         tuple(
             Condition({"model": model, "teacher": on}, taught(protocol) if on else protocol)
             for model, protocol in ((x, preset(name, "cifar100")) for x, name in MODELS.items())
             for on in (False, True)
-        )
+        ),
+        primary=PRIMARY,
     )

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.study.design import Condition, Study, cutmix_off_and_on
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on
+
+PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
 
 
 def study() -> Study:
@@ -20,4 +22,4 @@ def study() -> Study:
     for cutmix, protocol in cutmix_off_and_on("cifar100"):
         watched = replace(protocol, epochs=200, patience=None, measure_every=5)
         conditions.append(Condition({"cutmix": cutmix}, watched))
-    return Study(tuple(conditions))
+    return Study(tuple(conditions), primary=PRIMARY)

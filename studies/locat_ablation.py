@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import GaussianSettings, LocatSettings, preset
-from nearsight.study.design import Condition, Study
+from nearsight.study.design import Condition, PrimaryContrast, Study
 
 KERNELS: dict[str, GaussianSettings] = {
     "width from the input": GaussianSettings(source="input"),
@@ -25,6 +25,9 @@ KERNELS: dict[str, GaussianSettings] = {
     "Laplace": GaussianSettings(kernel="laplace"),
     "inverse distance": GaussianSettings(kernel="inverse"),
 }
+
+
+PRIMARY = PrimaryContrast("accuracy", {"model": "LocAt"}, {"model": "plain"})
 
 
 def study() -> Study:
@@ -43,5 +46,6 @@ def study() -> Study:
         for name, kernel in KERNELS.items()
     }
     return Study(
-        tuple(Condition({"model": name}, replace(modern, model=x)) for name, x in models.items())
+        tuple(Condition({"model": name}, replace(modern, model=x)) for name, x in models.items()),
+        primary=PRIMARY,
     )

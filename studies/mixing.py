@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import CutMix, CutOut, Mixup, RandomErasing, preset
-from nearsight.study.design import Condition, Study
+from nearsight.study.design import Condition, PrimaryContrast, Study
 
 CHANGES: dict[str, dict[str, object]] = {
     "none": {},
@@ -30,11 +30,15 @@ CHANGES: dict[str, dict[str, object]] = {
 }
 
 
+PRIMARY = PrimaryContrast("min_mad", {"mixing": "cutmix"}, {"mixing": "none"})
+
+
 def study() -> Study:
     baseline = preset("baseline", "cifar100")
     return Study(
         tuple(
             Condition({"mixing": name}, replace(baseline, **changes))
             for name, changes in CHANGES.items()
-        )
+        ),
+        primary=PRIMARY,
     )

@@ -10,9 +10,11 @@ Expected: the paper, one seed: min MAD at most 0.024 in every condition with Cut
 
 from __future__ import annotations
 
-from nearsight.study.design import Condition, Study, eight
+from nearsight.study.design import Condition, PrimaryContrast, Study, eight
+
+PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
 
 
 def study() -> Study:
     conditions = tuple(Condition(factors, protocol) for factors, protocol in eight("cifar100"))
-    return Study(conditions, num_seeds=5)
+    return Study(conditions, num_seeds=5, primary=PRIMARY)

@@ -11,9 +11,12 @@ Expected: the paper's table 1, one seed: accuracy 78.46 and 84.84 % (CIFAR-10), 
 from __future__ import annotations
 
 from nearsight.protocol import preset
-from nearsight.study.design import Condition, Study
+from nearsight.study.design import Condition, PrimaryContrast, Study
 
 DATA = ("cifar10", "cifar100", "tiny-imagenet")
+
+
+PRIMARY = PrimaryContrast("min_mad", {"protocol": "modern"}, {"protocol": "baseline"})
 
 
 def study() -> Study:
@@ -24,4 +27,5 @@ def study() -> Study:
             for name in ("baseline", "modern")
         ),
         num_seeds=3,
+        primary=PRIMARY,
     )

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.study.design import Condition, Study, cutmix_off_and_on
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on
+
+PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
 
 
 def study() -> Study:
@@ -19,4 +21,6 @@ def study() -> Study:
     for cutmix, protocol in cutmix_off_and_on("shapes"):
         short = replace(protocol, epochs=5, model=replace(protocol.model, name="mu_vit"))
         conditions.append(Condition({"cutmix": cutmix}, short))
-    return Study(tuple(conditions), num_seeds=2, settings={"measure": {"num_images": 256}})
+    return Study(
+        tuple(conditions), num_seeds=2, settings={"measure": {"num_images": 256}}, primary=PRIMARY
+    )

@@ -12,9 +12,16 @@ Expected: the ConViT paper's table 2 (ImageNet, ConViT-S over DeiT-S, one seed):
 from __future__ import annotations
 
 from nearsight.protocol import FRACTIONS, at_fraction, preset
-from nearsight.study.design import Condition, Study
+from nearsight.study.design import Condition, PrimaryContrast, Study
 
 MODELS = {"plain": "convit-gpsa", "convit": "convit"}
+
+
+PRIMARY = PrimaryContrast(
+    "accuracy",
+    {"model": "convit", "fraction": FRACTIONS[0]},
+    {"model": "plain", "fraction": FRACTIONS[0]},
+)
 
 
 def study() -> Study:
@@ -26,5 +33,6 @@ def study() -> Study:
             )
             for fraction in FRACTIONS
             for model, name in MODELS.items()
-        )
+        ),
+        primary=PRIMARY,
     )

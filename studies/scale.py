@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nearsight.study.design import Condition, Study, cutmix_off_and_on
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on
 
 SIZES: dict[str, dict[str, int]] = {
     "compact": {},
@@ -25,10 +25,15 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
+PRIMARY = PrimaryContrast(
+    "min_mad", {"size": "compact", "cutmix": True}, {"size": "compact", "cutmix": False}
+)
+
+
 def study() -> Study:
     conditions = []
     for name, changes in SIZES.items():
         for cutmix, protocol in cutmix_off_and_on("cifar100"):
             sized = replace(protocol, model=replace(protocol.model, **changes))
             conditions.append(Condition({"size": name, "cutmix": cutmix}, sized))
-    return Study(tuple(conditions))
+    return Study(tuple(conditions), primary=PRIMARY)

@@ -14,7 +14,7 @@ Expected: from results/smallest, CutMix on min MAD at matched steps: 0.000 (-0.0
 from __future__ import annotations
 
 from nearsight.protocol import Protocol, at_fraction
-from nearsight.study.design import Condition, Study, cutmix_off_and_on, shrunk
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on, shrunk
 
 
 def on_a_tenth(protocol: Protocol) -> Protocol:
@@ -22,11 +22,17 @@ def on_a_tenth(protocol: Protocol) -> Protocol:
     return at_fraction(shrunk(protocol), 0.1)
 
 
+TENTH = "2 layers, a tenth of the images"
 SCALES = {
     "2 layers": shrunk,
-    "2 layers, a tenth of the images": on_a_tenth,
+    TENTH: on_a_tenth,
     "4 layers": lambda protocol: shrunk(protocol, depth=4),
 }
+
+
+PRIMARY = PrimaryContrast(
+    "min_mad", {"scale": TENTH, "cutmix": True}, {"scale": TENTH, "cutmix": False}
+)
 
 
 def study() -> Study:
@@ -35,4 +41,4 @@ def study() -> Study:
         for name, scaled in SCALES.items()
         for cutmix, protocol in cutmix_off_and_on("cifar100")
     )
-    return Study(conditions, num_seeds=3)
+    return Study(conditions, num_seeds=3, primary=PRIMARY)

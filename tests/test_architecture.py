@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from nearsight.study.design.recipe_file import FOLDER, INSTALLED
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nearsight"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+SAME_EVERYWHERE = {"__init__", "__main__", "declaration"}
 NO_TORCH = {"torch", "torchvision", "timm"}
 
 
@@ -73,6 +75,19 @@ def test_a_room_says_what_it_is_for_and_has_at_most_14_modules(room: str) -> Non
     folder = ROOT.joinpath(*room.split("."))
     assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     assert len(list(folder.glob("*.py"))) - 1 <= 14
+
+
+def test_no_two_modules_or_classes_share_a_name() -> None:
+    """A name means one thing; ``declaration`` is the same thing of every part."""
+    modules = [path.stem for path in MODULES if path.stem not in SAME_EVERYWHERE]
+    classes = [
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name, number in Counter(modules).items() if number > 1] == []
+    assert [name for name, number in Counter(classes).items() if number > 1] == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The command line: one module per group of commands. Each parses, calls one function, prints."""
+"""The command line, with one module per group of commands.
+
+A command parses its options, calls one function, and prints what was written.
+"""
 
 from __future__ import annotations
 

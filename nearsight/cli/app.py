@@ -1,7 +1,7 @@
-"""The command line: one subcommand per stage; parse, call one function, print what was written.
+"""Define the command ``nearsight`` and its main subcommands, one per stage.
 
-Every error a user can make ends as one sentence on stderr and a non-zero exit code.
-NEARSIGHT_TRACEBACK=1 shows where it came from.
+A mistake of the user is reported as one line on stderr with a non-zero exit code. Set the
+environment variable NEARSIGHT_TRACEBACK=1 to see the traceback.
 """
 
 from __future__ import annotations
@@ -29,13 +29,25 @@ from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
-from nearsight.cli.shared import App, DataRoot, Device, Result
+from nearsight.cli.shared import (
+    App,
+    BatchSize,
+    DataRoot,
+    Device,
+    ImageSize,
+    OneWeights,
+    Pretrained,
+    RandomInit,
+    Result,
+    examples,
+)
 from nearsight.cli.study import study_app
 from nearsight.core import UserError, counting, is_out_of_memory
 
 app = App(
-    help="How local is a Vision Transformer's attention, what makes it local, is local better?",
-    epilog="The road: train -> measure -> report. Every command has --help with an example.",
+    help="Measure how local a Vision Transformer's attention is, and find out what makes it local.",
+    epilog="Start with `nearsight demo`. For your own runs use train, then measure, then report. "
+    "`nearsight COMMAND --help` shows the options of a command, with examples.",
     no_args_is_help=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -68,18 +80,33 @@ def _nearsight(
 app.command("demo", epilog=DEMO_EXAMPLE)(show_demo)
 
 
-@app.command("protocols", epilog="Example: nearsight protocols modern --data cifar100")
+@app.command(
+    "protocols",
+    epilog=examples("nearsight protocols", "nearsight protocols modern --data cifar10 > my.yaml"),
+)
 def show_protocols(
-    name: Annotated[str | None, typer.Argument(help="A preset to print whole, as YAML.")] = None,
-    data: Annotated[str, typer.Option(help="The data set whose values to take.")] = "cifar100",
+    name: Annotated[str | None, typer.Argument(help="The preset to print as YAML.")] = None,
+    data: Annotated[
+        str, typer.Option(help="Print the settings of the preset for this data set.")
+    ] = "cifar100",
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Draw the preset's schedule instead of its settings.")
+    ] = False,
 ) -> Result:
-    """The presets and what each changes; with a name, all its settings as YAML."""
-    from nearsight.protocol import PRESETS, preset, preset_tables, protocol_yaml
+    """List the presets, or print all settings of one as YAML.
 
+    The list shows what each preset changes.
+    """
+    from nearsight.protocol import PRESETS, preset, preset_tables, protocol_yaml, schedule_text
+
+    if plot and name is None:
+        raise UserError("--plot needs the name of a preset: nearsight protocols NAME --plot.")
     if name is None:
         from rich.console import Console
 
         Console(highlight=False).print(*preset_tables(data), sep="\n")
+    elif plot:
+        print(schedule_text(preset(name, data)))
     else:
         print(protocol_yaml(preset(name, data)), end="")
     return Result(content=list(PRESETS) if name is None else asdict(preset(name, data)))
@@ -87,42 +114,67 @@ def show_protocols(
 
 @app.command(
     "train",
-    epilog="Example: nearsight train modern --data cifar100 --model compact --out runs/modern-0",
+    epilog=examples(
+        "nearsight train modern --data cifar100 --model compact --out runs/modern-0",
+        "nearsight train baseline --data shapes --set epochs=20 --seed 1 --out runs/shapes-1",
+    ),
 )
 def train(
     protocol: Annotated[str, typer.Argument(help="A preset, or a YAML file of settings.")],
-    out: Annotated[Path, typer.Option(help="The run folder; started again, the run continues.")],
+    out: Annotated[Path, typer.Option(help="Write or continue the run in this folder.")],
     data: Annotated[
-        str | None, typer.Option(help="A data set of `nearsight data list`, or an image folder.")
+        str | None,
+        typer.Option(help="Train on this data set of `nearsight data list`, or image folder."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="compact, compact_locat, nano_convit, deit_tiny, any name of timm."),
+        typer.Option(
+            help="Train this model: compact, compact_locat, nano_convit, deit_tiny, or any model "
+            "of timm. `nearsight models` lists ours."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed for initial weights, data order and augmentation.")
+    ] = 0,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting of the protocol, such as epochs=20. May be repeated.",
+        ),
     ] = None,
     fraction: Annotated[
         float | None,
-        typer.Option(help="Of every class, e.g. 0.1; more epochs make up for it."),
+        typer.Option(
+            help="Train on this fraction of each class (e.g. 0.1). The number of epochs is scaled "
+            "up so that the same number of images is seen."
+        ),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Start from this file of weights (fine-tuning).")
+        Path | None, typer.Option(help="Fine-tune: start from the weights in this file.")
     ] = None,
     device: Device = "auto",
-    precision: Annotated[str | None, typer.Option(help="float32, bf16, fp16 or float64.")] = None,
-    compile_: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,
+    precision: Annotated[
+        str | None, typer.Option(help="Train in float32, bf16, fp16 or float64.")
+    ] = None,
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Compile the model with torch.compile.")
+    ] = False,
     parallel: Annotated[
-        Literal["ddp", "fsdp"], typer.Option(help="Under torchrun; fsdp shards the weights.")
+        Literal["ddp", "fsdp"],
+        typer.Option(help="Under torchrun, copy (ddp) or shard (fsdp) the model."),
     ] = "ddp",
     track: Annotated[
-        list[str] | None, typer.Option(help="tensorboard, wandb or mlflow; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Also log to tensorboard, wandb or mlflow. May be repeated."),
     ] = None,
     data_root: DataRoot = None,
 ) -> Result:
-    """Train a Vision Transformer by a protocol into a run folder."""
+    """Train a Vision Transformer and write a run folder.
+
+    If the folder contains an unfinished run with the same settings, training continues.
+    """
     from nearsight.data.sets import dataset_name
     from nearsight.protocol import at_fraction, override, read_protocol
 
@@ -133,7 +185,7 @@ def train(
         "precision": precision,
     }
     changes = [f"{key}={value}" for key, value in named.items() if value is not None]
-    choice = read_protocol(protocol, named["data.name"] or "cifar100")
+    choice = read_protocol(protocol, named["data.name"] or "cifar100", model)
     choice = override(choice, [*changes, *(set_ or [])])
     if fraction is not None:
         choice = at_fraction(choice, fraction)
@@ -152,72 +204,94 @@ def train(
 
 @app.command(
     "measure",
-    epilog="Example: nearsight measure runs/modern-0    or    "
-    "nearsight measure vit_tiny_patch16_224 --weights vit_tiny.safetensors --images DIR",
+    epilog=examples(
+        "nearsight measure runs/modern-0",
+        "nearsight measure vit_tiny_patch16_224 --weights vit_tiny.safetensors --images DIR",
+    ),
 )
 def measure(
     target: Annotated[
         str,
         typer.Argument(
-            help="A finished run folder, or a model: a name of ours or timm, timm/NAME, "
+            help="A finished run folder, or a model: one of `nearsight models` or timm, timm/NAME, "
             "torchvision/NAME, hf/OWNER/NAME, hf/FOLDER."
         ),
     ],
-    images: Annotated[Path | None, typer.Option(help="Folder of images, for a model.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="The model's weights.")] = None,
-    pretrained: Annotated[bool, typer.Option("--pretrained", help="Weights of the hub.")] = False,
-    random_init: Annotated[
-        bool, typer.Option("--random-init", help="No weights: before any training.")
-    ] = False,
+    images: Annotated[
+        Path | None, typer.Option(help="Measure a model on the images of this folder.")
+    ] = None,
+    weights: OneWeights = None,
+    pretrained: Pretrained = False,
+    random_init: RandomInit = False,
     num_images: Annotated[
-        int | None, typer.Option(min=2, help="By default up to 1,000; of a run's test set 5,000.")
+        int | None,
+        typer.Option(
+            min=2,
+            help="Measure this many images. Default: up to 1,000, or 5,000 for a run.",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write; else that of the run, or runs/NAME.")
+        Path | None,
+        typer.Option(help="Write to this folder. Default: the run's folder, or runs/NAME."),
     ] = None,
     no_nulls: Annotated[
-        bool, typer.Option("--no-nulls", help="Leave out the null lines: a third faster.")
+        bool,
+        typer.Option(
+            "--no-nulls",
+            help="Do not measure the null lines (random weights, shuffled patches). Saves about a "
+            "third of the time.",
+        ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Write over a measurement of other images or settings.")
+        bool,
+        typer.Option("--force", help="Overwrite a measurement of other images or settings."),
     ] = False,
     no_resize: Annotated[
-        bool, typer.Option("--no-resize", help="Take prepared images as they are.")
+        bool, typer.Option("--no-resize", help="Use the images at the size they have.")
     ] = False,
-    image_size: Annotated[
-        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
-    ] = None,
+    skip_corrupt: Annotated[
+        bool, typer.Option("--skip-corrupt", help="Leave out images that cannot be read.")
+    ] = False,
+    image_size: ImageSize = None,
     localise: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND:VALUE@LAYERS", help="Make a model's attention local: gaussian:1@last3."
+            metavar="KIND:VALUE@LAYERS",
+            help="Make the model's attention local before measuring, e.g. gaussian:1@last3.",
         ),
     ] = None,
     convention: Annotated[
-        str, typer.Option(help="paper, convit, pixels, keras or cl-vs-mim.")
+        str,
+        typer.Option(
+            help="Report distances in this convention: paper, convit, pixels, keras or cl-vs-mim."
+        ),
     ] = "paper",
     metrics: Annotated[
-        str, typer.Option(help="default, all, or names with commas between them.")
+        str, typer.Option(help="Compute these metrics: default, all, or names with commas.")
     ] = "default",
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
+    batch_size: BatchSize = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
 ) -> Result:
-    """How local every attention head is, into measure.json."""
-    from nearsight.core import joined
+    """Measure how local every attention head is.
+
+    The numbers go to measure.json in the output folder, and a summary is printed.
+    """
+    from nearsight.core import join_processes
     from nearsight.measure.folders import measure_target
     from nearsight.measure.layout import keeping_places
     from nearsight.report.write import print_measurements
     from nearsight.runs import read_measure
 
     with (
-        joined(device) as world,
+        join_processes(device) as world,
         counting(f"measuring {target}") as count,
         keeping_places(progress=lambda done, most: count(done, most, "finding where tokens sit")),
     ):
         path = measure_target(
             target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
-            num_images=num_images, resize=not no_resize, image_size=image_size,
+            num_images=num_images, resize=not no_resize,
+            skip_corrupt=skip_corrupt, image_size=image_size,
             localise=localise, convention=convention, metrics=metrics, batch_size=batch_size,
             device=str(world.device), data_root=data_root, force=force,
             nulls=not no_nulls, progress=count,
@@ -228,13 +302,24 @@ def measure(
     return Result((path,), read_measure(path.parent).summary.contents())
 
 
-@app.command("diff", epilog="Example: nearsight diff runs/vit-ti runs/deit-ti --out diff.json")
+@app.command(
+    "diff",
+    epilog=examples(
+        "nearsight diff runs/baseline-0 runs/modern-0",
+        "nearsight diff runs/vit-ti runs/deit-ti --out diff.json",
+    ),
+)
 def diff(
     a: Annotated[Path, typer.Argument(help="A measured folder.")],
-    b: Annotated[Path, typer.Argument(help="Another, measured on the same images.")],
-    out: Annotated[Path | None, typer.Option(help="Write every head to this JSON file.")] = None,
+    b: Annotated[Path, typer.Argument(help="Another folder, measured on the same images.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the differences of all heads to this JSON file.")
+    ] = None,
 ) -> Result:
-    """How b differs from a, head by head, with paired 95 % intervals over the images."""
+    """Compare two measured models head by head.
+
+    Each difference is b minus a, with a paired 95 % interval over the images.
+    """
     from nearsight.measure.folders import folder_difference
     from nearsight.report.write import print_difference
     from nearsight.runs import write_json
@@ -255,16 +340,29 @@ app.command("models", epilog=MODELS_EXAMPLE)(show_models)
 app.command("doctor", epilog=DOCTOR_EXAMPLE)(show_doctor)
 
 
-@app.command("report", epilog="Example: nearsight report runs/baseline-0 runs/modern-0")
+@app.command(
+    "report",
+    epilog=examples(
+        "nearsight report runs/baseline-0 runs/modern-0",
+        "nearsight report runs/* --out all.html --format pdf --format csv",
+    ),
+)
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Measured run folders.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     format_: Annotated[
         list[str] | None,
-        typer.Option("--format", help="Also write files: svg, png, pdf, csv, json, latex."),
+        typer.Option(
+            "--format",
+            help="Also write the figures (svg, png, pdf) or tables (csv, json, latex) as files. "
+            "May be repeated.",
+        ),
     ] = None,
 ) -> Result:
-    """Tables and figures of one or more runs as one self-contained HTML page."""
+    """Write tables and figures of one or more runs as an HTML page.
+
+    The page is one file that needs no network.
+    """
     from nearsight.explore import write_report
     from nearsight.report.write import print_measurements
 
@@ -277,7 +375,11 @@ def report(
 
 
 def main() -> None:
-    """Run the command line; exit codes: 0 done, 1 refused, 2 wrong usage, 128 + signal stopped."""
+    """Run the command line and exit.
+
+    The exit code is 0 after success, 1 after an error, 2 after wrong usage, and 128 plus the number
+    of the signal if a signal stopped the command.
+    """
     try:
         code = app(standalone_mode=False, prog_name="nearsight")
         if code == INTERRUPTED:
@@ -290,7 +392,7 @@ def main() -> None:
 
 
 def _exit_code(error: Exception) -> int:
-    """Say what went wrong in one sentence; anything unforeseen keeps its traceback."""
+    """Print a known error in one line and return its exit code. Raise an unknown error again."""
     if hasattr(error, "show"):  # wrong usage, found by typer
         error.show()
         return int(getattr(error, "exit_code", 2))
@@ -300,10 +402,10 @@ def _exit_code(error: Exception) -> int:
         return _say(str(error), error.exit_code)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}; what was written before is kept", 1)
+        return _say(f"{where}{error.strerror or error}. Files written earlier are kept.", 1)
     if is_out_of_memory(error):
         return _say(
-            "There is not enough memory. Take a smaller batch (train: --set batch_size=N), smaller "
+            "There is not enough memory. Use a smaller batch (train: --set batch_size=N), smaller "
             "images or a smaller model.",
             1,
         )

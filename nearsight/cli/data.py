@@ -1,4 +1,4 @@
-"""The subcommands of ``nearsight data``: parse, call one function, print what was written."""
+"""Define the subcommands of ``nearsight data``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.shared import App, DataRoot, Result
+from nearsight.cli.shared import App, DataRoot, Result, examples
 from nearsight.core import counting
 
 data_app = App(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
 
 
-@data_app.command("list", epilog="Example: nearsight data list")
+@data_app.command(
+    "list", epilog=examples("nearsight data list", "nearsight data list --data-root /data --json")
+)
 def list_data(data_root: DataRoot = None) -> Result:
-    """The data sets nearsight knows, and which of them are here."""
+    """List the known data sets and whether they are present."""
     from nearsight.data.sets import list_datasets
 
     rows = list_datasets(data_root)
@@ -24,13 +26,21 @@ def list_data(data_root: DataRoot = None) -> Result:
     return Result(content=[{"name": x.name, "state": x.state, "place": x.place} for x in rows])
 
 
-@data_app.command("fetch", epilog="Example: nearsight data fetch cifar100")
+@data_app.command(
+    "fetch",
+    epilog=examples(
+        "nearsight data fetch cifar100", "nearsight data fetch tiny-imagenet --data-root /data"
+    ),
+)
 def fetch_data(
-    name: Annotated[str, typer.Argument(help="A data set that `nearsight data list` can fetch.")],
+    name: Annotated[str, typer.Argument(help="A data set of `nearsight data list`.")],
     data_root: DataRoot = None,
 ) -> Result:
-    """Download, check and unpack a data set; started again, the download continues."""
-    from nearsight.data.sets import fetch_dataset
+    """Download, check and unpack a data set.
+
+    If a download was interrupted, run the command again to continue it.
+    """
+    from nearsight.data.fetch import fetch_dataset
 
     with counting(f"fetching {name}", megabytes=True) as count:
         folder = fetch_dataset(name, data_root, progress=count)
@@ -38,12 +48,15 @@ def fetch_data(
     return Result((folder,))
 
 
-@data_app.command("check", epilog="Example: nearsight data check cifar100")
+@data_app.command(
+    "check",
+    epilog=examples("nearsight data check cifar100", "nearsight data check /data/my-images"),
+)
 def check_data(
     name: Annotated[str, typer.Argument(help="A data set, or the path of an image folder.")],
     data_root: DataRoot = None,
 ) -> None:
-    """Read a data set whole and say whether it is the official one."""
+    """Read a whole data set and check that it is the official one."""
     from nearsight.data.sets import check_dataset, dataset_name
 
     found = check_dataset(dataset_name(name, data_root), data_root)
@@ -55,14 +68,16 @@ def check_data(
         print(note)
 
 
-@data_app.command("cache", epilog="Example: nearsight data cache --delete all")
+@data_app.command(
+    "cache", epilog=examples("nearsight data cache", "nearsight data cache --delete all")
+)
 def show_caches(
     delete: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Delete the cache of this key, or all.")
+        str | None, typer.Option(metavar="KEY", help="Delete the cache with this key, or all.")
     ] = None,
     data_root: DataRoot = None,
 ) -> None:
-    """The feature caches of `nearsight evaluate`: their sizes and what is in them."""
+    """List or delete the features that `nearsight evaluate` stored."""
     from nearsight.evaluate.features import cache_root, delete_cache, stored_caches
 
     folder = cache_root(data_root)
@@ -71,37 +86,50 @@ def show_caches(
         chosen = [each.key for each in caches] if delete == "all" else [delete]
         for key in chosen:
             delete_cache(folder, key)
-        print(f"deleted {len(chosen)} feature caches in {folder}")
+        print(f"Deleted {len(chosen)} feature caches in {folder}.")
         return
     for each in caches:
         print(f"{each.key}  {each.num_bytes / 1e6:9.1f} MB  {each.text}")
     print(f"{len(caches)} caches, {sum(x.num_bytes for x in caches) / 1e9:.2f} GB in {folder}")
 
 
-@data_app.command("import", epilog="Example: nearsight data import ~/cifar-100-binary.tar.gz")
+@data_app.command(
+    "import",
+    epilog=examples(
+        "nearsight data import ~/cifar-100-binary.tar.gz",
+        "nearsight data import ~/tiny-imagenet-200 --data-root /data",
+    ),
+)
 def import_data(
     given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],
     data_root: DataRoot = None,
 ) -> Result:
-    """Copy a data set you already have to where nearsight looks for it."""
-    from nearsight.data.sets import import_folder
+    """Copy a data set that you already have to the data folder."""
+    from nearsight.data.fetch import import_folder
 
     folder = import_folder(given, data_root)
     print(folder)
     return Result((folder,))
 
 
-@data_app.command("register", epilog="Example: nearsight data register imagenet /data/imagenet")
+@data_app.command(
+    "register",
+    epilog=examples(
+        "nearsight data register imagenet /data/imagenet",
+        "nearsight data register birds ~/birds",
+    ),
+)
 def register_data(
     name: Annotated[
-        str, typer.Argument(help="imagenet, imagenet-100, mini-imagenet, or a name of yours.")
+        str, typer.Argument(help="imagenet, imagenet-100, mini-imagenet, or a name you choose.")
     ],
     folder: Annotated[
-        Path, typer.Argument(help="Holds train/CLASS/ and val/CLASS/ or test/CLASS/")
+        Path,
+        typer.Argument(help="A folder that contains train/CLASS/ and val/CLASS/ or test/CLASS/."),
     ],
     data_root: DataRoot = None,
 ) -> None:
-    """Give an image folder a name, so that --data NAME works and runs record it."""
+    """Give an image folder a name that --data accepts."""
     from nearsight.data.sets import register_dataset
 
     found = register_dataset(name, folder, data_root)

@@ -1,26 +1,43 @@
-"""The subcommand ``nearsight demo``: parse, call one function, print what was written."""
+"""Define the subcommand ``nearsight demo``."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nearsight.cli.shared import Result
+from nearsight.cli.shared import Result, examples, set_threads
+from nearsight.core import slow_threads
 
-EXAMPLE = "Example: nearsight demo --out demo"
+EXAMPLE = examples("nearsight demo", "nearsight demo --epochs 10 --out my-demo")
 
 
 def show_demo(
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Write to this folder.")] = Path("demo"),
     epochs: Annotated[
-        int, typer.Option(min=1, help="How long the live model trains, about 20 seconds each.")
+        int,
+        typer.Option(
+            min=1, help="Train the new model for this many epochs, about 20 seconds each."
+        ),
     ] = 3,
 ) -> Result:
-    """Look at four trained ViTs, watch one train, read the report: 3 minutes, no download."""
+    """Explore four trained ViTs, train one, and write a report.
+
+    Takes about 3 minutes and downloads nothing.
+    """
     from nearsight.demo import run_demo
+
+    use_one_thread_if_busy()
 
     found = run_demo(out, epochs=epochs)
     print(found.report)
     return Result((found.page, found.report))
+
+
+def use_one_thread_if_busy() -> None:
+    """Use one thread if several would be much slower, unless the user chose a number."""
+    if "OMP_NUM_THREADS" not in os.environ and slow_threads():
+        print("This machine is busy, so the demo uses one thread.")
+        set_threads(1)

@@ -1,4 +1,4 @@
-"""The subcommand ``nearsight doctor``: what this installation has, for a look or a bug report."""
+"""Define the subcommand ``nearsight doctor``, which describes this installation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import textwrap
 from importlib import metadata
 from typing import Any
 
-from nearsight.cli.shared import Result
+from nearsight.cli.shared import Result, examples
 
-EXAMPLE = "Example: nearsight doctor    or    nearsight doctor --json > doctor.json"
+EXAMPLE = examples("nearsight doctor", "nearsight doctor --json > doctor.json")
 WIDTH, INDENT = 80, 18
 
 
 def show_doctor() -> Result:
-    """Print versions, the compiled library, threads, devices, the data folder and extras."""
+    """Describe this installation, for a bug report.
+
+    Prints versions, whether the compiled library is loaded, threads, devices, the data folder and
+    the optional extras.
+    """
     found = installation()
     for name, text in _lines(found):
         print(textwrap.fill(f"{name:{INDENT}}{text}", WIDTH, subsequent_indent=" " * INDENT))
@@ -50,7 +54,7 @@ def installation() -> dict[str, Any]:
 
 
 def _torch_facts() -> dict[str, Any]:
-    """What cannot be told without torch; where it cannot be imported, why."""
+    """Return the facts that need torch, or the error if torch cannot be imported."""
     try:
         import torch
 
@@ -80,7 +84,7 @@ def _version(package: str) -> str | None:
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """The packages that nearsight needs, and those of each optional extra."""
+    """Return the packages that nearsight needs, and those of each optional extra."""
     try:
         listed = metadata.requires("nearsight") or []
     except metadata.PackageNotFoundError:  # a checkout that was not installed
@@ -95,7 +99,7 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Name and text of every line to print."""
+    """Return the name and text of every line to print."""
     versions = dict(found["versions"])
     commit = f", commit {found['commit']}" if found["commit"] else ""
     lines = [("nearsight", f"{versions.pop('nearsight')}{commit}")]

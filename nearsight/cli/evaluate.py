@@ -1,4 +1,4 @@
-"""The subcommand ``nearsight evaluate``: parse, call one function, print what was written."""
+"""Define the subcommand ``nearsight evaluate``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.shared import DataRoot, Device, Result
+from nearsight.cli.shared import (
+    BatchSize,
+    DataRoot,
+    Device,
+    ImageSize,
+    ManyWeights,
+    Pretrained,
+    RandomInit,
+    Result,
+    examples,
+)
 from nearsight.core import UserError, counting
 
-EXAMPLE = (
-    "Example: nearsight evaluate runs/locat-0 runs/vit-0 --task segmentation,hummingbird "
-    "--data voc2012    or    nearsight evaluate vit_tiny_patch16_224 --weights FILE "
-    "--task segmentation --method all --data voc2012"
+EXAMPLE = examples(
+    "nearsight evaluate runs/locat-0 runs/vit-0 --task segmentation,hummingbird",
+    "nearsight evaluate vit_tiny_patch16_224 --weights FILE --task knn --data cifar100",
 )
 
 
@@ -21,71 +30,87 @@ def evaluate(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET", help="Run folders or models, as nearsight measure takes them."
+            metavar="TARGET", help="Run folders, or models named as for `nearsight measure`."
         ),
     ],
     task: Annotated[
         str,
-        typer.Option(help="segmentation, hummingbird, knn, linear, ...; with commas."),
+        typer.Option(help="Run these tasks, separated by commas: segmentation, knn, linear, ..."),
     ] = "segmentation",
     data: Annotated[
         str | None,
-        typer.Option(help="Data set by name or path; else voc2012 for masks, cifar100 for labels."),
+        typer.Option(
+            help="Evaluate on this data set (name or path). Default: voc2012 for tasks with "
+            "masks, cifar100 for tasks with labels."
+        ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Methods of a task with commas, or all; else its own.")
+        str | None,
+        typer.Option(
+            help="Use these methods of the task, separated by commas, or all. Default: the task's "
+            "main method."
+        ),
     ] = None,
     layer: Annotated[
-        str, typer.Option(help="last, all, or numbers counted from 1 with commas.")
+        str,
+        typer.Option(help="Take features of these layers: last, all, or numbers from 1 (1,6,12)."),
     ] = "last",
     place: Annotated[
         str | None,
-        typer.Option(help="block, norm (after the final norm) or prr; else as the method has it."),
+        typer.Option(
+            help="Take features after the block (block), after the final norm (norm) or after "
+            "PRR (prr). Default: what the method uses."
+        ),
     ] = None,
     statistics: Annotated[
-        str | None, typer.Option(help="Mean and deviation of the input: own or imagenet.")
+        str | None,
+        typer.Option(help="Normalise images with the model's statistics (own) or imagenet's."),
     ] = None,
-    image_size: Annotated[
-        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
+    image_size: ImageSize = None,
+    num_train: Annotated[
+        int | None, typer.Option(min=1, help="Fit on this many training images. Default: all.")
     ] = None,
-    num_train: Annotated[int | None, typer.Option(min=1, help="Training images; else all.")] = None,
-    num_val: Annotated[int | None, typer.Option(min=2, help="Scored images; else all.")] = None,
+    num_val: Annotated[
+        int | None, typer.Option(min=2, help="Score this many images. Default: all.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of a method; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Set an option of a method. May be repeated."
+        ),
     ] = None,
     localise: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND:VALUE@LAYERS",
-            help="Also evaluate each model with local attention, and by how much that differs: "
-            "gaussian:1@last3, window:3@all, outside:3@10-12; repeatable.",
+            help="Also evaluate each model with local attention, and compare: gaussian:1@last3, "
+            "window:3@all, outside:3@10-12. May be repeated.",
         ),
     ] = None,
-    weights: Annotated[
-        list[Path] | None, typer.Option(help="Weights, once for each model in their order.")
-    ] = None,
-    pretrained: Annotated[bool, typer.Option("--pretrained", help="Weights of the hub.")] = False,
-    random_init: Annotated[
-        bool, typer.Option("--random-init", help="No weights: before any training.")
-    ] = False,
+    weights: ManyWeights = None,
+    pretrained: Pretrained = False,
+    random_init: RandomInit = False,
     no_controls: Annotated[
-        bool, typer.Option("--no-controls", help="Leave out the controls.")
+        bool, typer.Option("--no-controls", help="Do not evaluate the controls.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write for a model; else runs/NAME.")
+        Path | None, typer.Option(help="Write a model's results here. Default: runs/NAME.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder to draw figures into; else they are in the report.")
+        Path | None, typer.Option(help="Also write the figures of the report to this folder.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
+    batch_size: BatchSize = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
 ) -> Result:
-    """What frozen features are good for, with controls and paired intervals."""
+    """Test how useful a model's frozen features are for other tasks.
+
+    Scores have 95 % intervals over images, and differences between models are paired by image. By
+    default each task also has controls, such as a model with random weights.
+    """
     from nearsight.core import find_device
     from nearsight.evaluate import evaluate_targets
-    from nearsight.evaluate.evaluation import Settings
+    from nearsight.evaluate.benches import Settings
     from nearsight.measure.folders import sides
     from nearsight.report.write import print_evaluations, write_evaluation_figures
 
@@ -118,6 +143,6 @@ def _options(words: list[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise UserError(f"--set is {word!r}, but it must be NAME=VALUE")
+            raise UserError(f"--set is {word!r}, but it must be NAME=VALUE.")
         found[name] = value
     return found

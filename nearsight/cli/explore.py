@@ -1,4 +1,4 @@
-"""The subcommand ``nearsight explore``: parse, gather, write the page or serve it."""
+"""Define the subcommand ``nearsight explore``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.shared import DataRoot, Device, Result
+from nearsight.cli.shared import (
+    DataRoot,
+    Device,
+    ImageSize,
+    ManyWeights,
+    Pretrained,
+    RandomInit,
+    Result,
+    examples,
+)
 
-EXAMPLE = (
-    "Example: nearsight explore runs/a runs/b --out look.html    or    "
-    "nearsight explore vit_tiny_patch16_224 --weights FILE --images DIR    or    "
-    "nearsight explore --serve runs/"
+EXAMPLE = examples(
+    "nearsight explore runs/a runs/b --out look.html",
+    "nearsight explore vit_tiny_patch16_224 --weights FILE --images DIR",
+    "nearsight explore --serve runs/",
 )
 
 
@@ -21,45 +30,46 @@ def explore(
         list[str],
         typer.Argument(
             metavar="TARGET",
-            help="Run folders, folders of runs, studies, or models as nearsight measure has them.",
+            help="Run folders, folders of runs, studies, or models as for `nearsight measure`.",
         ),
     ],
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="A folder of images or one image file. Runs show their own examples without it.",
+            help="Show the attention on these images: a folder or one file. Default for a run: "
+            "its stored examples.",
         ),
     ] = None,
     num_images: Annotated[
-        int, typer.Option(min=1, help="The page holds the attention of this many images.")
+        int, typer.Option(min=1, help="Store the attention on this many images in the page.")
     ] = 4,
-    weights: Annotated[
-        list[Path] | None,
-        typer.Option(help="The weights of a model by name; once per model, in order."),
-    ] = None,
-    pretrained: Annotated[
-        bool, typer.Option("--pretrained", help="Weights of the hub, for models without a file.")
-    ] = False,
-    random_init: Annotated[
-        bool, typer.Option("--random-init", help="No weights, for models without a file.")
-    ] = False,
-    image_size: Annotated[
-        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the models' own.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
+    weights: ManyWeights = None,
+    pretrained: Pretrained = False,
+    random_init: RandomInit = False,
+    image_size: ImageSize = None,
+    out: Annotated[Path, typer.Option(help="Write the page to this file.")] = Path("look.html"),
     serve: Annotated[
-        bool, typer.Option("--serve", help="Serve the runs of folders instead of writing a page.")
+        bool,
+        typer.Option("--serve", help="Serve all runs below folders instead of writing a page."),
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="With --serve: listen on this port.")
+    ] = 8000,
     host: Annotated[
         str,
-        typer.Option(help="With --serve: the address to listen on. Others can reach it then."),
+        typer.Option(
+            help="With --serve: listen on this address. Other machines can connect unless it is "
+            "127.0.0.1."
+        ),
     ] = "127.0.0.1",
     device: Device = "auto",
     data_root: DataRoot = None,
 ) -> Result:
-    """Look at where every head attends: one page that opens from disk, without a server."""
+    """Write a web page that shows where every head attends.
+
+    The page is one file that opens from disk. With --serve, a local server shows many runs.
+    """
     if serve:
         from nearsight.explore import serve_folders
 

@@ -1,4 +1,4 @@
-"""The subcommand ``nearsight localise``: parse, call one function, print what was written."""
+"""Define the subcommand ``nearsight localise``."""
 
 from __future__ import annotations
 
@@ -7,61 +7,80 @@ from typing import Annotated
 
 import typer
 
-from nearsight.cli.shared import DataRoot, Device, Result
+from nearsight.cli.shared import (
+    BatchSize,
+    DataRoot,
+    Device,
+    ImageSize,
+    OneWeights,
+    Pretrained,
+    RandomInit,
+    Result,
+    examples,
+)
 from nearsight.core import UserError
 
-EXAMPLE = "Example: nearsight localise vit_tiny_patch16_224 --weights FILE --data voc2012"
+EXAMPLE = examples(
+    "nearsight localise vit_tiny_patch16_224 --weights FILE --data voc2012",
+    "nearsight localise runs/modern-0 --data shapes --widths 0.5,1,2 --depths 1,2",
+)
 
 
 def search(
     target: Annotated[
-        str, typer.Argument(help="A run folder or a model, as nearsight measure takes it.")
+        str, typer.Argument(help="A run folder, or a model named as for `nearsight measure`.")
     ],
-    data: Annotated[str, typer.Option(help="Data set with masks, by name or path.")] = "voc2012",
+    data: Annotated[
+        str, typer.Option(help="Score on this data set with masks (name or path).")
+    ] = "voc2012",
     task: Annotated[
-        str, typer.Option(help="hummingbird, or segmentation for its default method.")
+        str, typer.Option(help="Score by this task: hummingbird or segmentation.")
     ] = "hummingbird",
     widths: Annotated[
-        str, typer.Option(help="Widths of the Gaussian in patches, with commas.")
+        str, typer.Option(help="Try these widths of the Gaussian in patches.")
     ] = "0.5,0.7,1,1.5,2,3",
     depths: Annotated[
-        str, typer.Option(help="How many last layers are made local, with commas.")
+        str, typer.Option(help="Try to make this many of the last layers local.")
     ] = "1,2,3,4,6",
     memory: Annotated[
-        int, typer.Option(min=1, help="Training images to learn from while searching.")
+        int, typer.Option(min=1, help="Learn from this many training images in the search.")
     ] = 366,
     held_out: Annotated[
-        int, typer.Option(min=2, help="Other training images, scored while searching.")
+        int, typer.Option(min=2, help="Score this many other training images in the search.")
     ] = 207,
     no_val: Annotated[
-        bool, typer.Option("--no-val", help="Search only; score nothing on val.")
+        bool, typer.Option("--no-val", help="Search only, without scoring the validation images.")
     ] = False,
     num_train: Annotated[
-        int | None, typer.Option(min=1, help="Training images for val; else all.")
+        int | None,
+        typer.Option(min=1, help="After the search, learn from this many images. Default: all."),
     ] = None,
     num_val: Annotated[
-        int | None, typer.Option(min=2, help="Images of val that are scored; else all.")
+        int | None, typer.Option(min=2, help="Score this many validation images. Default: all.")
     ] = None,
     accuracy_images: Annotated[
         Path | None,
-        typer.Option(help="Images named by the number of their class, for top-1 accuracy."),
+        typer.Option(
+            help="Also measure top-1 accuracy on the images of this folder, whose file names "
+            "are the numbers of their classes."
+        ),
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="The model's weights.")] = None,
-    pretrained: Annotated[bool, typer.Option("--pretrained", help="Weights of the hub.")] = False,
-    random_init: Annotated[
-        bool, typer.Option("--random-init", help="No weights: before any training.")
-    ] = False,
-    image_size: Annotated[
-        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the model's own.")
-    ] = None,
+    weights: OneWeights = None,
+    pretrained: Pretrained = False,
+    random_init: RandomInit = False,
+    image_size: ImageSize = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write; else runs/NAME-localise.")
+        Path | None, typer.Option(help="Write to this folder. Default: runs/NAME-localise.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 32,
+    batch_size: BatchSize = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
 ) -> Result:
-    """Find the width and the layers at which local attention helps, without training."""
+    """Find where local attention helps a model, without training.
+
+    Adds a Gaussian to the attention logits of the last layers, tries every combination of --widths
+    and --depths on training images, and scores the best one on the validation images.
+    """
     widths_wanted, depths_wanted = _numbers(widths, "--widths"), _numbers(depths, "--depths")
     from nearsight.core import find_device
     from nearsight.evaluate import SearchSettings, search_locality
@@ -88,7 +107,7 @@ def search(
 
 
 def _numbers(text: str, option: str) -> list[float]:
-    """Numbers with commas between them.
+    """Return numbers that are separated by commas.
 
     >>> _numbers("0.5, 1", "--widths")
     [0.5, 1.0]
@@ -96,4 +115,6 @@ def _numbers(text: str, option: str) -> list[float]:
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:
-        raise UserError(f"{option} is {text!r}, but it must be numbers with commas") from None
+        raise UserError(
+            f"{option} is {text!r}, but it must be numbers separated by commas."
+        ) from None

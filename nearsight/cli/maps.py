@@ -1,4 +1,4 @@
-"""The subcommand ``nearsight maps``: parse, call two functions, print what was written."""
+"""Define the subcommand ``nearsight maps``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearsight.cli.shared import Device, Result
+from nearsight.cli.shared import (
+    Device,
+    ImageSize,
+    ManyWeights,
+    Pretrained,
+    RandomInit,
+    Result,
+    examples,
+)
 from nearsight.core import UserError
 
-EXAMPLE = (
-    "Example: nearsight maps vit_tiny_patch16_224 locatvit_tiny --weights vit.safetensors "
-    "--weights locat.safetensors --image bus.jpg --patch 4,9 --patch 8,3"
+EXAMPLE = examples(
+    "nearsight maps runs/vit-0 runs/locat-0 --image bus.jpg --patch 4,9 --patch 8,3",
+    "nearsight maps vit_tiny_patch16_224 --weights FILE --images DIR --head all",
 )
 
 
@@ -20,64 +28,59 @@ def show_maps(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET", help="Run folders or models, as nearsight measure takes them."
+            metavar="TARGET", help="Run folders, or models named as for `nearsight measure`."
         ),
     ],
-    image: Annotated[Path | None, typer.Option(help="The image file to look at.")] = None,
+    image: Annotated[Path | None, typer.Option(help="Show attention on this image.")] = None,
     images: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Instead of one image: attention averaged over many of a folder."
+            metavar="DIR", help="Show attention averaged over the images of this folder instead."
         ),
     ] = None,
     num_images: Annotated[
-        int | None, typer.Option(help="How many of the folder: 100, or all there are.")
+        int | None, typer.Option(help="Average over this many images. Default: up to 100.")
     ] = None,
     patch: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROW,COL",
-            help="A patch of the first target's grid, counted from 1 at the top left; may be "
-            "repeated. By default those a quarter, half and three quarters down and to the right; "
-            "with --head all the one in the middle.",
+            help="Show where this patch attends. Rows and columns of the first target's grid are "
+            "counted from 1 at the top left. May be repeated. Default: three patches on the "
+            "diagonal; with --head all the patch in the middle.",
         ),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(min=1, help="Counted from 1; by default each model's last.")
+        int | None,
+        typer.Option(min=1, help="Show this layer, counted from 1. Default: each model's last."),
     ] = None,
     head: Annotated[
         str,
         typer.Option(
-            metavar="mean|all|N", help="Counted from 1; all: a column per head, a row per patch."
+            metavar="mean|all|N",
+            help="Show the mean over heads, all heads (one column each), or head N from 1.",
         ),
     ] = "mean",
-    weights: Annotated[
-        list[Path] | None,
-        typer.Option(help="A model's weights; once per model, in order, not for runs and hf/."),
-    ] = None,
-    pretrained: Annotated[
-        bool, typer.Option("--pretrained", help="Weights of the hub, for models without a file.")
-    ] = False,
-    random_init: Annotated[
-        bool, typer.Option("--random-init", help="No weights, for models without a file.")
-    ] = False,
-    image_size: Annotated[
-        str | None, typer.Option(metavar="N or HxW", help="Pixels, if not the models' own.")
-    ] = None,
+    weights: ManyWeights = None,
+    pretrained: Pretrained = False,
+    random_init: RandomInit = False,
+    image_size: ImageSize = None,
     localise: Annotated[
         str | None,
         typer.Option(
             metavar="KIND:VALUE@LAYERS",
-            help="Show each model also with local attention: gaussian:1@last3.",
+            help="Also show each model with local attention, e.g. gaussian:1@last3.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The figure: .png, .svg or .pdf.")] = Path("maps.png"),
+    out: Annotated[
+        Path, typer.Option(help="Write the figure to this .png, .svg or .pdf file.")
+    ] = Path("maps.png"),
     device: Device = "auto",
 ) -> Result:
-    """Where [CLS] and chosen patches look, models below each other, as a figure.
+    """Draw where [CLS] and chosen patches attend.
 
-    Where heads mix content and position (ConViT), a strip above each head's map shows the share of
-    position, from white (none) to red (all).
+    The models are drawn below each other. If heads mix content and position (ConViT), a strip above
+    each head's map shows the share of position, from white (none) to red (all).
     """
     from nearsight.report.figures.maps import check_format, write_maps
 
@@ -99,19 +102,19 @@ def show_maps(
 
 
 def _place(text: str) -> tuple[int, int]:
-    """Row and column counted from 0.
+    """Return a row and column counted from 0.
 
     >>> _place("4, 9")
     (3, 8)
     """
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"expected --patch as ROW,COL, both counted from 1, got {text!r}")
+        raise UserError(f"--patch is {text!r}, but it must be ROW,COL, both counted from 1.")
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 
 def _head(text: str) -> int | Literal["all"] | None:
-    """A head counted from 0; None for the mean.
+    """Return a head counted from 0, or None for the mean over heads.
 
     >>> _head("mean"), _head("3")
     (None, 2)
@@ -121,5 +124,7 @@ def _head(text: str) -> int | Literal["all"] | None:
     if text == "mean":
         return None
     if not text.isdecimal() or not int(text):
-        raise UserError(f"expected --head as mean, all or a number counted from 1, got {text!r}")
+        raise UserError(
+            f"--head is {text!r}, but it must be mean, all, or a number counted from 1."
+        )
     return int(text) - 1

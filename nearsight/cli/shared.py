@@ -1,7 +1,8 @@
-"""Options that every command has: --quiet, --json and --threads, defined once.
+"""Define once the options that several commands share.
 
-A command prints for people, and returns a ``Result``: the files it wrote and its content. With
---quiet only the paths are printed, with --json one object that holds the paths and the content.
+Every command has --quiet, --json and --threads. A command prints text for people and returns a
+``Result``: the files it wrote and their content. With --quiet only the paths are printed, with
+--json one object that contains the paths and the content.
 """
 
 from __future__ import annotations
@@ -21,31 +22,63 @@ import typer
 
 from nearsight.core import slow_threads
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the paths of what was written.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the paths of written files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-MOST_THREADS = 1024  # far more overflow a stack of the operating system
-Threads = Annotated[int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
+MOST_THREADS = 1024  # with many more, starting the threads crashes
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=MOST_THREADS, help="Use this many CPU threads.")
+]
+Device = Annotated[
+    str, typer.Option(help="Compute on cpu, cuda, cuda:1, mps, or the best there is (auto).")
+]
 DataRoot = Annotated[
     Path | None,
-    typer.Option(help="Folder of data sets; else $NEARSIGHT_DATA or ~/.cache/nearsight/data."),
+    typer.Option(
+        help="Look for data sets in this folder. Default: $NEARSIGHT_DATA, or "
+        "~/.cache/nearsight/data."
+    ),
 ]
+OneWeights = Annotated[Path | None, typer.Option(help="Load the model's weights from this file.")]
+ManyWeights = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Load weights from this file. Give one per model, in the order of the models; runs "
+        "and hf/ models have their own."
+    ),
+]
+Pretrained = Annotated[
+    bool,
+    typer.Option(
+        "--pretrained", help="Download pretrained weights for models that have no weight file."
+    ),
+]
+RandomInit = Annotated[
+    bool,
+    typer.Option("--random-init", help="Use random weights for models that have no weight file."),
+]
+ImageSize = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N or HxW", help="Resize images to this size in pixels. Default: the model's size."
+    ),
+]
+BatchSize = Annotated[int, typer.Option(min=1, help="Process this many images at once.")]
 SHARED = {"quiet": Quiet, "as_json": AsJson, "threads": Threads}
 Command = Callable[..., "Result | None"]
-COMPUTING = ("train", "measure", "evaluate", "localise", "demo", "causal")  # for long
+COMPUTING = ("train", "measure", "evaluate", "localise", "causal")  # commands that take long
 DEFAULTS = {"quiet": False, "as_json": False, "threads": None}
 
 
 class Result(NamedTuple):
-    """What a command wrote, and what it found, for those who do not read tables."""
+    """The files that a command wrote and the content of its answer, for --quiet and --json."""
 
     written: tuple[Path, ...] = ()
     content: Any = None
 
     def text(self, printed: str = "") -> str:
-        """Return JSON: the content; with the paths beside it where files were written.
+        """Return the content as JSON, together with the paths if files were written.
 
-        A command that only prints a table gives its lines.
+        If a command has no content, its printed lines are returned instead.
         """
         content = printed.splitlines() if self.content is None else self.content
         if not self.written:
@@ -55,12 +88,12 @@ class Result(NamedTuple):
 
 
 class App(typer.Typer):
-    """A group of commands that all have the shared options."""
+    """A group of commands to which the shared options are added."""
 
     def command(  # type: ignore[override]
         self, name: str | None = None, **options: Any
     ) -> Callable[[Command], Command]:
-        """Register a command under a name; the function itself stays as it is."""
+        """Register a function as a command, and return the function unchanged."""
         register = super().command(name, **options)
 
         def add(function: Command) -> Command:
@@ -71,11 +104,11 @@ class App(typer.Typer):
 
 
 def shared(command: Command, computes: bool = False) -> Callable[..., None]:
-    """Return a command with the options that all have.
+    """Return a command with --quiet, --json and --threads added.
 
     Args:
         command: A function with typer's annotations that prints and returns a ``Result``.
-        computes: Whether it computes for long, so that a busy machine is worth a warning.
+        computes: Whether the command takes long, so that it should warn of a busy machine.
     """
     signature = inspect.signature(command, eval_str=True)
     added = [
@@ -108,15 +141,26 @@ def shared(command: Command, computes: bool = False) -> Callable[..., None]:
     parameters = [*own, *added]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
-    del run.__wrapped__  # typer would look through it
+    del run.__wrapped__  # or typer would use the signature of the wrapped function
     return run
 
 
+def examples(*commands: str) -> str:
+    """Return the end of a help text that lists examples, one line each.
+
+    >>> print(examples("nearsight demo").replace(chr(8), ""))
+    <BLANKLINE>
+    Examples:
+      nearsight demo
+    """
+    return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
+
+
 def set_threads(threads: int | None) -> None:
-    """Use this many CPU threads; None leaves it to torch."""
+    """Use this many CPU threads, or torch's default if ``threads`` is None."""
     if threads is None:
         return
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for torch where it is imported later
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for torch, if it is imported later
     if "torch" in sys.modules:
         import torch
 

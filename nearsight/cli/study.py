@@ -1,4 +1,4 @@
-"""The subcommands ``nearsight study``: recipes, what they would run, running them."""
+"""Define the subcommands of ``nearsight study``."""
 
 from __future__ import annotations
 
@@ -9,29 +9,37 @@ from typing import Annotated, Literal
 
 import typer
 
-from nearsight.cli.shared import App, DataRoot, Device, Result
+from nearsight.cli.shared import App, BatchSize, DataRoot, Device, Result, examples
 from nearsight.core import UserError
 
 study_app = App(
-    help="Many runs: protocols x models x data sets x seeds, run to the end.",
-    epilog="Example: nearsight study run quick --workers 2 --out studies-out/quick",
+    help="Run and compare many runs: protocols, models, data sets and seeds.",
+    epilog="Begin with `nearsight study list`. A cell is one run of a study.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Recipes = Annotated[Path | None, typer.Option(help="Folder of recipes; else ours.")]
-Name = Annotated[str, typer.Argument(help="A study of `study list`, or a file NAME.py.")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="0 to N - 1; else as the recipe says.")]
-Workers = Annotated[int, typer.Option(min=1, help="Cells at a time, one thread each.")]
+Recipes = Annotated[
+    Path | None, typer.Option(help="Read recipes from this folder. Default: nearsight's own.")
+]
+Name = Annotated[str, typer.Argument(help="A recipe of `nearsight study list`, or a file NAME.py.")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, help="Use the seeds 0 to N - 1. Default: the recipe's.")
+]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Run this many cells at a time, with one thread each.")
+]
 Engine = Annotated[
     Literal["local", "ray", "slurm"],
-    typer.Option(help="Where cells run: here, on Ray, or as Slurm jobs."),
+    typer.Option(help="Run cells on this machine (local), on Ray, or as Slurm jobs."),
 ]
 Out = Annotated[Path, typer.Argument(help="A study folder.")]
 
 
-@study_app.command("list", epilog="Example: nearsight study list")
+@study_app.command(
+    "list", epilog=examples("nearsight study list", "nearsight study list --recipes my-recipes")
+)
 def list_studies(recipes: Recipes = None) -> Result:
-    """The recipes: question, cells, cost, expected numbers."""
+    """List the recipes with their question, cost and expected numbers."""
     from nearsight.study.design import recipes as found
     from nearsight.study.show import print_recipes
 
@@ -40,16 +48,27 @@ def list_studies(recipes: Recipes = None) -> Result:
     return Result(content=[{"name": x.name, "question": x.question, **x.told} for x in listed])
 
 
-@study_app.command("plan", epilog="Example: nearsight study plan protocol-ablation --seeds 5")
+@study_app.command(
+    "plan",
+    epilog=examples(
+        "nearsight study plan protocol-ablation --seeds 5",
+        "nearsight study plan quick --out studies-out/quick --workers 4",
+    ),
+)
 def plan_study(
     name: Name,
     seeds: Seeds = None,
-    out: Annotated[Path | None, typer.Option(help="Count what is done in this folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Leave out the cells that this folder has finished.")
+    ] = None,
     workers: Workers = 2,
     recipes: Recipes = None,
     data_root: DataRoot = None,
 ) -> None:
-    """What would run, and how long it takes here; nothing is written."""
+    """Show what a study would run and how long it would take.
+
+    Nothing is written.
+    """
     from nearsight.study.design import recipe
     from nearsight.study.run import expected_seconds, planned
     from nearsight.study.show import print_plan
@@ -60,45 +79,67 @@ def plan_study(
 
 
 @study_app.command(
-    "run", epilog="Example: nearsight study run quick --workers 2 --out studies-out/quick"
+    "run",
+    epilog=examples(
+        "nearsight study run quick --workers 2 --out studies-out/quick",
+        "nearsight study run my-study.py --engine slurm --slurm timeout_min=240 --out out",
+    ),
 )
 def run_one(
     name: Name,
-    out: Annotated[Path, typer.Option(help="The study folder; run again, it continues.")],
+    out: Annotated[Path, typer.Option(help="Write or continue the study in this folder.")],
     seeds: Seeds = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Cells at a time: 2 here, else as many as there is room for."),
+        typer.Option(
+            min=1,
+            help="Run this many cells at a time. Default: 2 on this machine, as many as fit on "
+            "Ray and Slurm.",
+        ),
     ] = None,
     engine: Engine = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster, or auto; else one starts here.")
+        str | None,
+        typer.Option(
+            help="Connect to the Ray cluster at this address, or auto. Default: start one here."
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Of every cell: cpu, cuda, mps.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Run every cell on cpu, cuda or mps.")] = "cpu",
     gpus_per_cell: Annotated[
-        float | None, typer.Option(min=0.0, help="For ray (0.25 too) and slurm; 1 if cuda.")
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Reserve this many GPUs per cell on Ray (fractions allowed) or Slurm. Default: 1 "
+            "with --device cuda.",
+        ),
     ] = None,
     slurm: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A parameter of submitit, such as timeout_min=240; may be repeated.",
+            help="Set a parameter of submitit, such as timeout_min=240. May be repeated.",
         ),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try cells that failed before once more.")
+        bool, typer.Option("--retry-failed", help="Run the cells again that failed before.")
     ] = False,
     reuse: Annotated[
         Path | None, typer.Option(help="Copy finished cells from this study folder first.")
     ] = None,
     accept_differences: Annotated[
         bool,
-        typer.Option("--accept-differences", help="Reuse cells of other software without asking."),
+        typer.Option(
+            "--accept-differences",
+            help="With --reuse: accept cells made with other software versions without asking.",
+        ),
     ] = False,
     recipes: Recipes = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Run every cell that is not finished; again: continues."""
+    """Run every cell of a study that is not finished.
+
+    Run the same command again to continue an interrupted study.
+    """
     from nearsight.study.design import recipe
     from nearsight.study.engines import EngineOptions, slurm_parameters
     from nearsight.study.run import run_study
@@ -115,57 +156,107 @@ def run_one(
     print(out)
     if left:
         raise UserError(
-            f"{len(left)} cells of {out} are not finished; --retry-failed tries those that failed"
+            f"{len(left)} cells of {out} are not finished. Run the command again, with "
+            "--retry-failed for cells that failed."
         )
 
 
 def _accept(given: bool) -> Callable[[Sequence[str]], bool] | None:
-    """Return what answers whether differences are accepted: the option, a person, or nobody."""
+    """Return a function that decides whether to reuse cells of other software.
+
+    With --accept-differences it always accepts; in a terminal it asks the user. Otherwise there is
+    nobody to ask, and None is returned.
+    """
     if given:
         return lambda lines: True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 
     def ask(lines: Sequence[str]) -> bool:
-        print("Cells to reuse were made with other software:", *lines, sep="\n  ", file=sys.stderr)
-        return typer.confirm("Take them over?", err=True)
+        print(
+            "The cells to reuse were made with other software:", *lines, sep="\n  ", file=sys.stderr
+        )
+        return typer.confirm("Reuse them?", err=True)
 
     return ask
 
 
-@study_app.command("status", epilog="Example: nearsight study status studies-out/quick")
+@study_app.command(
+    "status",
+    epilog=examples(
+        "nearsight study status studies-out/quick",
+        "nearsight study status studies-out/quick --json",
+    ),
+)
 def show_status(out: Out) -> None:
-    """What is finished, running, queued, failed (and why), stopped or waiting."""
+    """Show which cells are finished, running, waiting or failed.
+
+    Failed cells are listed with the reason.
+    """
     from nearsight.study.show import print_status
 
     print_status(out)
 
 
-@study_app.command("report", epilog="Example: nearsight study report studies-out/quick")
+@study_app.command(
+    "report",
+    epilog=examples(
+        "nearsight study report studies-out/quick",
+        "nearsight study report studies-out/quick --out quick.html --format pdf",
+    ),
+)
 def write_page(
     folder: Out,
-    out: Annotated[Path | None, typer.Option(help="The page; else report.html in it.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the page to this file. Default: report.html in the folder."),
+    ] = None,
     format_: Annotated[
         list[str] | None,
-        typer.Option("--format", help="Also svg, png, pdf, csv, json, latex; may be repeated."),
+        typer.Option(
+            "--format",
+            help="Also write the figures (svg, png, pdf) or tables (csv, json, latex) as files. "
+            "May be repeated.",
+        ),
     ] = None,
 ) -> Result:
-    """Figures, effects and tables of what is finished, as one page; numbers in summary.json."""
-    from nearsight.study.show import study_report
+    """Write the results of the finished cells as an HTML page.
 
-    path = study_report(folder, out or folder / "report.html", tuple(format_ or ()))
+    The page has figures, effects and tables. The numbers also go to summary.json.
+    """
+    from nearsight.runs.records import SUMMARY_FILE
+    from nearsight.study.analyse import load_study, study_effects
+    from nearsight.study.show import print_results
+    from nearsight.study.show import write_page as write
+
+    study = load_study(folder)
+    effects = study_effects(study)
+    path = write(study, effects, out or folder / "report.html", tuple(format_ or ()))
+    print_results(study, effects)
     print(path)
-    return Result((path,))
+    found = SUMMARY_FILE.read(folder).contents()
+    told = {name: found[name] for name in ("primary", "num_simultaneous", "shares")}
+    return Result((path,), told)
 
 
 @study_app.command(
-    "export", epilog="Example: nearsight study export studies-out/quick --to results/quick"
+    "export",
+    epilog=examples(
+        "nearsight study export studies-out/quick --to results/quick",
+        "nearsight study export studies-out/ablation --to ~/paper/ablation",
+    ),
 )
 def export(
     folder: Out,
-    to: Annotated[Path, typer.Option(help="New or empty, or of the same study.")],
+    to: Annotated[
+        Path,
+        typer.Option(help="Write to this folder: a new or empty one, or an export of this study."),
+    ],
 ) -> Result:
-    """Copy a study to publish it: its JSON and page, no weights, no paths of this machine."""
+    """Copy a study for publication.
+
+    The copy contains the JSON files and the page, but no weights and no paths of this machine.
+    """
     from nearsight.study.show import export_study
 
     path = export_study(folder, to)
@@ -174,67 +265,104 @@ def export(
 
 
 @study_app.command(
-    "causal", epilog="Example: nearsight study causal runs/modern-0 --head 1.2 --window 3"
+    "causal",
+    epilog=examples(
+        "nearsight study causal runs/modern-0 --head 1.2 --window 3",
+        "nearsight study causal studies-out/quick --num-images 500",
+    ),
 )
 def causal(
-    run: Annotated[Path, typer.Argument(help="A finished run folder.")],
+    run: Annotated[Path, typer.Argument(help="A finished run folder, or a study folder.")],
     head: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LAYER.HEAD",
-            help="Counted from 1; may be repeated. By default every head, every layer, all heads.",
+            help="Test only this head, counted from 1. May be repeated. Default: each head, each "
+            "layer, and all heads together.",
         ),
     ] = None,
-    window: Annotated[int, typer.Option(min=1, help="Its side in patches, odd.")] = 3,
+    window: Annotated[
+        int, typer.Option(min=1, help="Side of the local window in patches, an odd number.")
+    ] = 3,
     num_images: Annotated[
-        int | None, typer.Option(min=2, help="Test images: 1,000, or all there are.")
+        int | None, typer.Option(min=2, help="Test on this many images. Default: up to 1,000.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at once.")] = 64,
+    batch_size: BatchSize = 64,
     device: Device = "auto",
     data_root: DataRoot = None,
 ) -> Result:
-    """Is locality used? The accuracy lost when heads look elsewhere, into causal.json and .svg."""
+    """Test whether a model uses local attention.
+
+    Changes where heads attend, and writes the loss of accuracy to causal.json and causal.svg. For a
+    study folder, tests every finished cell and averages the losses over the seeds of each
+    condition.
+    """
     heads = [_layer_and_head(text) for text in head] if head else None
     from nearsight.core import counting, find_device
     from nearsight.evaluate import CAUSAL_STAGE
     from nearsight.report.figures.study import write_causal_figure
-    from nearsight.study.show import print_causal
+    from nearsight.study.analyse import load_study
+    from nearsight.study.folder import STUDY
+    from nearsight.study.show import print_causal, print_causal_study
 
-    with counting(f"changing heads of {run}, passes") as count:
-        settings = {
-            "heads": heads, "window": window, "num_images": num_images, "batch_size": batch_size,
-            "device": str(find_device(device)), "data_root": data_root, "progress": count,
-        }  # fmt: skip
-        path = CAUSAL_STAGE.run(run, settings)
-    write_causal_figure(run)
-    print_causal(run)
-    print(path)
-    return Result((path,))
+    study = load_study(run) if (run / STUDY).is_file() else None
+    folders = [run] if study is None else [x.files.path for x in study.finished]
+    if study is not None and heads:
+        raise UserError(
+            "--head needs a run folder, because head 1 of one seed does not correspond to head 1 "
+            "of another. Give a run folder, or leave out --head."
+        )
+    paths = []
+    for folder in folders:
+        with counting(f"changing heads of {folder}, passes") as count:
+            settings = {
+                "heads": heads, "window": window, "num_images": num_images,
+                "batch_size": batch_size, "device": str(find_device(device)),
+                "data_root": data_root, "progress": count,
+            }  # fmt: skip
+            paths.append(CAUSAL_STAGE.run(folder, settings))
+        write_causal_figure(folder)
+    if study is None:
+        print_causal(run)
+    else:
+        print_causal_study(study)
+    print("\n".join(map(str, paths)))
+    return Result(tuple(paths))
 
 
 def _layer_and_head(text: str) -> tuple[int, int]:
-    """Layer and head counted from 0.
+    """Return a layer and a head counted from 0.
 
     >>> _layer_and_head("2.1")
     (1, 0)
     """
     parts = text.split(".")
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"expected --head as LAYER.HEAD, both counted from 1, got {text!r}")
+        raise UserError(f"--head is {text!r}, but it must be LAYER.HEAD, both counted from 1.")
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 
-@study_app.command("claims", epilog="Example: nearsight study claims studies-out/ablation")
+@study_app.command(
+    "claims",
+    epilog=examples(
+        "nearsight study claims studies-out/ablation",
+        "nearsight study claims studies-out/ablation --all --details",
+    ),
+)
 def show_claims(
     folder: Out,
     all_: Annotated[
-        bool, typer.Option("--all", help="Also the claims that this study says nothing about.")
+        bool, typer.Option("--all", help="Also list claims that this study does not test.")
     ] = False,
     details: Annotated[
-        bool, typer.Option("--details", help="Also every sentence, source, number and reason.")
+        bool,
+        typer.Option("--details", help="Also print each claim's source, numbers and reasons."),
     ] = False,
 ) -> Result:
-    """What the study says of the papers' claims; every verdict goes into claims.json."""
+    """Compare a study with the claims of the papers.
+
+    All verdicts go to claims.json.
+    """
     from nearsight.study.analyse import load_study
     from nearsight.study.claims import write_claims
     from nearsight.study.show import print_verdicts

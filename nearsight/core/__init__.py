@@ -1,5 +1,8 @@
-"""Infrastructure without any science: crash-safe files, locks, names, terminal output,
-processes, signals."""
+"""Provide the infrastructure that every room uses and that knows nothing about attention.
+
+The room holds files that survive a crash, file locks, suggestions for mistyped names, terminal
+output, the processes of a distributed run, and the handling of signals.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from nearsight.core.durable_files import append_bytes, expand_path, sync, write_
 from nearsight.core.errors import UserError
 from nearsight.core.locks import hold_lock, is_locked
 from nearsight.core.memory import is_out_of_memory, keep_freed_memory
-from nearsight.core.processes import World, find_device, joined
+from nearsight.core.processes import World, find_device, join_processes, joined
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
 from nearsight.core.suggestions import closest, suggestion
 from nearsight.core.terminal import Screen, clock, console, counting, printable
@@ -31,6 +34,7 @@ __all__ = [
     "hold_lock",
     "is_locked",
     "is_out_of_memory",
+    "join_processes",
     "joined",
     "keep_freed_memory",
     "printable",

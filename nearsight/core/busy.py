@@ -1,20 +1,24 @@
-"""Find out whether several threads are slower than one because the machine is busy."""
+"""Detect a busy machine on which several threads are slower than one."""
 
 from __future__ import annotations
 
 import os
 import time
 
-MUCH_SLOWER = 1.5  # times
-SIDE = 384  # of the matrices that are multiplied to find out
+MUCH_SLOWER = 1.5  # the slowdown from which a warning is worth printing
+SIDE = 384  # rows and columns of the matrices that the test multiplies
 REPEATS = 12
 
 
 def slow_threads() -> str:
-    """Return a warning where torch's threads are much slower than one; empty otherwise.
+    """Warn if torch's threads are much slower than a single thread.
 
-    Only a machine with more work than processors is tried: there, threads that wait for each other
-    can be 10 to 30 times slower than one alone. Trying takes some hundredths of a second.
+    The test multiplies small matrices for a few hundredths of a second. It runs only if the load
+    average exceeds the number of processors. On such a machine, threads that wait for each other
+    can be 10 to 30 times slower than one thread.
+
+    Returns:
+        A sentence for the terminal, or an empty string if there is nothing to warn about.
     """
     processors = os.cpu_count() or 1
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -35,7 +39,13 @@ def slow_threads() -> str:
 
 
 def warning_text(load: float, processors: int, threads: int, ratio: float) -> str:
-    """Say that one thread is faster, if it is by much.
+    """Return the warning for a measured slowdown, or an empty string if the slowdown is small.
+
+    Args:
+        load: The load average of the machine.
+        processors: The number of processors.
+        threads: The number of threads that torch uses.
+        ratio: The time with that many threads, divided by the time with one thread.
 
     >>> warning_text(6.5, 2, 2, 12.0)
     'this machine is busy (load 6.5 on 2 processors): 2 threads are 12 times slower than one; \

@@ -1,6 +1,6 @@
-"""Writing that survives a kill and a power cut, and names the file when the disk is full.
+"""Write files that survive a kill and a power cut, and expand the paths that users type.
 
-Also paths as users type them.
+If a write fails, for example because the disk is full, the error names the file.
 """
 
 from __future__ import annotations
@@ -14,20 +14,27 @@ from nearsight.core.errors import UserError
 
 
 def expand_path(text: str | Path) -> Path:
-    """Return the path that a user typed, with ``~`` expanded.
+    """Expand ``~`` in a path that a user typed.
+
+    >>> expand_path("runs/modern-0").as_posix()
+    'runs/modern-0'
 
     Raises:
-        UserError: There is no such user.
+        UserError: If the path begins with ``~NAME`` and there is no such user.
     """
     try:
         return Path(text).expanduser()
     except RuntimeError:
         user = str(text).partition("/")[0]
-        raise UserError(f"{text}: there is no user {user.removeprefix('~')!r}") from None
+        name = user.removeprefix("~")
+        raise UserError(
+            f"There is no user {name!r} on this machine, so the path {text} cannot be expanded. "
+            "Check the name after ~."
+        ) from None
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until the contents of a file, or the entries of a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -37,7 +44,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An error of the operating system inside the block names the file."""
+    """Add the name of a file to every ``OSError`` that is raised inside the block."""
     try:
         yield
     except OSError as error:
@@ -46,7 +53,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: temporary file, sync, rename, sync of the folder."""
+    """Write a file completely or not at all.
+
+    The content goes into a temporary file, which is synced and renamed; then the folder is synced.
+    A reader therefore sees either the old file or the new one.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with naming(path), temporary.open("wb") as file:
@@ -60,7 +71,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def append_bytes(path: Path, content: bytes) -> None:
-    """Add to the end of a file and wait until it is on the disk."""
+    """Append to a file, and wait until the new content is on the disk."""
     with naming(path), path.open("ab") as file:
         file.write(content)
         file.flush()

@@ -1,11 +1,12 @@
-"""The error that a user can cause, told apart from a mistake of ours."""
+"""Distinguish the errors that a user can cause from bugs in nearsight."""
 
 from __future__ import annotations
 
 
 class UserError(ValueError):
-    """Something that the user can put right: wrong input, a missing file, an unknown name.
+    """Report a mistake that the user can correct: wrong input, a missing file, an unknown name.
 
-    The message says what is wrong, where, and what to do about it. The command line prints it
-    without a traceback; every other exception is a bug and keeps its traceback.
+    The message says what is wrong, where it is wrong, and what to do about it, in that order. The
+    command line prints the message without a traceback. Every other exception is a bug in nearsight
+    and keeps its traceback.
     """

@@ -1,4 +1,4 @@
-"""File locks of the operating system, which end with the process that holds them."""
+"""Lock files through the operating system, which frees a lock when its process ends."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from filelock import FileLock, Timeout
 
 from nearsight.core.errors import UserError
 
-ASKED = ".asked"  # what the lock of those who only ask is called after
+ASKED = ".asked"  # suffix of the second lock, with which callers of is_locked take turns
 
 
 @contextmanager
 def hold_lock(path: Path, who: str | None = None, keep: bool = True) -> Iterator[None]:
     """Hold the lock of a file while the block runs.
 
-    The operating system frees the lock when its process ends, however it ends.
+    The operating system frees the lock when the process ends, even if the process is killed.
 
     Args:
         path: The lock file, which is created if it is missing.
-        who: What holds such a lock ("runner"), for the error if another one holds it now. None
-            waits until the lock is free.
-        keep: Whether the file stays behind.
+        who: What this process does ("runner"). If another process holds the lock, the error
+            names it. With None, the function waits until the lock is free.
+        keep: Whether the lock file stays in the folder after the block.
 
     Raises:
         UserError: If another process holds the lock and ``who`` is given.
@@ -33,7 +33,7 @@ def hold_lock(path: Path, who: str | None = None, keep: bool = True) -> Iterator
         lock.acquire()
     except Timeout:
         raise UserError(
-            f"another {who} is at work in {path.parent}; wait for it or stop it"
+            f"Another {who} is running in {path.parent}. Wait until it has finished, or stop it."
         ) from None
     try:
         yield
@@ -46,8 +46,9 @@ def hold_lock(path: Path, who: str | None = None, keep: bool = True) -> Iterator
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock of a file.
 
-    Asking takes the lock for a moment. Those who ask take turns, so that none of them sees another
-    one; a process that takes the lock must be one that waits for it.
+    The function takes the lock for a moment. Its callers take turns through a second lock, so that
+    they do not mistake each other for the owner. Processes that take the lock with ``hold_lock``
+    while others call this function should wait for it (``who=None``).
     """
     if not path.is_file():
         return False
@@ -64,7 +65,7 @@ def _lock(path: Path, wait: bool) -> FileLock:
 
 
 def _remove(path: Path) -> None:
-    """Remove a lock that is held; Windows does it when the lock is released."""
+    """Remove the file of a lock that this process holds; on Windows, the release removes it."""
     try:
         path.unlink(missing_ok=True)
     except PermissionError:

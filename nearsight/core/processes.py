@@ -1,8 +1,8 @@
-"""The processes of a run: one, or as many as torchrun started.
+"""Describe the processes of a run: a single one, or as many as torchrun started.
 
-Samples are dealt out so that every process sees its share of the *global* batch; losses are
-divided by the global batch, so that uneven shares weigh by samples (DDP's mean of means would
-not).
+Every process sees its share of the *global* batch. Losses are divided by the size of the global
+batch, so that every sample has the same weight even if the shares are uneven. The mean of means
+that DDP computes would not do that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class World:
-    """This process among its peers."""
+    """Know the rank of this process, the number of processes, and the device to use."""
 
     device: torch.device
     rank: int = 0
@@ -32,7 +32,7 @@ class World:
 
     @classmethod
     def current(cls, device: str) -> World:
-        """Return this process's place in the group that it has joined; alone without one."""
+        """Return the rank and size of the process group; without one, a world of one process."""
         import torch
         import torch.distributed as dist
 
@@ -42,14 +42,21 @@ class World:
 
     @property
     def is_main(self) -> bool:
+        """Whether this process writes the files and prints."""
         return self.rank == 0
 
     def share(self, num: int) -> slice:
-        """This process's part of ``num`` samples; the parts are disjoint, ordered and complete."""
+        """Return the part of ``num`` samples that belongs to this process.
+
+        The parts of all processes are disjoint and together hold every sample, in order.
+        """
         return slice(self.rank * num // self.size, (self.rank + 1) * num // self.size)
 
     def gather(self, value: Value) -> list[Value]:
-        """Return the values of all processes, in the order of their ranks (collective)."""
+        """Return the values of all processes in the order of their ranks.
+
+        Every process of the group must call this.
+        """
         if self.size == 1:
             return [value]
         import torch.distributed as dist
@@ -59,7 +66,10 @@ class World:
         return values
 
     def total(self, values: list[float]) -> list[float]:
-        """The sums over all processes in float64, the same on each of them."""
+        """Return the sums over all processes, computed in float64 and equal on each of them.
+
+        Every process of the group must call this.
+        """
         if self.size == 1:
             return values
         import torch
@@ -70,6 +80,7 @@ class World:
         return sums.tolist()
 
     def wait(self) -> None:
+        """Wait until every process of the group has reached this call."""
         if self.size > 1:
             import torch.distributed as dist
 
@@ -77,7 +88,18 @@ class World:
 
 
 def find_device(name: str) -> torch.device:
-    """``auto`` is CUDA where there is one; UserError when the device is unknown or absent."""
+    """Return the device with a name, or choose one for ``auto``.
+
+    >>> find_device("cpu")
+    device(type='cpu')
+
+    Args:
+        name: ``cpu``, ``cuda``, ``cuda:1``, ``mps``, or ``auto``, which is CUDA if it is available
+            and the CPU otherwise.
+
+    Raises:
+        UserError: If there is no such device, or this machine does not have it.
+    """
     import torch
 
     if name == "auto":
@@ -85,17 +107,25 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UserError(f"expected a device like cpu, cuda, cuda:1 or mps, got {name!r}") from None
+        raise UserError(f"{name!r} is not a device. Use cpu, cuda, cuda:1, mps or auto.") from None
     present = {"cpu": True, "mps": torch.backends.mps.is_available()}
     present["cuda"] = (device.index or 0) < torch.cuda.device_count()
     if not present.get(device.type, False):
-        raise UserError(f"device {name} is not available on this machine; --device cpu always is")
+        raise UserError(f"The device {name} is not available on this machine. Use --device cpu.")
     return device
 
 
 @contextmanager
-def joined(device_name: str) -> Iterator[World]:
-    """Join the processes torchrun started, or stay alone; a group of the caller's is kept."""
+def join_processes(device_name: str) -> Iterator[World]:
+    """Join the processes that torchrun started, and leave them when the block ends.
+
+    Without torchrun the world consists of this process alone. A process group that the caller has
+    already initialised is used and stays initialised.
+
+    Args:
+        device_name: The name of a device, as for ``find_device``. With several CUDA processes,
+            each takes the device of its local rank.
+    """
     import torch
     import torch.distributed as dist
 
@@ -116,3 +146,6 @@ def joined(device_name: str) -> Iterator[World]:
         if ours:
             gc.collect()  # a wrapped model must not outlive the group
             dist.destroy_process_group()
+
+
+joined = join_processes  # the former name, until every caller uses the new one

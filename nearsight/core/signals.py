@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask a run to stop; it writes a checkpoint first."""
+"""Let Ctrl-C and SIGTERM ask a run to stop, so that it can write a checkpoint first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Interrupted(Exception):
-    """The run stopped on a signal, with a checkpoint written."""
+    """Report that a run stopped because of a signal, after it had written a checkpoint."""
 
     def __init__(self, signum: int, path: object) -> None:
         super().__init__(f"stopped; the same command continues {path}")
@@ -18,14 +18,19 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """The signal that asked to stop, 0 while none did."""
+    """Hold the number of the signal that asked to stop, or 0 if none has arrived."""
 
     signum = 0
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """Collect SIGINT and SIGTERM inside the block; a second Ctrl-C does not wait."""
+    """Record SIGINT and SIGTERM inside the block instead of ending the process.
+
+    The block looks at ``signum`` of the result when it is ready to stop. A second Ctrl-C raises
+    ``KeyboardInterrupt`` at once. Outside the main thread Python delivers no signals, and nothing
+    is recorded.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request

@@ -1,4 +1,4 @@
-"""Terminal output: a console of at most 80 columns, text that is safe to print, a progress bar."""
+"""Print to the terminal: a console of at most 80 columns, safe text, and a progress bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 
 
 def printable(text: str) -> str:
-    r"""Replace control characters, with which a name could move the cursor or change colours.
+    r"""Replace control characters in text that comes from outside.
+
+    A file or model name with such characters could move the cursor or change the colours of the
+    terminal.
 
     >>> printable("mad\x1b[2J_vit")
     'mad�[2J_vit'
@@ -26,24 +29,31 @@ def printable(text: str) -> str:
 
 
 class Screen(Console):
-    """A console for tables and plain sentences."""
+    """Print tables and plain sentences."""
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print text as it is: no markup, no control characters."""
+        """Print text without interpreting markup, and with control characters replaced."""
         self.print(printable(text), style=style, markup=False)
 
 
 def console() -> Screen:
-    """Open standard output as a console of at most 80 columns."""
+    """Return a console on standard output that is at most 80 columns wide."""
     return Screen(highlight=False, width=min(Console().width, MAX_WIDTH))
 
 
 @contextmanager
 def counting(title: str, megabytes: bool = False) -> Iterator[Callable[..., None]]:
-    """Show a bar and yield a function to call with (done, of how many).
+    """Show a progress bar on standard error while the block runs.
 
-    A third argument names a step that is not the one of ``title``. The bar is gone when the block
-    ends.
+    The bar disappears when the block ends. If standard error is not a terminal, nothing is shown.
+
+    Args:
+        title: The text in front of the bar.
+        megabytes: Whether the counts are bytes, to be shown as megabytes.
+
+    Yields:
+        A function to call with the number of items done and the total (None if unknown). An
+        optional third argument replaces the title, for a step of another kind.
     """
     if not sys.stderr.isatty():
         yield lambda done, total, step=None: None
@@ -64,7 +74,7 @@ def counting(title: str, megabytes: bool = False) -> Iterator[Callable[..., None
 
 
 def clock(seconds: float) -> str:
-    """Seconds as h:mm:ss or m:ss.
+    """Format seconds as h:mm:ss, or as m:ss below one hour.
 
     >>> clock(3725.0)
     '1:02:05'

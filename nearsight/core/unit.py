@@ -1,8 +1,8 @@
-"""Several files of a folder written as one unit: all of them are the new ones, or all the old ones.
+"""Write several files of a folder as one unit, so that a reader sees all new files or all old ones.
 
-The new files are written into a hidden folder, which one rename turns into ``.NAME.pending``. From
-then on they count. They are moved to their places at once, or, if the process is killed before
-that, by the next one that reads or writes the unit.
+The new files are written into a hidden folder. A single rename turns it into ``.NAME.pending``, and
+from then on the new files are the valid ones. They are then moved to their places. If the process
+is killed before that, the next process that reads or writes the unit moves them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from pathlib import Path
 from nearsight.core.durable_files import naming, sync
 from nearsight.core.locks import hold_lock
 
-REMOVED = ".removed"  # the end of the name of a note that a file of the unit is to go
+REMOVED = ".removed"  # suffix of an empty file that marks a file of the unit for removal
 
 
 def write_unit(folder: Path, name: str, files: Mapping[str, bytes | None]) -> None:
-    """Write the files of a unit, all or none; it survives a kill and a power cut.
+    """Write all files of a unit or none, even if the process is killed or the power fails.
 
     Args:
-        folder: A folder that exists.
+        folder: An existing folder.
         name: The name of the unit. Processes that write the same unit take turns.
-        files: The contents of each file by name; None removes a file.
+        files: The contents of each file by its name. None removes the file.
     """
     with hold_lock(folder / f".{name}.lock"):
         _move(folder, name)
-        for left in folder.glob(f".{name}.*.tmp"):  # of processes that were killed
+        for left in folder.glob(f".{name}.*.tmp"):  # left by processes that were killed
             shutil.rmtree(left, ignore_errors=True)
         temporary = folder / f".{name}.{os.getpid()}.tmp"
         temporary.mkdir()
@@ -48,14 +48,14 @@ def write_unit(folder: Path, name: str, files: Mapping[str, bytes | None]) -> No
 
 
 def finish_unit(folder: Path, name: str) -> None:
-    """Move the files of a unit to their places, if a process was killed before it had done so."""
+    """Complete a unit whose writer was killed after the rename; otherwise do nothing."""
     if _pending(folder, name).is_dir():
         with hold_lock(folder / f".{name}.lock"):
             _move(folder, name)
 
 
 def _move(folder: Path, name: str) -> None:
-    """The same; the caller holds the lock."""
+    """Move pending files to their places; the caller holds the lock."""
     pending = _pending(folder, name)
     if not pending.is_dir():
         return

@@ -1,8 +1,9 @@
 """Random numbers as a pure function of where they are used.
 
-``uniform("crop", seed, epoch, samples, repeats, num=2)`` gives the same numbers in any order, on
-any device, in any number of processes and with any version of torch: every number is a hash of its
-key. Hence nothing has to be stored to resume, and a process can recompute what another one drew.
+``uniform("crop", seed, epoch, samples, repeats, num=2)`` returns the same numbers in any order, on
+any device, in any number of processes and with any version of torch, because every number is a hash
+of its key. A run can therefore resume without storing a random state, and a process can recompute
+what another process drew.
 
 The hash chains the finaliser of splitmix64 (Steele, Lea & Flood 2014) over the parts of the key.
 """
@@ -24,7 +25,7 @@ _SECOND = -7723592293110705685  # 0x94D049BB133111EB
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:
-    """Logical right shift of int64."""
+    """Shift int64 to the right and fill with zeros, as for unsigned numbers."""
     return (x >> by) & ((1 << (64 - by)) - 1)
 
 
@@ -35,7 +36,13 @@ def _mixed(x: Tensor) -> Tensor:
 
 
 def bits(*key: Key, num: int) -> Tensor:
-    """Hashed int64 of shape [*key shape, num]; tensors in the key broadcast against each other."""
+    """Return hashed int64 of shape [*key shape, num].
+
+    Args:
+        key: Texts, numbers and tensors of whole numbers. Tensors broadcast against each other, and
+            their shape is the key shape.
+        num: How many numbers to return per key.
+    """
     tensors = [part for part in key if isinstance(part, Tensor)]
     device = tensors[0].device if tensors else torch.device("cpu")
     state = torch.zeros((), dtype=torch.int64, device=device)
@@ -47,7 +54,7 @@ def bits(*key: Key, num: int) -> Tensor:
 
 
 def uniform(*key: Key, num: int) -> Tensor:
-    """Uniform float64 in [0, 1) of shape [*key shape, num].
+    """Return uniform float64 in [0, 1) of shape [*key shape, num]; see ``bits`` for the key.
 
     >>> bool((uniform("demo", 0, num=3) == uniform("demo", 0, num=5)[:3]).all())
     True
@@ -56,15 +63,15 @@ def uniform(*key: Key, num: int) -> Tensor:
 
 
 def integers(*key: Key, num: int, high: int) -> Tensor:
-    """Whole numbers 0 <= x < high, int64 of shape [*key shape, num]."""
+    """Return whole numbers 0 <= x < ``high`` as int64 of shape [*key shape, num]."""
     return (uniform(*key, num=num) * high).long()
 
 
 @contextmanager
 def seeded_torch(*key: str | int, device: torch.device) -> Iterator[None]:
-    """What a model draws from torch inside the block is a function of the key.
+    """Make what a model draws from torch inside the block a function of the key.
 
-    Torch's own state on the CPU and this device is the same after the block as before it.
+    Torch's random state on the CPU and on ``device`` is restored after the block.
     """
     on_gpu = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=on_gpu):
@@ -73,12 +80,14 @@ def seeded_torch(*key: str | int, device: torch.device) -> Iterator[None]:
 
 
 def permutation(*key: str | int, length: int) -> Tensor:
-    """A random order of 0..length-1, int64."""
+    """Return the numbers 0 to ``length`` - 1 in a random order, as int64."""
     return torch.argsort(bits(*key, num=length), stable=True)
 
 
 def sample(*key: str | int, length: int, num: int) -> Tensor:
-    """``num`` different whole numbers below ``length``, sorted; a larger sample contains a smaller.
+    """Return ``num`` different whole numbers below ``length``, sorted.
+
+    With the same key a larger sample contains every smaller one.
 
     >>> sample("demo", 0, length=5, num=5).tolist()
     [0, 1, 2, 3, 4]

@@ -1,7 +1,8 @@
-"""The first minute: four small trained models to look at, and one that trains while you watch.
+"""Show a new user four small trained models, and train a fifth while they watch.
 
-``models/`` holds a run folder for each, with weights in half precision; ``run.json`` has the
-command, the seed and the time that made it. ``python -m nearsight.demo.bundle`` makes them anew.
+``models/`` holds a run folder per model, with the weights in half precision. Its ``run.json``
+records the command, the seed and the time of the training. ``python -m nearsight.demo.bundle``
+replaces these folders.
 """
 
 from __future__ import annotations

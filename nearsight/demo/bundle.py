@@ -1,7 +1,7 @@
-"""The trained models that come with nearsight.
+"""Find, copy and replace the trained models that come with nearsight.
 
-To make them anew, train each by the command in its run.json and bundle the run folders:
-``python -m nearsight.demo.bundle RUN...`` (the name of a folder becomes the name of the model).
+To replace them, train each model with the command in its run.json, and bundle the run folders with
+``python -m nearsight.demo.bundle RUN...``. A model is named after its run folder.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from nearsight.runs import LOG, RECORD, WEIGHTS, read_record, write_json
 from nearsight.runs.records import TrainedRun
 
 FOLDER = Path(__file__).parent / "models"
-NUM_RECORDED = 64  # test images that the recorded numbers are over
+NUM_RECORDED = 64  # test images on which the recorded numbers were measured
 RECORDED = "recorded"  # key of run.json
 
 
 def bundled_models(folder: Path = FOLDER) -> list[Path]:
-    """Return the folders of the models, the plain one first."""
+    """Return the run folders of the bundled models, the plain ViT first."""
     return sorted(
         (path for path in folder.iterdir() if (path / RECORD).is_file()),
         key=lambda path: (path.name != "plain", path.name),
@@ -30,16 +30,18 @@ def bundled_models(folder: Path = FOLDER) -> list[Path]:
 
 
 def copy_models(out: Path) -> list[Path]:
-    """Copy the models to ``out``, where they can be measured, and return their run folders.
+    """Copy the bundled models to ``out``, where they can be measured, and return their run folders.
 
     Raises:
-        UserError: If a folder there holds another run.
+        UserError: If a folder in ``out`` has the name of a model but contains a different run.
     """
     copies = []
     for source in bundled_models():
         target = out / source.name
         if (target / RECORD).is_file() and _key(target) != _key(source):
-            raise UserError(f"{target} holds another run; give another folder with --out")
+            raise UserError(
+                f"{target} contains a run that is not the demo's. Choose another folder with --out."
+            )
         target.mkdir(parents=True, exist_ok=True)
         for name in (RECORD, LOG, WEIGHTS):
             shutil.copyfile(source / name, target / name)
@@ -54,16 +56,17 @@ def _key(folder: Path) -> tuple[object, ...]:
 
 
 def bundle_run(run: Path, folder: Path = FOLDER) -> Path:
-    """Put a finished run among the models, with weights in half precision.
+    """Add a finished run to the bundled models, with its weights in half precision.
 
-    The numbers that measuring gives are recorded beside its settings, for a test to compare.
+    The run is measured, and its numbers are stored in run.json. A test compares later measurements
+    with them.
     """
     from safetensors.torch import load_file, save_file
 
     from nearsight.measure.folders import finished_run
     from nearsight.runs import MEASURE, read_json
 
-    finished_run(run)  # raises where training has not finished
+    finished_run(run)  # raises an error if training has not finished
     target = folder / run.name
     target.mkdir(parents=True, exist_ok=True)
     weights = load_file(run / WEIGHTS)
@@ -96,7 +99,7 @@ def recorded_numbers(folder: Path, data_root: Path | None = None) -> dict[str, o
 
 
 def main(runs: Sequence[str]) -> None:
-    """Bundle run folders."""
+    """Add each run folder to the bundled models."""
     for run in runs:
         print(bundle_run(Path(run)))
 

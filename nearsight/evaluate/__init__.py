@@ -1,5 +1,8 @@
-"""What a trained model is good for: its accuracy, also when heads are made to look elsewhere, and
-what its frozen features do in segmentation and classification."""
+"""Evaluate what a trained model is good for.
+
+``accuracy`` tests its answers, ``causal`` how much accuracy is lost when heads are made to attend
+elsewhere, and ``tasks`` how useful its frozen features are for segmentation and classification.
+"""
 
 from __future__ import annotations
 

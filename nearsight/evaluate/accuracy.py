@@ -1,4 +1,4 @@
-"""Accuracy and loss of a model over a split, without augmentation."""
+"""Compute the accuracy and loss of a model on a split, without augmentation."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from torch import Tensor, nn
 
 from nearsight.core import World
 from nearsight.data.input import InputTransform
+from nearsight.data.sets import Images
 
 BATCH = 512
 TOP = 5
 
 
 class Scores(NamedTuple):
-    """Shares of images (0..1), and the mean cross-entropy in nats."""
+    """Accuracies as shares of images (0..1), and the mean cross-entropy in nats."""
 
     accuracy: float  # the largest logit is the right one
     loss: float
-    top5_accuracy: float  # the right one is among the five largest; of all where there are fewer
+    top5_accuracy: float  # the right logit is among the five largest, or among all if fewer
     correct: Bool[np.ndarray, " image"]  # per image, in the order of ``indices``
 
 
 @torch.no_grad()
 def model_scores(
     model: nn.Module,
-    images: np.ndarray,
+    images: Images,
     labels: Tensor,
     indices: Tensor,
     transform: InputTransform,
     world: World,
     precision: torch.dtype | None = None,
 ) -> Scores:
-    """What a model makes of the images of ``indices``.
+    """Return the accuracy and loss of a model on the images at ``indices``.
 
-    ``images`` is the stored uint8 [n, 3, h, w]; every process takes its share of ``indices``.
+    ``images`` are the stored ones, uint8 [n, 3, h, w]. With several processes, each computes a part
+    of ``indices``.
     """
     was_training = model.training
     model.eval()

@@ -1,8 +1,10 @@
-"""Is locality used, or decorative? Heads are changed one by one; the accuracy lost says.
+"""Test whether a model uses local attention: change heads and measure the loss of accuracy.
 
-causal.json in a run's folder: for every head, for all heads of a layer together and for all heads
-of the model, the accuracy lost on the same test images when their patches look only inside a
-window, only outside of it, or where they look on average (intervention.py).
+Writes causal.json to the run's folder. For each head, for all heads of each layer and for all heads
+of the model, it contains the accuracy lost on the same test images when patches attend only inside
+a window, only outside of it, or where they attend on average (intervention.py). The average is
+taken over training images, so that a test image has no influence on the attention it is tested
+with.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.core import UserError
+from nearsight.data.sets import ImageSet
 from nearsight.evaluate.intervention import (
     Intervention,
     LayerMean,
@@ -40,7 +43,7 @@ from nearsight.runs import CAUSAL, SCHEMA_VERSION, WEIGHTS, Stage, file_hash, pr
 from nearsight.runs.records import CAUSAL_FILE
 from nearsight.stats import accuracy_loss, holm
 
-NUM_IMAGES = 1000  # or all there are
+NUM_IMAGES = 1000  # or all test images, if there are fewer
 WINDOW = 3
 Head = tuple[int, int]  # layer and head, counted from 0
 
@@ -57,10 +60,20 @@ def causal_run(
 ) -> Path:
     """Change the attention of a finished run's heads and write ``causal.json`` into its folder.
 
-    ``heads`` are (layer, head) counted from 0; None: every head, every layer's heads together, and
-    all heads together. ``window`` is the side of the window in patches. The test images are chosen
-    as ``measure_run`` chooses them, 1,000 or all there are. ``progress`` is told (passes over the
-    images done, passes in all).
+    Args:
+        path: The run folder.
+        heads: The heads to change, as (layer, head) counted from 0. None means each head alone, all
+            heads of each layer, and all heads of the model.
+        window: The side of the window in patches.
+        num_images: The number of test images, which are chosen as in ``measure_run``. By default
+            1,000, or all if there are fewer.
+        device: The device on which the model runs.
+        data_root: The folder of data sets.
+        batch_size: The number of images per forward pass.
+        progress: Called with the number of finished passes over the images and of all passes.
+
+    Returns:
+        The path of causal.json.
     """
     path = Path(path)
     run, dataset = finished_run(path, device, data_root)
@@ -69,22 +82,27 @@ def causal_run(
     chosen = chosen_images(num_test, wanted)
     labels = np.asarray(dataset.test.labels)[chosen]
 
-    def batches() -> Iterator[Tensor]:
-        for start in range(0, wanted, batch_size):
-            images = dataset.test.images[chosen[start : start + batch_size]]
+    num_train = len(dataset.train.images)
+    num_mean = min(wanted, num_train)
+
+    def batches(of: ImageSet = dataset.test, places: np.ndarray = chosen) -> Iterator[Tensor]:
+        for start in range(0, len(places), batch_size):
+            images = of.images[places[start : start + batch_size]]
             yield run.transform(torch.from_numpy(images)).to(device)
 
     began = time.perf_counter()
-    mean = MeanAttention()
-    before = answers(run.model, batches(), mean) == labels
-    layers = mean.layers(wanted)
-    rules, remarks = _rules(layers, window)
+    seen, elsewhere = MeanAttention(), MeanAttention()
+    before = answers(run.model, batches(), seen) == labels
+    layers = seen.layers(wanted)
+    answers(run.model, batches(dataset.train, chosen_images(num_train, num_mean)), elsewhere)
+    rules, remarks = _rules(layers, elsewhere.layers(num_mean), window)
     unread = []
     if heads is None:
         known = unread_layers(run.model, next(batches())[:1])
         unread = [number for number, is_unread in enumerate(known or []) if is_unread]
     remarks += [
-        f"Layer {layer + 1} is left out: what its patches see does not reach the answer."
+        f"Layer {layer + 1} is left out, because the attention of its patches does not affect the "
+        "answer."
         for layer in unread
     ]
     groups = head_groups([len(layer.weights) for layer in layers.values()], heads, unread)
@@ -96,7 +114,7 @@ def causal_run(
             lost = asdict(accuracy_loss(before, after))
             found.append({"heads": group.name, "change": kind, **lost})
             if progress:
-                progress(1 + len(found), 1 + len(groups) * len(rules))
+                progress(2 + len(found), 2 + len(groups) * len(rules))
     for entry, p in zip(found, holm([entry["p"] for entry in found])):
         entry["p_holm"] = p
     contents = {
@@ -104,6 +122,7 @@ def causal_run(
         "window": window,
         "num_images": wanted,
         "num_available": num_test,
+        "mean_map": {"split": "train", "num_images": num_mean},
         "image_seed": IMAGE_SEED,
         "split": "test",
         "accuracy": float(before.mean()),
@@ -133,7 +152,7 @@ def logits_seen(
     consumer: Callable[[AttentionCall], None] = lambda call: None,
     change: Intervention | None = None,
 ) -> Float[Tensor, "image label"]:
-    """What the model says to images while its attention is seen and changed."""
+    """Return the logits of images while ``consumer`` sees and ``change`` changes the attention."""
     found = []
     with evaluating(model) as inner, AttentionCapture(inner, consumer, change) as capture:
         for batch in image_batches(images, inner):
@@ -143,34 +162,39 @@ def logits_seen(
 
 
 def answers(model: nn.Module, images: Iterable[Tensor], *seen: Any, **changed: Any) -> np.ndarray:
-    """The class that the model chooses for every image; the rest as ``logits_seen`` takes it."""
+    """Return the predicted class of each image. Other arguments are those of ``logits_seen``."""
     return logits_seen(model, images, *seen, **changed).argmax(-1).numpy()
 
 
-def _rules(layers: Mapping[str, LayerMean], window: int) -> tuple[dict[str, Rule], list[str]]:
-    """The changes by name, and what is to be said of those that are left out."""
+def _rules(
+    layers: Mapping[str, LayerMean], elsewhere: Mapping[str, LayerMean], window: int
+) -> tuple[dict[str, Rule], list[str]]:
+    """Return the changes by name, and remarks about changes that are left out.
+
+    ``elsewhere`` is the mean attention on images other than the tested ones.
+    """
     rules = {"inside": looking("inside", window, layers)}
     full = [x.grid for x in layers.values() if bool(x.grid.window(window).all(-1).any())]
     remarks = []
     if full:
         remarks.append(
-            f"Outside is left out: a window of {window}x{window} patches on a grid of {full[0]} "
-            "leaves some patches nothing outside of it."
+            f"The change outside is left out: on a grid of {full[0]}, a window of "
+            f"{window}x{window} patches leaves some patches nothing to attend to."
         )
     else:
         rules["outside"] = looking("outside", window, layers)
-    return rules | {"mean": averaged(layers)}, remarks
+    return rules | {"mean": averaged(elsewhere)}, remarks
 
 
 @dataclass(frozen=True)
 class HeadGroup:
-    """Some heads and what they are called."""
+    """A set of heads that are changed together, and its name."""
 
     name: str  # "2.1": head 1 of layer 2, "layer 2", "all heads"; counted from 1
     heads: tuple[Head, ...]
 
     def by_name(self, layers: Sequence[str]) -> dict[str, list[int]]:
-        """The numbers of the heads by the names of their layers."""
+        """Return the numbers of the heads by the names of their layers."""
         found: dict[str, list[int]] = {}
         for layer, head in self.heads:
             found.setdefault(layers[layer], []).append(head)
@@ -180,9 +204,10 @@ class HeadGroup:
 def head_groups(
     num_heads: Sequence[int], heads: Sequence[Head] | None = None, left_out: Sequence[int] = ()
 ) -> list[HeadGroup]:
-    """One group for each of ``heads``, of layers with ``num_heads`` heads.
+    """Return one group for each of ``heads``, in layers with ``num_heads`` heads.
 
-    None: each head alone, those of each layer, and all together, but of the layers ``left_out``.
+    If ``heads`` is None, return each head alone, all heads of each layer, and all heads of the
+    model, without the layers ``left_out``.
 
     >>> [group.name for group in head_groups([2, 1, 3], left_out=[2])]
     ['1.1', '1.2', '2.1', 'layer 1', 'layer 2', 'all heads']
@@ -191,13 +216,16 @@ def head_groups(
         for layer, head in heads:
             if not (0 <= layer < len(num_heads) and 0 <= head < num_heads[layer]):
                 raise UserError(
-                    "expected a head as LAYER.HEAD, counted from 1, of layers with "
-                    f"{', '.join(map(str, num_heads))} heads, got {layer + 1}.{head + 1}"
+                    f"There is no head {layer + 1}.{head + 1} (LAYER.HEAD, counted from 1). "
+                    f"The layers have {', '.join(map(str, num_heads))} heads."
                 )
         return [_alone(head) for head in dict.fromkeys(heads)]
     layers = [layer for layer in range(len(num_heads)) if layer not in left_out]
     if not layers:
-        raise UserError("expected a layer whose patches have a say in the answer, found none")
+        raise UserError(
+            "The attention of patches never affects the answer of this model, so there is nothing "
+            "to test."
+        )
     every = tuple((layer, head) for layer in layers for head in range(num_heads[layer]))
     together = [
         HeadGroup(f"layer {layer + 1}", tuple(head for head in every if head[0] == layer))

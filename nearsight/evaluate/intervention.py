@@ -1,15 +1,16 @@
-"""Attention of chosen heads changed while a model runs, without editing the model.
+"""Change the attention of chosen heads while a model runs, without editing the model.
 
-An ``Intervention`` is the ``change`` of ``AttentionCapture``: it makes the attention of a layer,
-changes rows of some heads, and gives the model what the changed rows make of the values; all other
-rows stay bit for bit. Only rows of patches are changed, never a class token's own.
+An ``Intervention`` is passed to ``AttentionCapture`` as ``change``. It computes the attention of a
+layer, changes rows of some heads, and gives the model the values weighted by the changed rows. All
+other rows stay the same bit for bit. Only rows of patches are changed, never those of class tokens.
 
-inside   a patch looks only at the patches of a window around it
-outside  a patch looks only at the patches outside of that window
-mean     a patch looks where it looks on average over images: position alone, no content
+inside   a patch attends only to the patches of a window around it
+outside  a patch attends only to the patches outside of that window
+mean     a patch attends where it attends on average over images: position without content
 
-Inside and outside keep what a patch gives to prefix tokens. What it gives to patches goes to those
-that are left, in proportion, so that only the place of attention between patches changes.
+With inside and outside, the attention to prefix tokens stays the same. The attention to forbidden
+patches is distributed over the allowed ones in proportion, so that a patch gives as much attention
+to patches as before, but elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from nearsight.measure.rows import Buffers, RowBlock, Unfolded, prove
 from nearsight.models.layers import Grid
 
 EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
-SMALLEST = 1e-30  # share on the patches that are left, below which it is spread evenly over them
+SMALLEST = 1e-30  # if the allowed patches had a smaller share, attention is spread evenly over them
 
 Rule = Callable[[str, Tensor], Tensor]  # layer's name, weights [batch, head, token, token]
 
@@ -44,19 +45,20 @@ class LayerMean:
     weights: Float64[Tensor, "head token token"]
 
     def inside(self, side: int) -> Float64[Tensor, " head"]:
-        """The share of the attention between patches that lies in the window, per head."""
+        """Return the share of the attention between patches that lies in the window, per head."""
         patches = self.weights[:, self.num_prefix :, self.num_prefix :]
         near = self.grid.window(side).to(patches.device)
         return (patches * near).sum((1, 2)) / patches.sum((1, 2))
 
 
 class MeanAttention:
-    """A consumer of ``AttentionCapture``: the mean attention of every layer between patches."""
+    """A consumer of ``AttentionCapture`` that computes every layer's mean attention."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[Layout, Tensor, int]] = {}  # sum over images, their number
 
     def __call__(self, call: AttentionCall) -> None:
+        """Add the attention of a layer to its sum."""
         layout = layout_of(call)
         if isinstance(layout, Skipped):
             return
@@ -65,12 +67,12 @@ class MeanAttention:
         self._found[call.name] = layout, total + weights.double().sum(0), num + len(weights)
 
     def layers(self, num_images: int) -> dict[str, LayerMean]:
-        """Every layer by its name, in order, once ``num_images`` have been seen."""
+        """Return the mean of every layer by name, in order, after ``num_images`` were seen."""
         for name, (_, _, num) in self._found.items():
             if num != num_images:
                 raise UserError(
-                    f"expected one call of attention per image in layer {name}, got {num} calls "
-                    f"for {num_images} images, so its heads cannot be told apart"
+                    f"Layer {name} computed attention {num} times for {num_images} images, so its "
+                    "heads cannot be told apart. It must compute attention once per image."
                 )
         return {
             name: LayerMean(layout.grid, num_leading(layout.queries), total / num)
@@ -80,12 +82,13 @@ class MeanAttention:
 
 @dataclass(frozen=True)
 class Intervention:
-    """Changes the rows of patches of some heads: ``heads`` by the layer's name, ``rule`` how."""
+    """A change of the patches' rows in ``heads`` (by name of the layer), made by ``rule``."""
 
     heads: Mapping[str, Sequence[int]]  # counted from 0
     rule: Rule
 
     def __call__(self, call: AttentionCall) -> AttentionCall:
+        """Return a layer's attention call with the rows of its chosen heads changed."""
         if call.name not in self.heads:
             return call
         layout = layout_of(call)
@@ -106,7 +109,7 @@ class Intervention:
 def looking(
     where: Literal["inside", "outside"], side: int, layers: Mapping[str, LayerMean]
 ) -> Rule:
-    """The rule that lets patches look only ``inside`` or ``outside`` of a window."""
+    """Return the rule that lets patches attend only ``inside`` or ``outside`` of a window."""
 
     def rule(name: str, weights: Tensor) -> Tensor:
         layer = layers[name]
@@ -120,16 +123,17 @@ def looking(
 
 
 def averaged(layers: Mapping[str, LayerMean]) -> Rule:
-    """The rule that lets patches look where they look on average, whatever the image shows."""
+    """Return the rule that lets patches attend where they attend on average, for every image."""
     return lambda name, weights: layers[name].weights.to(weights).expand_as(weights)
 
 
 def restricted(
     weights: Float[Tensor, "*leading patch key"], allowed: Bool[Tensor, "patch key"]
 ) -> Float[Tensor, "*leading patch key"]:
-    """Rows that look only where allowed, in proportion; every row keeps its sum.
+    """Return rows that attend only to allowed keys, in proportion, with the same sum per row.
 
-    A row with nothing there is spread evenly; one that is allowed nowhere stays as it is.
+    A row without weight on allowed keys is spread evenly over them. A row without allowed keys
+    stays as it is.
 
     >>> rows = torch.tensor([[0.2, 0.1, 0.3], [0.0, 0.0, 0.8]])
     >>> restricted(rows, torch.tensor([[True, True, False]]).expand(2, 3))
@@ -145,16 +149,22 @@ def restricted(
 def _weights(
     call: AttentionCall, layout: Layout, proved: bool
 ) -> Float[Tensor, "batch head token token"]:
-    """The attention of a layer between all tokens; refused where its rows cannot be changed."""
+    """Return the attention of a layer between all tokens.
+
+    Raises:
+        UserError: If the rows of this layer cannot be changed.
+    """
     problem = None
     if len(layout.queries) > 1:
-        problem = "its patches attend in windows of their own"
+        problem = "its patches attend within windows"
     elif len(layout.cells) != layout.grid.num_patches:
         problem = "its keys are pooled"
     elif call.multiplied is not None:
-        problem = "it mixes its heads before they meet the values"
+        problem = "it mixes its heads before they are applied to the values"
     if problem:
-        raise UserError(f"attention of layer {call.name} cannot be changed by head: {problem}")
+        raise UserError(
+            f"The attention of layer {call.name} cannot be changed head by head: {problem}."
+        )
     tensors = Unfolded(call, layout, Buffers())
     if not proved:
         prove(call, tensors)

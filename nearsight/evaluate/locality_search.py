@@ -1,4 +1,4 @@
-"""Find the locality that helps a model most, on training images, and then what it is worth on val.
+"""Find the locality that helps a model most on training images, and score it on val.
 
 Width and layers are chosen by scoring held-out training images. Only the chosen setting, the plain
 model and the controls are then scored on val, with differences paired over images:
@@ -10,7 +10,7 @@ sinks             patches that attract much attention are hidden: no locality
 keep-share        local, but prefix tokens get the share that they had
 an earlier layer  features of the best other layer of the plain model
 
-Where a control has a number of its own (the threshold of sinks, which earlier layer), it is chosen
+If a control has a setting (the threshold of sinks, the number of the earlier layer), it is chosen
 on the same training images, so that each control is as strong as it can be.
 """
 
@@ -26,7 +26,8 @@ import torch
 
 from nearsight.core import UserError
 from nearsight.data.input import Preprocessing, find_pictures, read_picture
-from nearsight.evaluate.evaluation import Settings, evaluate_subject
+from nearsight.evaluate.bench_runner import evaluate_subject
+from nearsight.evaluate.benches import Settings
 from nearsight.evaluate.features import (
     Preparation,
     Subject,
@@ -57,23 +58,24 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """What is searched, and on which images.
+    """Settings of a search: what to try, and on which images.
 
     Args:
-        data: A data set with masks, by name or path.
+        data: The name or path of a data set with masks.
         task: A method of segmentation.
-        widths: Of the Gaussian, in patches.
-        depths: How many last layers are made local.
-        num_memory: Training images to train on while searching.
-        num_held_out: Training images that are scored while searching.
+        widths: Widths of the Gaussian in patches.
+        depths: Numbers of last layers to make local.
+        num_memory: The number of images to train on during the search.
+        num_held_out: The number of other training images to score during the search.
         val: Whether to score the chosen setting and the controls on val.
-        num_train: Training images for val; None for all.
-        num_val: Images of val that are scored; None for all.
-        accuracy_images: A folder of images named by the number of their class, for accuracy.
-        data_root: Folder of data sets.
-        cache: Folder of feature caches.
-        device: Where the model runs.
-        batch_size: Images in a forward.
+        num_train: The number of images to train on before scoring val; None for all.
+        num_val: The number of scored images of val; None for all.
+        accuracy_images: Also measure accuracy on the images of this folder, whose file names are
+            the numbers of their classes.
+        data_root: The folder of data sets.
+        cache: The folder of feature caches.
+        device: The device on which the model runs.
+        batch_size: The number of images per forward pass.
     """
 
     data: str = "voc2012"
@@ -94,7 +96,7 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class Scored:
-    """A model on some images."""
+    """The score of one model on some images."""
 
     name: str
     role: str
@@ -104,10 +106,11 @@ class Scored:
 
     @property
     def value(self) -> float:
+        """The score."""
         return self.outcome.numbers[NUMBER].estimate.value
 
     def contents(self) -> dict[str, Any]:
-        """What localise.json says of it."""
+        """Return the entry of localise.json."""
         return {
             "name": self.name,
             "role": self.role,
@@ -119,7 +122,7 @@ class Scored:
         }
 
     def text(self) -> str:
-        """Say it in one line, in points of mIoU."""
+        """Return one line with the score and the gain in points of mIoU."""
         estimate = self.outcome.numbers[NUMBER].estimate
         line = f"{self.name:<28} {NUMBER} {100 * estimate.value:5.1f}"
         if self.gain is None:
@@ -138,7 +141,7 @@ class Scorer:
     plain: dict[int, Scored] = field(default_factory=dict)  # by layer
 
     def score_plain(self, layers: str = "last") -> list[Scored]:
-        """Score the plain model at some layers; gains are over its last one."""
+        """Score the plain model at some layers. Gains are relative to its last layer."""
         subject = self.open_model(None)
         found = evaluate_subject(subject, replace(self.settings, layer=layers))
         last = max(found.outcomes, key=lambda outcome: outcome.layer)
@@ -163,7 +166,7 @@ class Scorer:
 
 
 def candidates(settings: SearchSettings, num_layers: int) -> Iterator[Locality]:
-    """Yield every Gaussian and window to be tried on a model of so many layers.
+    """Yield every Gaussian and window to try on a model with ``num_layers`` layers.
 
     >>> found = candidates(SearchSettings(widths=(1.0,), depths=(1, 9)), num_layers=4)
     >>> [str(locality) for locality in found]
@@ -177,7 +180,7 @@ def candidates(settings: SearchSettings, num_layers: int) -> Iterator[Locality]:
 
 
 def controls_of(chosen: Locality) -> list[Locality]:
-    """Return the controls of a setting that have nothing to be chosen."""
+    """Return the controls of a locality that have no setting of their own."""
     layers = chosen.layers
     return [
         Locality(IDENTITY, layers=layers),
@@ -200,17 +203,17 @@ def search_locality(
 ) -> Path:
     """Search width and layers on training images, score the choice on val, write localise.json.
 
-    What was scored is kept in the cache, so a search that was killed continues.
+    Scores are cached, so that an interrupted search continues.
 
     Args:
-        target: A run folder or a model by name.
-        settings: What is searched.
-        weights: A file of weights, for a name.
-        pretrained: Take the hub's weights, for a name.
-        random_init: Take no weights, for a name.
-        image_size: Height and width in pixels; by default the model's own.
-        out: The folder to write; by default ``runs/<name>-localise``.
-        say: Told every score.
+        target: A run folder, or the name of a model.
+        settings: What to try, and on which images.
+        weights: A weight file, for a model given by name.
+        pretrained: Download weights from the hub, for a model given by name.
+        random_init: Use random weights, for a model given by name.
+        image_size: Height and width in pixels. By default the model's own.
+        out: The folder to write. By default ``runs/<name>-localise``.
+        say: Called with a line for every score.
 
     Returns:
         The path of localise.json.
@@ -226,7 +229,10 @@ def search_locality(
     num_layers = plain.extractor.num_layers
     wanted = list(candidates(settings, num_layers))
     if not wanted:
-        raise UserError(f"the model has {num_layers} layers, fewer than any depth of the search")
+        raise UserError(
+            f"The model has only {num_layers} layers, fewer than every depth to be tried. "
+            "Give smaller --depths."
+        )
     searched = Settings(
         tasks=settings.task, data=settings.data, num_train=settings.num_memory,
         held_out=settings.num_held_out, options={}, controls=False, cache=settings.cache,
@@ -306,7 +312,7 @@ def _images_of(outcome: TaskOutcome, split: str) -> dict[str, Any]:
 
 
 def _some_images(subject: Subject, settings: SearchSettings) -> torch.Tensor:
-    """Training images as the model takes them, squashed to its size."""
+    """Return training images, preprocessed for the model and resized to its size."""
     split = open_masks(settings.data, settings.data_root, "train")
     chosen = split.part(spread(len(split), min(NUM_MEASURED, len(split))), "train")
     steps = Preprocessing(
@@ -320,7 +326,7 @@ def _some_images(subject: Subject, settings: SearchSettings) -> torch.Tensor:
 def _layers(
     subject: Subject, layers: Sequence[Scored], images: torch.Tensor
 ) -> list[dict[str, Any]]:
-    """The score of every layer of the plain model beside its mean attention distance."""
+    """Return the score and the mean attention distance of each layer of the plain model."""
     assert subject.model is not None
     profile = measure_model(subject.model, images.split(BATCH_SIZE), metrics=("mad",))
     return [
@@ -334,7 +340,7 @@ def _layers(
 
 
 def _accuracy(plain: Subject, local: Subject, settings: SearchSettings) -> dict[str, Any] | None:
-    """Top-1 accuracy of both on a folder of images named by the number of their class."""
+    """Return the top-1 accuracy of both models on the folder of images with class numbers."""
     folder = settings.accuracy_images
     if folder is None:
         return None
@@ -342,8 +348,8 @@ def _accuracy(plain: Subject, local: Subject, settings: SearchSettings) -> dict[
     numbers = [Path(name).stem for name in names]
     if not all(number.isdecimal() for number in numbers):
         raise UserError(
-            f"{folder} has images whose names are not numbers of classes, such as "
-            f"{next(name for name, number in zip(names, numbers) if not number.isdecimal())}"
+            f"The names of the images in {folder} must be the numbers of their classes, but one is "
+            f"{next(name for name, number in zip(names, numbers) if not number.isdecimal())}."
         )
     truth = np.array([int(number) for number in numbers])
     right, local_right = (
@@ -367,7 +373,7 @@ def _answers(
     steps, found = subject.classify, []
     first, _ = read_picture(folder, names[0], steps.untouched())
     if first.shape[1:] == subject.size:
-        steps = steps.untouched()  # prepared before
+        steps = steps.untouched()  # the images are already prepared
     for start in range(0, len(names), settings.batch_size):
         some = names[start : start + settings.batch_size]
         pixels = np.stack([read_picture(folder, name, steps)[0] for name in some])

@@ -1,6 +1,7 @@
-"""How much more attention patches give to prefix tokens once their attention is made local.
+"""Measure how much more attention prefix tokens get when attention is made local.
 
-What is added to the logits between patches is never positive, so the share of prefix tokens grows.
+Locality adds only negative numbers to the logits between patches, so the share of prefix tokens
+grows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class PrefixShares:
     num_images: int
 
     def text(self) -> str:
-        """Say it in one sentence.
+        """Return the shares as a sentence.
 
         >>> PrefixShares((11, 12), 0.084, 0.2351, 32).text()
         'In layers 11, 12 patches give 23.5 % of their attention to prefix tokens, 8.4 % in the \

@@ -1,4 +1,4 @@
-"""The result of an evaluation: numbers with intervals, and the records they are made of."""
+"""The result of an evaluation: scores with intervals, and the records behind them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """One number of an outcome; its interval is made when it is first asked for."""
+    """One number of an outcome. Its interval is computed on first use."""
 
     finding: TaskNumber
 
@@ -65,18 +65,18 @@ class TaskOutcome:
 
     @property
     def comparable(self) -> tuple[Any, ...]:
-        """What two outcomes must have in common to be compared in pairs."""
+        """What two outcomes must have in common for a paired comparison."""
         return self.task, self.method, self.data["train"], self.data["val"]
 
     @property
     def slot(self) -> str:
-        """What a newer outcome replaces in a run folder."""
+        """The key of an outcome in a run folder; a newer outcome with the same key replaces it."""
         own = (self.task, self.method, self.layer, self.place, self.control, self.data["name"])
         return json.dumps([*own, self.identity if self.control is None else None])
 
 
 def data_facts(train: Split, val: Split) -> dict[str, Any]:
-    """Return what a result says about its images."""
+    """Return the description of the images that a result contains."""
     return {
         "name": val.data,
         "train": train.identity,
@@ -151,24 +151,26 @@ class Evaluation:
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows as a DataFrame; pandas must be installed.
+        """Return the rows as a pandas DataFrame.
 
         Raises:
-            UserError: It is not.
+            UserError: If pandas is not installed.
         """
         try:
             import pandas
         except ImportError:
-            raise UserError("to_pandas() needs pandas: pip install pandas") from None
+            raise UserError(
+                "to_pandas() needs pandas, which is not installed. Run: pip install pandas"
+            ) from None
         return pandas.DataFrame(self.rows())
 
     def compare(self, other: Evaluation) -> list[Difference]:
         """Return how much this model exceeds another, paired over the images both saw.
 
-        Compared are the last layers that both have of the same method on the same images.
+        For each method that both have on the same images, their last layers are compared.
 
         Raises:
-            UserError: They have nothing in common.
+            UserError: If the two have no method on the same images.
         """
         mine, theirs = _best(self.outcomes), _best(other.outcomes)
         found = [
@@ -183,18 +185,19 @@ class Evaluation:
         ]  # fmt: skip
         if not found:
             raise UserError(
-                f"{self.model} and {other.model} have no task in common on the same images"
+                f"{self.model} and {other.model} have no task in common on the same images. "
+                "Evaluate both with the same settings."
             )
         return found
 
     def merge(self, newer: Evaluation) -> Evaluation:
-        """Return both evaluations of a model; where both have a result, the newer one counts."""
+        """Return both evaluations of a model as one. Newer results replace older ones."""
         found = {outcome.slot: outcome for outcome in (*self.outcomes, *newer.outcomes)}
         remarks = tuple(dict.fromkeys((*self.remarks, *newer.remarks)))
         return replace(newer, outcomes=tuple(found.values()), remarks=remarks)
 
     def write(self, folder: Path, device: str = "cpu") -> Path:
-        """Write evaluate.json and evaluate.npz; earlier results of the same weights are kept."""
+        """Write evaluate.json and evaluate.npz. Earlier results of the same weights are kept."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         whole = self
@@ -221,13 +224,13 @@ class Evaluation:
 
 
 def _best(outcomes: Iterable[TaskOutcome]) -> dict[tuple[Any, ...], TaskOutcome]:
-    """The model's own outcomes by what they can be compared by; of several layers the last."""
+    """Return the last layer's outcome of the model itself, for each key of ``comparable``."""
     own = sorted((x for x in outcomes if x.control is None), key=lambda x: x.layer)
     return {outcome.comparable: outcome for outcome in own}
 
 
 def stored_outcome(outcome: TaskOutcome) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return what evaluate.json says of an outcome, and its arrays by key."""
+    """Return the entry of an outcome in evaluate.json, and its arrays by key."""
     arrays: dict[str, np.ndarray] = {}
     numbers = []
     for name, each in outcome.numbers.items():
@@ -256,14 +259,14 @@ def stored_outcome(outcome: TaskOutcome) -> tuple[dict[str, Any], dict[str, np.n
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Compressed, because confusion matrices of single images are mostly zeros."""
+    """Return arrays as a compressed npz; confusion matrices of single images are mostly zeros."""
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **dict(arrays))
     return file.getvalue()
 
 
 def read_outcome(result: TaskResult, arrays: Mapping[str, np.ndarray]) -> TaskOutcome:
-    """Make an outcome of what was stored."""
+    """Return the outcome of a stored result."""
     numbers = {}
     for each in result.numbers:
         details = dict(each.details)
@@ -290,7 +293,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     """Read evaluate.json and evaluate.npz of a folder.
 
     Raises:
-        UserError: A file is missing or damaged.
+        UserError: If a file is missing or damaged.
     """
     record: EvaluateRecord = EVALUATE_FILE.read(folder)
     path = Path(folder) / RECORDS
@@ -300,6 +303,6 @@ def read_evaluation(folder: Path) -> Evaluation:
         outcomes = tuple(read_outcome(result, arrays) for result in record.results)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"{path} is missing or damaged ({error}); run nearsight evaluate {folder} again"
+            f"{path} is missing or damaged ({error}). Run again: nearsight evaluate {folder}"
         ) from None
     return Evaluation(record.model, record.identity, outcomes, tuple(record.remarks))

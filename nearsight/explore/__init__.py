@@ -1,9 +1,9 @@
-"""The attention explorer: one web page that shows where every head of a model looks.
+"""The attention explorer: a web page that shows where every head of a model attends.
 
-The room gathers what the page shows (``targets``, ``subject``, ``heads``, ``runs_table``), writes
-the page as one file that needs no network (``exploration``, ``document``), shows it in notebooks,
-and serves it for folders of runs (``server``). The front end is in ``page/``. The room itself can
-be called: ``nearsight.explore(model, images)``.
+``targets``, ``shown_model``, ``heads`` and ``runs_table`` gather the contents of the page.
+``exploration`` and ``document`` write it as one file that needs no network, or show it in a
+notebook. ``server`` serves it for folders of runs. The front end is in ``page/``. The package
+itself can be called: ``nearsight.explore(model, images)``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Room(ModuleType):
-    """A package of the name of its function: importing it must not hide ``nearsight.explore()``."""
+    """A package that can be called, so that importing it does not hide ``nearsight.explore()``."""
 
     __call__ = staticmethod(explore)
 

@@ -1,7 +1,8 @@
-"""The page as one HTML document: script, style and data inline, so that it opens from a disk.
+"""Write the page as one HTML document, with script, style and data inline.
 
-Nothing in the document is fetched, and its Content-Security-Policy allows no request and no script
-but the one it holds. Names of files, classes and runs reach the page as JSON only.
+The document opens from a disk and fetches nothing. Its Content-Security-Policy forbids every
+request and every script except its own. Names of files, classes and runs are inserted as JSON,
+never as HTML.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ POLICY = (
 
 @cache
 def bundled(name: str) -> str:
-    """Return a file of the built front end."""
+    """Return the text of a file of the built front end."""
     return (files("nearsight.explore") / "page" / "bundle" / name).read_text(encoding="utf-8")
 
 
@@ -42,7 +43,7 @@ def document_html(title: str, contents: dict[str, Any]) -> str:
 
 
 def served_html(title: str, token: str) -> str:
-    """Return the page of a server, which asks for script, style and data; headers guard it."""
+    """Return the page that a server sends; it requests its script, style and data separately."""
     return Template(bundled(TEMPLATE)).substitute(
         title=escape(title),
         policy="",
@@ -53,7 +54,7 @@ def served_html(title: str, token: str) -> str:
 
 
 def source_hash(text: str) -> str:
-    """Return what a Content-Security-Policy calls an inline script or style.
+    """Return the hash that allows an inline script or style in a Content-Security-Policy.
 
     >>> source_hash("alert(1)")
     'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='
@@ -62,7 +63,7 @@ def source_hash(text: str) -> str:
 
 
 def script_json(contents: Any) -> str:
-    r"""Return JSON that is safe inside a script element: it can neither end it nor open a comment.
+    r"""Return JSON that can neither end the script element around it nor open a comment.
 
     >>> script_json({"name": "</script><!--"})
     '{"name":"\\u003c/script>\\u003c!--"}'
@@ -72,10 +73,10 @@ def script_json(contents: Any) -> str:
 
 
 def iframe_html(page: str, title: str, height: int) -> str:
-    """Return a frame that shows the page inside another document, cut off from it.
+    """Return a sandboxed frame that shows the page inside another document.
 
-    The frame may run its own script and nothing else: it has an origin of its own, reads nothing of
-    the document around it, and opens no window.
+    The frame may run its own script. It has its own origin, cannot read the document around it, and
+    cannot open windows.
     """
     return (
         f'<iframe title="{escape(title)}" sandbox="allow-scripts" loading="lazy" '

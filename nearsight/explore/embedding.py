@@ -1,4 +1,4 @@
-"""The explorer inside a report: the examples of its runs, small enough for a page to be sent."""
+"""Embed the explorer in a report, with as many example images as fit a page of moderate size."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def write_report(
 ) -> Path:
     """Write the report of measured run folders, with the attention explorer embedded.
 
-    Profiles of one's own models, which ``measure_model`` returns, make a report too. It has no
-    explorer, since a profile holds no attention rows.
-
-    The explorer shows the example images that ``nearsight measure`` kept of the first run of every
-    condition; where no run has any, the report has no explorer.
+    The explorer shows the example images that ``nearsight measure`` stored for the first run of
+    each condition. A report has no explorer if no run has examples. Neither has a report of
+    profiles, which contain no attention rows.
 
     Args:
-        runs: measured run folders; or profiles, by name where they are a dictionary.
-        out: the HTML file to write.
-        formats: svg, png, pdf, csv, json and latex also go into the folder ``<out stem>-files``.
+        runs: Measured run folders; or profiles returned by ``measure_model``, as a list or as a
+            dictionary that names them.
+        out: The HTML file to write.
+        formats: Also write the figures and tables in these formats to the folder
+            ``<out stem>-files``: svg, png, pdf, csv, json, latex.
 
     Returns:
         The path of the page.
@@ -42,11 +42,11 @@ def write_report(
     given = list(runs.values() if isinstance(runs, Mapping) else runs)
     folders = [Path(each) for each in given if isinstance(each, (str, Path))]
     if len(folders) < len(given):
-        from nearsight.explore.profiles import name_profiles, profile_families  # loads torch
+        from nearsight.explore.profile_views import name_profiles, profile_families  # loads torch
 
         if folders:
             raise UserError(
-                "a report is of profiles or of run folders, but both were given; write one of each"
+                "A report cannot mix profiles and run folders. Write one report for each."
             )
         named = name_profiles(runs)  # type: ignore[arg-type]
         return write_families(profile_families(named), Path(out), formats)
@@ -55,15 +55,15 @@ def write_report(
 
 
 def explorer_frame(families: Sequence[Family]) -> str:
-    """Return the explorer of a report's runs as HTML, empty where no run has examples."""
+    """Return the explorer of a report's runs as HTML, or an empty string if none has examples."""
     found = embedded_explorer(families)
     return found.frame() if found else ""
 
 
 def embedded_explorer(families: Sequence[Family]) -> Exploration | None:
-    """Return the explorer of the first run of every condition; None where none has examples.
+    """Return the explorer of the first run of each condition, or None if none has examples.
 
-    Where all images would make the page too large, fewer of each model are shown, and fewer models.
+    If the page would become too large, it shows fewer images per model, and then fewer models.
     """
     firsts = [condition.runs[0] for family in families for condition in family.conditions]
     subjects = [subject_of_files(run.files) for run in firsts]

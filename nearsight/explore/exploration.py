@@ -1,4 +1,4 @@
-"""``explore``: look at the attention of models in a notebook, or write it as a page."""
+"""Show the attention of models in a notebook, or write it as a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import nearsight
 from nearsight.core import UserError, write_bytes
 from nearsight.explore.document import document_html, iframe_html
-from nearsight.explore.heads import METRICS
+from nearsight.explore.head_numbers import METRICS
 from nearsight.explore.shown_model import NUM_SHOWN, ShownModel, subject_of_model
 from nearsight.measure.catalogue import NAMING, RUN_NUMBERS, metric
 
@@ -23,9 +23,9 @@ NOTEBOOK_HEIGHT = 860  # pixels
 
 @dataclass(frozen=True)
 class Exploration:
-    """What the page shows: models with their attention, and tables of runs and studies.
+    """The contents of the page: models with their attention, and tables of runs and studies.
 
-    A notebook shows it when it is the last value of a cell; ``write`` makes a file of it.
+    A notebook shows the page if this is the last value of a cell. ``write`` saves it as a file.
     """
 
     title: str
@@ -34,7 +34,7 @@ class Exploration:
     studies: tuple[dict[str, Any], ...] = field(default=())
 
     def contents(self) -> dict[str, Any]:
-        """Return what the page gets as JSON."""
+        """Return the data of the page, which it receives as JSON."""
         return {
             "schema_version": SCHEMA_VERSION,
             "version": nearsight.__version__,
@@ -64,11 +64,11 @@ class Exploration:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, self.html().encode())
         except OSError as error:
-            raise UserError(f"cannot write the page to {path}: {error.strerror}") from error
+            raise UserError(f"The page cannot be written to {path}: {error.strerror}.") from error
         return path
 
     def frame(self, height: int = NOTEBOOK_HEIGHT) -> str:
-        """Return the page in a sandboxed frame, to be embedded in another page."""
+        """Return the page in a sandboxed frame that another page can embed."""
         return iframe_html(self.html(), f"Attention explorer: {self.title}", height)
 
     def _repr_html_(self) -> str:
@@ -84,24 +84,26 @@ def explore(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Exploration:
-    """Look at where the heads of a model attend; show the result in a notebook or write it.
+    """Explore where the heads of a model attend, in a notebook or as a page.
 
     Args:
-        model: a Vision Transformer, or several by name (or in a list), shown side by side.
-        images: a tensor [n, 3, h, w] as the models take it, a folder of images, or a list of image
-            files or PIL images, which go through each model's own preprocessing.
-        names: what the images are called; by default their file names or numbers.
-        num_shown: the page holds the attention of this many images, the first ones. The numbers of
-            the heads are over all images.
-        mean: subtracted from a tensor's images before the model; undone to show them.
-        std: the images were divided by it; undone as well.
+        model: A Vision Transformer, or several to show side by side: a list, or a dictionary that
+            names them.
+        images: A normalised tensor [n, 3, h, w]; or a folder of images, or a list of image files
+            or PIL images, which go through each model's own preprocessing.
+        names: The names of the images. By default their file names or numbers.
+        num_shown: Store the attention of the first ``num_shown`` images in the page. The numbers of
+            the heads are means over all images.
+        mean: The mean that was subtracted from the images of a tensor. It is added again to show
+            them.
+        std: The standard deviation by which the images of a tensor were divided.
 
     Returns:
-        An ``Exploration``: the last value of a notebook cell shows it, ``.write("look.html")``
-        makes one file of it.
+        An ``Exploration``. A notebook shows it if it is the last value of a cell, and
+        ``.write("look.html")`` saves it as one file.
 
     Raises:
-        UserError: where a model has no attention between patches, or the images do not fit.
+        UserError: If a model has no attention between patches, or does not accept the images.
 
     >>> import torch
     >>> from nearsight.models.load import create_model
@@ -114,8 +116,8 @@ def explore(
 
     if isinstance(model, Profile):
         raise UserError(
-            "a profile holds numbers, not the attention rows that the explorer shows; give the "
-            "model and the images: nearsight.explore(model, images)"
+            "The explorer shows attention rows, which a profile does not contain. "
+            "Pass the model and the images: nearsight.explore(model, images)."
         )
     models = _by_name(model)
     subjects = [
@@ -130,7 +132,7 @@ def _by_name(model: Any) -> dict[str, nn.Module]:
         return dict(model)
     models = list(model) if isinstance(model, (list, tuple)) else [model]
     if not models:
-        raise UserError("expected at least one model, got an empty list")
+        raise UserError("The list of models is empty. Pass at least one model.")
     kinds = [type(each).__name__ for each in models]
     if len(set(kinds)) == len(kinds):
         return dict(zip(kinds, models))

@@ -1,7 +1,7 @@
 """Find runs and studies below folders, and never read anything outside of them.
 
-A link that leads out of the folder it was found in is passed over, so that a page or a server that
-was given ``runs/`` shows what is in ``runs/`` and nothing else.
+Symbolic links that lead out of the given folder are ignored, so that a page or a server for
+``runs/`` shows only what is in ``runs/``.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from nearsight.runs import RECORD
 
 STUDY = "study.json"
-MAX_DEPTH = 5  # folders below the one given: a study's cells are two below it
+MAX_DEPTH = 5  # levels of folders to search; the cells of a study are two levels below it
 
 
 @dataclass(frozen=True)
 class Found:
-    """The folders of runs and of studies, each with the name it is shown by."""
+    """The folders of runs and of studies, by the names that the page shows."""
 
     runs: dict[str, Path]
     studies: dict[str, Path]
 
 
 def find_folders(roots: Sequence[Path]) -> Found:
-    """Find all runs and studies in the folders given and below them."""
+    """Find all runs and studies in the given folders and below them."""
     runs: dict[str, Path] = {}
     studies: dict[str, Path] = {}
     for root in roots:
@@ -40,16 +40,16 @@ def find_folders(roots: Sequence[Path]) -> Found:
 
 
 def inside(path: Path, root: Path) -> bool:
-    """Tell whether a path is a file that lies below ``root`` once all links are followed."""
+    """Tell whether a path is a file below ``root`` after all links are followed."""
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError):  # absent, or links in a circle
+    except (OSError, RuntimeError):  # the file is missing, or its links form a loop
         return False
     return real.is_file() and real.is_relative_to(Path(root).resolve())
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The folder itself and those below, in the order of their names, without hidden ones."""
+    """Yield the folder and those below it in alphabetical order, without hidden ones."""
     for place, below, _ in os.walk(root):
         depth = len(Path(place).relative_to(root).parts)
         below[:] = sorted(x for x in below if not x.startswith(".")) if depth < MAX_DEPTH else []
@@ -57,7 +57,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _name(folder: Path, root: Path) -> str:
-    """The name of a run: its path below the parent of the folder that was given."""
+    """Return the name of a run: its path relative to the parent of the given folder."""
     relative = folder.relative_to(root).as_posix()
     own = root.resolve().name
     return own if relative == "." else f"{own}/{relative}"

@@ -1,4 +1,4 @@
-"""The images that a model is shown: as it takes them, and the same to look at."""
+"""Prepare images twice: preprocessed for a model, and as pixels to display."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from nearsight.data.sets import Dataset
     from nearsight.runs import LoadedRun
 
-NUM_MEASURED = 16  # images over which heads are measured where no measurement is at hand
+NUM_MEASURED = 16  # measure the heads on this many images if there is no measurement yet
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images as a model takes them, and the same to look at."""
+    """The same images preprocessed for a model and as pixels to display."""
 
     names: Sequence[str]
     inputs: Tensor  # float [n, 3, h, w], normalised
@@ -44,36 +44,36 @@ def given_images(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Images:
-    """Prepare what ``explore`` was given: a tensor, a folder, or a list of files and PIL images."""
+    """Prepare the images passed to ``explore``: a tensor, a folder, or files and PIL images."""
     steps = model_preprocessing(model)
     if isinstance(images, Tensor):
         return _of_tensor(images, names, mean or steps.mean, std or steps.std)
     if isinstance(images, (str, Path)):
         return file_images(Path(images), folder_names(Path(images)), steps)
     if not images:
-        raise UserError("expected at least one image, got none")
+        raise UserError("There are no images. Pass at least one image.")
     found = [_one(image, number, steps) for number, image in enumerate(images, 1)]
     return _of_pixels([x for _, x in found], names or [name for name, _ in found], steps)
 
 
 def folder_names(folder: Path, num: int = NUM_MEASURED) -> list[str]:
-    """Choose images of a folder by a fixed seed, the same for every model."""
+    """Choose images of a folder at random with a fixed seed, the same for every model."""
     names, _ = find_pictures(folder)
     return names if len(names) <= num else chosen_pictures(names, num, folder)
 
 
 def file_images(folder: Path, names: Sequence[str], steps: Preprocessing) -> Images:
-    """Read image files as a model takes them."""
+    """Read image files and preprocess them for a model."""
     return _of_pixels([read_picture(folder, name, steps)[0] for name in names], names, steps)
 
 
 def picture_image(picture: Image.Image, name: str, steps: Preprocessing) -> Images:
-    """Prepare one opened image."""
+    """Preprocess one opened image for a model."""
     return _of_pixels([_pixels(picture, steps)], [name], steps)
 
 
 def run_images(run: LoadedRun, dataset: Dataset, num: int) -> Images:
-    """Choose test images of a run's data set, the same for every run on these data."""
+    """Choose test images of a run's data set, the same for every run on this data set."""
     images, labels = dataset.test.images, dataset.test.labels
     chosen = draws.sample("explored images", 0, length=len(images), num=min(num, len(images)))
     pixels = images[chosen.numpy()]
@@ -83,7 +83,7 @@ def run_images(run: LoadedRun, dataset: Dataset, num: int) -> Images:
 
 
 def shown_pixels(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> list[np.ndarray]:
-    """Undo the normalisation of images, to look at them.
+    """Undo the normalisation of images, so that they can be displayed.
 
     >>> shown_pixels(torch.zeros(1, 3, 1, 1), (0.2, 0.4, 0.6), (1, 1, 1))[0].tolist()
     [[[51, 102, 153]]]
@@ -95,13 +95,13 @@ def shown_pixels(images: Tensor, mean: Sequence[float], std: Sequence[float]) ->
 
 
 def model_preprocessing(model: nn.Module) -> Preprocessing:
-    """Return what images go through before a model: its own configuration, or ImageNet's."""
+    """Return the preprocessing of a model's configuration, or ImageNet's if it has none."""
     inner: Any = inner_model(model)
     if hasattr(inner, "pretrained_cfg"):
         return own_preprocessing("timm", type(inner).__name__, inner)
     size = getattr(inner, "image_size", 224)
     pair = (size, size) if isinstance(size, int) else tuple(size)
-    return Preprocessing("ImageNet's mean and deviation, as none is known", pair, pair)
+    return Preprocessing("ImageNet's mean and deviation, as the model names none", pair, pair)
 
 
 def _of_tensor(
@@ -109,7 +109,7 @@ def _of_tensor(
 ) -> Images:
     if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
         raise UserError(
-            f"expected images as the model takes them, float [n, 3, h, w], got {images.dtype} "
+            f"Images must be normalised floats of shape [n, 3, h, w], but got {images.dtype} "
             f"{list(images.shape)}"
         )
     numbered = [f"image {number}" for number in range(1, len(images) + 1)]
@@ -122,7 +122,7 @@ def _of_pixels(pixels: Sequence[np.ndarray], names: Sequence[str], steps: Prepro
 
 
 def _one(image: Any, number: int, steps: Preprocessing) -> tuple[str, np.ndarray]:
-    """Name and pixels [3, h, w] of an image file or a PIL image."""
+    """Return the name and the pixels [3, h, w] of an image file or a PIL image."""
     if isinstance(image, Image.Image):
         return f"image {number}", _pixels(image, steps)
     path = Path(image)

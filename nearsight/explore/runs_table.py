@@ -1,7 +1,7 @@
-"""The table of runs and the results of studies, as the page shows them.
+"""Gather the table of runs and the results of studies for the page.
 
-Only run.json, train.jsonl, measure.json and the summary and claims of a study are read. A run that
-cannot be read stays in the table, with the reason.
+Only run.json, train.jsonl, measure.json, and the summary and claims of a study are read. If a run
+cannot be read, the table shows the reason.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.measure.catalogue import RUN_NUMBERS, number_named
+from nearsight.protocol import spoken_name
 from nearsight.report.read import flat_settings, looks_of
 from nearsight.runs import MEASURE, read_log, read_measure, read_record
 from nearsight.runs.records import (
@@ -26,7 +27,7 @@ from nearsight.runs.records import (
 from nearsight.stats import wilson_interval
 
 SUMMARY, CLAIMS = SUMMARY_FILE.name, CLAIMS_FILE.name
-MAX_POINTS = 60  # of a learning curve
+MAX_POINTS = 60  # points per learning curve
 DIGITS = 5
 MIN_MAD = number_named("min_mad")
 CURVES = ("train_loss", "validation_accuracy")
@@ -36,9 +37,9 @@ Row = dict[str, Any]
 
 
 def run_rows(runs: Mapping[str, Path]) -> list[Row]:
-    """Return a row per run: what it is, its numbers with intervals, its curves.
+    """Return a row per run with its description, numbers, intervals and learning curves.
 
-    Of its settings a row has those in which the runs differ.
+    The rows contain only the settings in which the runs differ.
     """
     rows = [_row(name, folder) for name, folder in runs.items()]
     keys = sorted({key for row in rows for key in row["settings"]})
@@ -49,7 +50,7 @@ def run_rows(runs: Mapping[str, Path]) -> list[Row]:
 
 
 def study_contents(name: str, folder: Path) -> dict[str, Any]:
-    """Return the question of a study, its conditions, effects and claims, as far as they exist."""
+    """Return the question of a study, and its conditions, effects and claims if they exist."""
     try:
         study = STUDY_FILE.read(folder)
         found = {
@@ -81,7 +82,7 @@ def _row(name: str, folder: Path) -> Row:
 
 
 def _facts(record: RunRecord) -> Row:
-    """What run.json says."""
+    """Return what run.json records about a run."""
     facts: Row = {
         "model": record.model.name,
         "data": record.data.name,
@@ -96,14 +97,14 @@ def _facts(record: RunRecord) -> Row:
         facts["values"]["epochs"] = [result.num_epochs]
     settings = flat_settings(record.protocol)
     return facts | {
-        "protocol": str(settings.pop("name")),
+        "protocol": spoken_name(str(settings.pop("name"))),
         "seed": record.seed,
         "settings": {key: _plain(value) for key, value in settings.items()},
     }
 
 
 def _measured(measure: MeasureRecord) -> dict[str, list[float]]:
-    """The numbers of measure.json with their intervals over images."""
+    """Return the numbers of measure.json with their intervals over images."""
     entries = {x.name: x.entry(measure.numbers) for x in RUN_NUMBERS if x.metric}
     return {
         name: _rounded([entry.value, entry.low, entry.high])
@@ -113,7 +114,7 @@ def _measured(measure: MeasureRecord) -> dict[str, list[float]]:
 
 
 def _curve(lines: Sequence[LogLine], folder: Path) -> dict[str, list[Any]] | None:
-    """Losses and accuracies by epoch, thinned out where there are many, and min MAD at looks."""
+    """Return losses, accuracies and measured min MAD by epoch, thinned to ``MAX_POINTS``."""
     if not lines:
         return None
     step = math.ceil(len(lines) / MAX_POINTS)
@@ -160,7 +161,7 @@ def _claims(folder: Path) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as one value; lists become text."""
+    """Return a setting as one value; a list becomes text."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""A subject of the explorer: one model, what it makes of a few images, the numbers of its heads."""
+"""Gather what the explorer shows of one model: its attention on images and its heads' numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
+from nearsight.explore.head_numbers import measured_numbers, profile_numbers, training_looks
 from nearsight.runs import (
     MEASURE,
     MeasuredFolder,
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from nearsight.explore.images import Images
 
-NUM_SHOWN = 4  # images whose attention the page holds
+NUM_SHOWN = 4  # images whose attention the page contains
 METRICS = ("mad", "entropy", "self_mass")
-MOST_BYTES = 12_000_000  # of attention in a page of many runs
+MOST_BYTES = 12_000_000  # limit for the attention in a page of many runs
 MOST_MODELS = 8
 
 
 @dataclass(frozen=True)
 class ShownModel:
-    """One model as the page shows it; ``None`` and empty lists stand for what there is not."""
+    """One model as the page shows it. ``None`` and empty lists stand for missing parts."""
 
     name: str
     detail: str = ""  # a line below the name: weights, data, seed
@@ -42,6 +42,7 @@ class ShownModel:
     note: str = ""  # why something is missing
 
     def contents(self) -> dict[str, Any]:
+        """Return the data of this model for the page."""
         return asdict(self)
 
 
@@ -52,7 +53,7 @@ def subject_of_model(
     num_shown: int = NUM_SHOWN,
     detail: str = "",
 ) -> ShownModel:
-    """Show a model some images: attention of the first ones, numbers of its heads over all."""
+    """Run a model on images to get its attention on the first ones and its heads' mean numbers."""
     from nearsight.measure.profile import measure_model
     from nearsight.measure.readouts import capture_examples
 
@@ -66,7 +67,7 @@ def subject_of_model(
 
 
 def subject_of_folder(folder: Path) -> ShownModel:
-    """Show what the files of a run folder hold; no model is loaded."""
+    """Gather what the files of a run folder contain, without loading the model."""
     record = read_record(folder)
     if (folder / MEASURE).is_file():
         return subject_of_files(read_measured(folder, record))
@@ -74,7 +75,7 @@ def subject_of_folder(folder: Path) -> ShownModel:
 
 
 def subject_of_files(files: MeasuredFolder) -> ShownModel:
-    """Show the records of a measured folder, which were read before, and its stored examples."""
+    """Gather the given records of a measured folder and its stored examples."""
     return _subject(files.path, files.record, measured_numbers(files.measure), files.log)
 
 
@@ -84,7 +85,7 @@ def _subject(
     examples = read_examples_contents(folder)
     note = ""
     if examples is None:
-        note = f"There is no attention of example images: run nearsight measure {folder}."
+        note = f"This run has no stored attention. Run: nearsight measure {folder}"
     return ShownModel(
         record.name, record_detail(record), examples, numbers,
         training_looks(log), note,
@@ -92,7 +93,7 @@ def _subject(
 
 
 def record_detail(record: RunRecord) -> str:
-    """Say on what data a run was trained, or where the weights of a model come from."""
+    """Return the data set and seed of a run, or the origin of a model's weights."""
     if isinstance(record, TrainedRun):
         return f"trained on {record.data.name}, seed {record.seed}"
     weights = record.weights
@@ -100,10 +101,9 @@ def record_detail(record: RunRecord) -> str:
 
 
 def fit_page(subjects: Sequence[ShownModel]) -> list[ShownModel]:
-    """Choose as much of many models as a page can hold that is to be sent.
+    """Leave out models and images until the page is small enough to be sent.
 
-    Models beyond the eighth are left out. Then images are left out, the last ones first, and then
-    models, until the rest is small enough.
+    Models beyond the eighth are left out first, then the last images, then the last models.
     """
     for num_images in range(NUM_SHOWN, 0, -1):
         cut = [_with_images(subject, num_images) for subject in subjects[:MOST_MODELS]]

@@ -1,4 +1,4 @@
-"""What ``nearsight explore`` is pointed at: run folders, folders of runs, studies, or models."""
+"""Gather the page of ``nearsight explore`` from run folders, folders of runs, studies or models."""
 
 from __future__ import annotations
 
@@ -37,23 +37,24 @@ def explore_targets(
     """Gather what the page shows of runs and models.
 
     Args:
-        targets: run folders, folders that contain runs or studies, and names of models. Folders
-            alone show the attention and heads of their first runs, as far as these were measured.
-        images: a folder of images, or one image file; models by name need it. A run shows the
-            examples that ``nearsight measure`` left in its folder, or else images of its test set.
-        num_images: the page holds the attention of this many images of each target.
-        weights: files of weights for the models by name, in their order.
-        pretrained: take weights of the hub for the models without a file.
-        random_init: take models without a file as they are before any training.
-        image_size: N or HxW, for models by name.
-        device: where models run.
-        data_root: where data sets are.
+        targets: Run folders, folders that contain runs or studies, and names of models. If all are
+            folders of runs, the page shows the first runs that were measured.
+        images: A folder of images, or one image file. Required for models given by name. Without
+            it a run shows the examples that ``nearsight measure`` stored, or images of its test
+            set.
+        num_images: Store the attention of this many images per target in the page.
+        weights: Weight files of the models given by name, in their order.
+        pretrained: Download weights from the hub for models without a file.
+        random_init: Use random weights for models without a file.
+        image_size: N or HxW in pixels, for models given by name.
+        device: The device on which models run.
+        data_root: The folder of data sets.
 
     Raises:
-        UserError: where a target is neither a folder nor a model, or lacks what it needs.
+        UserError: If a target is neither a folder nor a model, or if images or weights are missing.
     """
     if not targets:
-        raise UserError("expected at least one run folder or model, got none")
+        raise UserError("There is nothing to explore. Give at least one run folder or model.")
     if num_images < 1:
         raise UserError(f"--num-images is {num_images}, but the page shows at least one image")
     runs = [target for target in targets if (Path(target) / RECORD).is_file()]
@@ -64,7 +65,7 @@ def explore_targets(
         below = find_folders([Path(folder)])
         if not below.runs and not below.studies:
             raise UserError(
-                f"{folder} contains no runs and no studies, so there is nothing to show"
+                f"{folder} contains no runs and no studies, so there is nothing to show."
             )
     named = _named_subjects(
         names, images, num_images, weights, pretrained, random_init, image_size, device
@@ -84,15 +85,15 @@ def explore_targets(
 
 
 def explored(title: str, subjects: Sequence[ShownModel], found: Found) -> Exploration:
-    """Put subjects and the tables of runs and studies into one page."""
+    """Combine models and the tables of runs and studies to one page."""
     studies = [study_contents(name, folder) for name, folder in found.studies.items()]
     return Exploration(title, told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
 
 
 def _stored_subjects(found: Found) -> list[ShownModel]:
-    """Show what the runs below folders have stored, as much as fits; damaged ones are passed over.
+    """Show as many of the measured runs below folders as fit.
 
-    They stay in the table of runs, with the reason.
+    Damaged runs are left out here. The table of runs shows the reason.
     """
     subjects = []
     for name, folder in found.runs.items():
@@ -109,18 +110,18 @@ def _named_subjects(
     names: Sequence[str], images: Path | None, num_images: int, weights: Sequence[Path],
     pretrained: bool, random_init: bool, image_size: str | None, device: str,
 ) -> dict[str, ShownModel]:  # fmt: skip
-    """Show models by name the images of a folder."""
+    """Run models given by name on the images of a folder."""
     if not names:
         if weights:
-            raise UserError("expected --weights only with models by name; runs have their own")
+            raise UserError("--weights is for models given by name; runs have their own weights.")
         if image_size:
-            raise UserError("expected --image-size only with models by name; runs have their own")
+            raise UserError("--image-size is for models given by name; runs have their own size.")
         return {}
     from nearsight.measure.maps import viewers
 
     found = viewers(names, weights, pretrained, random_init, image_size)
     if images is None:
-        raise UserError(f"{names[0]} needs images to look at: give a folder with --images DIR")
+        raise UserError(f"{names[0]} has no images to be shown on. Give a folder with --images.")
     return {
         target: _seen(viewer, images, num_images, device, image_detail(images))
         for target, viewer in zip(names, found)
@@ -130,7 +131,7 @@ def _named_subjects(
 def _run_subject(
     target: str, images: Path | None, num_images: int, device: str, data_root: Path | None
 ) -> ShownModel:
-    """Show a run: its stored examples, or else its weights on new images."""
+    """Show a run's stored examples, or run it on images if it has none."""
     from nearsight.measure.maps import run_viewer
 
     folder = Path(target)
@@ -154,7 +155,7 @@ def _run_subject(
 
 
 def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) -> ShownModel:
-    """Show a model with its preprocessing the images of a folder, or one image file."""
+    """Run a model on the images of a folder, or on one image file, with its preprocessing."""
     from nearsight.explore.images import file_images, folder_names
     from nearsight.measure.folders import check_fit
 
@@ -173,7 +174,7 @@ def _seen(viewer: Any, images: Path, num_images: int, device: str, detail: str) 
 def _seen_test_set(
     folder: Path, num_images: int, device: str, data_root: Path | None
 ) -> ShownModel:
-    """Show a run some images of its own test set."""
+    """Run the model of a run on some images of its own test set."""
     from nearsight.explore.images import NUM_MEASURED, run_images
     from nearsight.measure.folders import finished_run
 
@@ -183,7 +184,7 @@ def _seen_test_set(
 
 
 def _recorded_viewer(record: MeasuredModel, folder: Path) -> Any:
-    """Load the model that a folder holds the measurement of, from where its record says."""
+    """Load the model whose measurement is in a folder, with the weights that its record names."""
     from nearsight.measure.maps import Viewer
     from nearsight.models.load import named_model
 
@@ -191,8 +192,8 @@ def _recorded_viewer(record: MeasuredModel, folder: Path) -> Any:
     file = Path(weights.file) if weights.file else None
     if file is not None and not file.is_file():
         raise UserError(
-            f"{folder} was measured with the weights {file}, which are no longer there; "
-            "give the model by its name, with --weights"
+            f"{folder} was measured with the weights {file}, which no longer exist. "
+            "Give the model by its name, with --weights."
         )
     found = named_model(
         record.model.name, file, weights.origin == "pretrained" and file is None,
@@ -202,11 +203,12 @@ def _recorded_viewer(record: MeasuredModel, folder: Path) -> Any:
 
 
 def image_detail(images: Path) -> str:
+    """Return the line below a model's name that says which images it was run on."""
     return f"images of {images.resolve().name}"
 
 
 def told_apart(subjects: Sequence[ShownModel]) -> tuple[ShownModel, ...]:
-    """Number subjects of the same name."""
+    """Append numbers to the names of models that have the same name."""
     names = [subject.name for subject in subjects]
     return tuple(
         replace(x, name=f"{x.name} ({i + 1})") if names.count(x.name) > 1 else x

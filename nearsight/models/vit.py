@@ -49,7 +49,7 @@ NORM_EPS = 1e-6  # timm's, so that logits agree; torch's default is 1e-5
 
 
 def rates_by_depth(rate: float, depth: int) -> list[float]:
-    """The rate of stochastic depth (Huang et al. 2016) of every block: linear in depth, from 0.
+    """Return the stochastic depth rate (Huang et al. 2016) of every block: linear from 0.
 
     >>> rates_by_depth(0.5, 5)
     [0.0, 0.125, 0.25, 0.375, 0.5]
@@ -67,6 +67,7 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv2d(3, width, patch_size, patch_size)
 
     def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Float[Tensor, "batch patch width"]:
+        """Return one token per patch."""
         return self.proj(images).flatten(2).transpose(1, 2)
 
 
@@ -79,6 +80,7 @@ class Mlp(nn.Module):
         self.fc2 = nn.Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Apply the MLP to every token."""
         return self.fc2(F.gelu(self.fc1(x)))
 
 
@@ -94,6 +96,7 @@ class Block(nn.Module):
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """Apply attention and the MLP, each with its residual connection."""
         x = x + self.drop_path(self.attn(self.norm1(x)))
         return x + self.drop_path(self.mlp(self.norm2(x)))
 
@@ -166,6 +169,7 @@ class VisionTransformer(nn.Module):
         return self.norm(x)
 
     def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Logits | tuple[Logits, Logits]:
+        """Return the logits of images; see ``forward_head``."""
         return self.forward_head(self.forward_features(images))
 
     def forward_head(self, x: Float[Tensor, "batch token width"]) -> Logits | tuple[Logits, Logits]:
@@ -187,7 +191,7 @@ class VisionTransformer(nn.Module):
 
 
 def _initialise(module: nn.Module) -> None:
-    """Truncated normal 0.02 and zero bias for every linear map (and the patch convolution)."""
+    """Draw weights from a truncated normal of deviation 0.02, and set biases to 0."""
     if isinstance(module, nn.Linear | nn.Conv2d):
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:

@@ -5,10 +5,6 @@
 
 #include "kernel.c"
 
-#include "factors.c"
-
-#include "product.c"
-
 #ifdef __clang__
 #pragma clang attribute pop
 #endif

@@ -1,7 +1,7 @@
-"""The functions of the compiled library, called with tensors.
+"""Call the functions of the compiled library with tensors.
 
-C reads memory wherever it is told to. So every size, stride, type and index is checked here first,
-and a wrong argument raises a ValueError.
+C reads whatever memory it is told to. Every size, stride, type and index is therefore checked here
+first, and a wrong argument raises a ValueError.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from ctypes import c_float, c_int, c_int64, c_void_p
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nearsight.native.threads import HELPERS
 
 LANES = 8  # floats that the C code takes at a time (calls.h)
-WORTH = 2**20  # operations that are worth one more thread: about 100 microseconds
+WORTH = 2**20  # operations per thread: about 100 microseconds, less is not worth a thread
 
 
-class Part(ctypes.Structure):
-    """A tensor [image, window, head, token, ...] (calls.h)."""
+class Operand(ctypes.Structure):
+    """A tensor [image, window, head, token, ...] as the C structure ``Operand`` in calls.h."""
 
     _fields_ = (
         ("start", c_void_p),
@@ -31,15 +30,16 @@ class Part(ctypes.Structure):
     )
 
     @classmethod
-    def of(cls, x: Tensor | None) -> Part:
+    def of(cls, x: Tensor | None) -> Operand:
+        """Return the start and strides of a tensor, or a null pointer for None."""
         return cls(None) if x is None else cls(x.data_ptr(), *x.stride()[:-1])
 
 
 class Attention(ctypes.Structure):
-    """Sums over attention rows (calls.h)."""
+    """The arguments of ``attention_sums`` as the C structure ``Attention`` in calls.h."""
 
     _fields_ = (
-        *((name, Part) for name in ("queries", "keys", "bias")),
+        *((name, Operand) for name in ("queries", "keys", "bias")),
         *((name, c_int64) for name in ("images", "windows", "heads", "num_queries", "num_keys")),
         *((name, c_int64) for name in ("width", "slots", "chunk")),
         *((name, c_void_p) for name in ("distances", "near", "taken")),
@@ -49,42 +49,17 @@ class Attention(ctypes.Structure):
     )
 
 
-class Factors(ctypes.Structure):
-    """The factors of GAug's Gaussian (calls.h)."""
-
-    _fields_ = (
-        ("queries", c_void_p),
-        *((name, c_int64) for name in ("image", "head", "patch")),
-        *((name, c_int64) for name in ("images", "heads", "patches", "width")),
-        *((name, c_void_p) for name in ("weight", "bias")),
-        ("axes", c_int64),
-        *((name, c_float) for name in ("largest", "shift", "growth", "eps")),
-        *((name, c_void_p) for name in ("by_row", "by_col")),
-        *((name, c_int64) for name in ("num_rows", "num_cols")),
-        *((name, c_void_p) for name in ("rows", "cols")),
-    )
-
-
-class Product(ctypes.Structure):
-    """A bias from its two factors (calls.h)."""
-
-    _fields_ = (
-        *((name, c_void_p) for name in ("rows", "cols", "out")),
-        *((name, c_int64) for name in ("heads", "patches", "num_rows", "num_cols")),
-        *((name, c_int64) for name in ("head_stride", "patch_stride")),
-    )
-
-
 FUNCTIONS: dict[str, type[ctypes.Structure]] = {
     "attention_sums": Attention,
-    "gaussian_factors": Factors,
-    "write_product": Product,
 }
-STRUCTURES: tuple[type[ctypes.Structure], ...] = (Part, *FUNCTIONS.values())
+STRUCTURES: tuple[type[ctypes.Structure], ...] = (Operand, *FUNCTIONS.values())
 
 
 class Library:
-    """The compiled functions. Each uses as many threads as torch; their number changes no bit."""
+    """The compiled functions.
+
+    Each uses as many threads as torch. The number of threads changes no bit of a result.
+    """
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         self._functions: dict[str, Callable[..., int]] = {}
@@ -154,7 +129,7 @@ class Library:
             _expect(low >= 0 and high < num_keys, f"near keys in 0..{num_keys - 1}", (low, high))
         num_chunks = math.ceil(num_queries / chunk)
         sums = torch.zeros(num_chunks, *outer, 2 + num_slots, dtype=torch.float64)
-        parts = [Part.of(x) for x in (queries, keys, bias)]
+        parts = [Operand.of(x) for x in (queries, keys, bias)]
         strides = (0, 0) if tables == 1 else (distances.stride(0), near.stride(0))
         given = Attention(
             *(*parts, *outer, num_queries, num_keys, width, num_slots, chunk),
@@ -167,82 +142,6 @@ class Library:
         self._call("attention_sums", given, num_jobs, work, used)
         return sums
 
-    def gaussian_factors(
-        self,
-        queries: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        squares: tuple[Tensor, Tensor],
-        *,
-        largest: float,
-        shift: float,
-        growth: float,
-        eps: float,
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the two factors of every patch's Gaussian from its query.
-
-        Args:
-            queries: float32 [image, head, patch, width].
-            weight: float32 [axis + 1, width], of one or two variances and then the strength.
-            bias: float32 [axis + 1].
-            squares: Squared offsets between rows, [row, row], and between columns, [col, col].
-            largest: Largest variance.
-            shift: What is subtracted before the sigmoid of the variance.
-            growth: Factor of the variance.
-            eps: Added to the variance.
-
-        Returns:
-            Rows times strength [image, head, patch, row] and columns [image, head, patch, col].
-        """
-        _check_rank("queries", queries, 4)
-        images, heads, patches, width = queries.shape
-        by_row, by_col = (F.pad(x.float(), (0, -len(x) % LANES)).contiguous() for x in squares)
-        num_rows, num_cols = (len(x) for x in squares)
-        axes = len(weight) - 1
-        _check("queries", queries, queries.shape)
-        _expect(axes in (1, 2), "weights of one or two axes and the strength", axes)
-        _check("weight", weight, (axes + 1, width), dense=True)
-        _check("bias", bias, (axes + 1,), dense=True)
-        for name, padded, size in ("row", by_row, num_rows), ("column", by_col, num_cols):
-            _check(f"squares by {name}", padded, (size, size + -size % LANES), dense=True)
-        _expect(patches == num_rows * num_cols, f"{num_rows * num_cols} patches", patches)
-        rows, cols = (queries.new_empty(*queries.shape[:3], x) for x in (num_rows, num_cols))
-        given = Factors(
-            *(queries.data_ptr(), *queries.stride()[:3], *queries.shape),
-            *(weight.data_ptr(), bias.data_ptr(), axes, largest, shift, growth, eps),
-            *(by_row.data_ptr(), by_col.data_ptr(), num_rows, num_cols),
-            *(rows.data_ptr(), cols.data_ptr()),
-        )
-        used = queries, weight, bias, by_row, by_col, rows, cols
-        num_jobs = images * heads * patches
-        work = num_jobs * (len(weight) * width + LANES * (num_rows + num_cols))
-        self._call("gaussian_factors", given, num_jobs, work, used)
-        return rows, cols
-
-    def write_product(self, out: Tensor, rows: Tensor, cols: Tensor) -> None:
-        """Write rows[p, row] * cols[p, col] between the patches, the last tokens of ``out``.
-
-        Args:
-            out: float32 [..., token, token], without gaps.
-            rows: float32 [..., patch, row], without gaps.
-            cols: float32 [..., patch, col], without gaps.
-        """
-        _expect(rows.ndim >= 2, "rows of two dimensions at least", rows.ndim)
-        *outer, patches, num_rows = rows.shape
-        num_cols, num_tokens = cols.shape[-1], out.shape[-1]
-        _check("rows", rows, rows.shape, dense=True)
-        _check("cols", cols, (*outer, patches, num_cols), dense=True)
-        _check("out", out, (*outer, num_tokens, num_tokens), dense=True)
-        _expect(patches == num_rows * num_cols, f"{num_rows * num_cols} patches", patches)
-        _expect(patches <= num_tokens, f"at most {num_tokens} patches", patches)
-        first = (num_tokens - patches) * (num_tokens + 1)  # of the patches, after prefix tokens
-        given = Product(
-            *(rows.data_ptr(), cols.data_ptr(), out.data_ptr() + first * out.itemsize),
-            *(math.prod(outer), patches, num_rows, num_cols, num_tokens**2, num_tokens),
-        )
-        num_jobs = math.prod(outer) * patches
-        self._call("write_product", given, num_jobs, num_jobs * patches, (rows, cols, out))
-
     def _call(
         self,
         name: str,
@@ -251,9 +150,14 @@ class Library:
         work: int,
         used: tuple[Tensor | None, ...],
     ) -> None:
-        """Call a function on torch's number of threads, or fewer for few operations (``work``).
+        """Call a function on torch's number of threads, or on fewer if there are few operations.
 
-        The tensors ``used`` live until all threads are done.
+        Args:
+            name: The function.
+            given: Its arguments as the C structure.
+            num_jobs: Jobs that the threads share.
+            work: Operations of all jobs together.
+            used: The tensors behind ``given``, kept alive until all threads are done.
         """
         if not num_jobs:
             return
@@ -265,7 +169,7 @@ class Library:
 
 
 def _run(function: Callable[..., int], pointers: tuple, used: tuple[Tensor | None, ...]) -> int:
-    """Call a function while ``used`` is kept alive, whatever becomes of the thread that asked."""
+    """Call a function and keep ``used`` alive meanwhile, even if the calling thread ends first."""
     return function(*pointers)
 
 
@@ -285,9 +189,9 @@ def _check(
     dtype: torch.dtype = torch.float32,
     dense: bool = False,
 ) -> None:
-    """Raise a ValueError unless C may read this tensor as what it is said to be.
+    """Raise a ValueError unless C can read this tensor as the caller describes it.
 
-    ``dense`` tensors have no gaps; others none in the last dimension.
+    A ``dense`` tensor has no gaps at all; any other has none in its last dimension.
     """
     _expect(type(x) in (Tensor, nn.Parameter), f"{name} that is a plain tensor", type(x).__name__)
     _expect(x.device.type == "cpu", f"{name} on the CPU", x.device)

@@ -266,7 +266,7 @@ INLINE void add_rows(
         sums[2 + slot] = slots[slot];
 }
 
-INLINE const float *part_of(const Part *part, int64_t image, int64_t window, int64_t head)
+INLINE const float *part_of(const Operand *part, int64_t image, int64_t window, int64_t head)
 {
     int64_t offset = image * part->image + window * part->window + head * part->head;
     return part->start ? part->start + offset : NULL;

@@ -4,7 +4,7 @@
 
 #include "calls.h"
 
-const int interface = 6; /* one more for every change in C that callers must follow */
+const int interface = 7; /* one more for every change in C that callers must follow */
 
 #ifdef __clang__
 const char compiler[] = __VERSION__;
@@ -24,8 +24,8 @@ typedef struct {
 const Field fields[] = {
     {"LANES", 0, LANES},
 
-    WHOLE(Part), FIELD(Part, start), FIELD(Part, image), FIELD(Part, window), FIELD(Part, head),
-    FIELD(Part, token),
+    WHOLE(Operand), FIELD(Operand, start), FIELD(Operand, image), FIELD(Operand, window), FIELD(Operand, head),
+    FIELD(Operand, token),
 
     WHOLE(Attention), FIELD(Attention, queries), FIELD(Attention, keys), FIELD(Attention, bias),
     FIELD(Attention, images), FIELD(Attention, windows), FIELD(Attention, heads),
@@ -34,17 +34,6 @@ const Field fields[] = {
     FIELD(Attention, near), FIELD(Attention, taken), FIELD(Attention, window_distances),
     FIELD(Attention, window_slots), FIELD(Attention, columns), FIELD(Attention, sums),
     FIELD(Attention, scale),
-
-    WHOLE(Factors), FIELD(Factors, queries), FIELD(Factors, image), FIELD(Factors, head),
-    FIELD(Factors, patch), FIELD(Factors, images), FIELD(Factors, heads), FIELD(Factors, patches),
-    FIELD(Factors, width), FIELD(Factors, weight), FIELD(Factors, bias), FIELD(Factors, axes),
-    FIELD(Factors, largest), FIELD(Factors, shift), FIELD(Factors, growth), FIELD(Factors, eps),
-    FIELD(Factors, by_row), FIELD(Factors, by_col), FIELD(Factors, num_rows),
-    FIELD(Factors, num_cols), FIELD(Factors, rows), FIELD(Factors, cols),
-
-    WHOLE(Product), FIELD(Product, rows), FIELD(Product, cols), FIELD(Product, out),
-    FIELD(Product, heads), FIELD(Product, patches), FIELD(Product, num_rows),
-    FIELD(Product, num_cols), FIELD(Product, head_stride), FIELD(Product, patch_stride),
 
     {0, 0, 0}};
 
@@ -64,5 +53,3 @@ int uses_avx2(void) { return 0; }
 #endif
 
 CHOOSE(attention_sums, Attention)
-CHOOSE(gaussian_factors, Factors)
-CHOOSE(write_product, Product)

@@ -16,26 +16,26 @@ from pathlib import Path
 
 from nearsight.native.calls import LANES, STRUCTURES, Library
 
-INTERFACE = 6  # that of library.c when calls.py was written
+INTERFACE = 7  # must equal ``interface`` in library.c
 SWITCH = "NEARSIGHT_NATIVE"
 
 
 class Field(ctypes.Structure):
-    """A structure of the C code, a field of one, or a number (library.c)."""
+    """A structure of the C code, a field of one, or a constant, as library.c lists them."""
 
     _fields_ = (("name", c_char_p), ("offset", c_int64), ("size", c_int64))
 
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the compiled library is in use. It changes the last digits of some numbers.
+    """Whether the compiled library is in use, which changes the last digits of some numbers.
 
     Attributes:
-        loaded: Whether it is.
-        reason: Why it is not, else None.
-        interface: The version of the interface between C and Python that this package speaks.
-        compiler: What compiled the library, e.g. "GCC 12.2.0", if it is loaded.
-        instructions: "avx2" or "any processor", by which of its loops it uses here, if loaded.
+        loaded: True if it is in use.
+        reason: Why it is not in use, else None.
+        interface: The version of the interface between C and Python that this package expects.
+        compiler: What compiled the library, for example "GCC 12.2.0"; None if it is not loaded.
+        instructions: Which loops it uses here, "avx2" or "any processor"; None if not loaded.
     """
 
     loaded: bool
@@ -50,12 +50,12 @@ class UnfitLibrary(Exception):
 
 
 def load_library() -> Library | None:
-    """Return the compiled library, or None where torch has to do its work."""
+    """Return the compiled library, or None if torch has to do its work."""
     return _loaded()[0]
 
 
 def status() -> Status:
-    """Say whether the compiled library is in use, and if not, why.
+    """Return whether the compiled library is in use, and if not, why.
 
     >>> from nearsight.native import load_library, status
     >>> status().loaded == (load_library() is not None)
@@ -84,28 +84,29 @@ def open_library(file: Path) -> tuple[Library, Status]:
     """Load a library from a file.
 
     Raises:
-        UnfitLibrary: It cannot be loaded, or it does not fit this Python code.
+        UnfitLibrary: If it cannot be loaded, or does not match this Python code.
     """
     try:
         found = ctypes.CDLL(str(file))
         interface = c_int.in_dll(found, "interface").value
-    except (OSError, ValueError) as error:  # another machine's, or none of ours
+    except (OSError, ValueError) as error:  # built for another machine, or not our library
         raise UnfitLibrary(f"it cannot be loaded: {error}") from None
     if interface != INTERFACE:
         raise UnfitLibrary(
-            f"it has interface {interface}, not {INTERFACE}: install nearsight again"
+            f"it has interface {interface}, but this version needs {INTERFACE}: install nearsight "
+            "again"
         )
     ours, theirs = _python_fields(), _compiled_fields(found)
     if different := sorted(ours.items() ^ theirs.items()):
         where = different[0][0]
-        raise UnfitLibrary(f"its {where} differs from ours: install nearsight again")
+        raise UnfitLibrary(f"its {where} differs from the Python code: install nearsight again")
     compiler = ctypes.string_at(ctypes.addressof(c_char.in_dll(found, "compiler"))).decode()
     instructions = "avx2" if found.uses_avx2() else "any processor"
     return Library(found), Status(True, None, interface, compiler, instructions)
 
 
 def _python_fields() -> dict[str, tuple[int, int]]:
-    """Offset and size of every structure and field as calls.py has them."""
+    """Return offset and size of every structure and field as calls.py declares them."""
     found = {"LANES": (0, LANES)}
     for structure in STRUCTURES:
         found[structure.__name__] = 0, ctypes.sizeof(structure)
@@ -116,7 +117,7 @@ def _python_fields() -> dict[str, tuple[int, int]]:
 
 
 def _compiled_fields(library: ctypes.CDLL) -> dict[str, tuple[int, int]]:
-    """The same as the C compiler laid them out."""
+    """Return offset and size of every structure and field as the C compiler laid them out."""
     field = ctypes.pointer(Field.in_dll(library, "fields"))
     found, at = {}, 0
     while name := field[at].name:

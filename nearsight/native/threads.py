@@ -1,8 +1,8 @@
-"""Threads that share the jobs of one call of compiled code.
+"""Run one call of compiled code on several threads.
 
-The C functions take one job after another from a counter until none is left, and ctypes lets go of
-the interpreter's lock while they run. So several threads may make the same call at the same time;
-which thread did which job changes no bit of the result.
+The C functions take one job after another from a shared counter until none is left, and ctypes
+releases the interpreter's lock while they run. Several threads can therefore make the same call at
+the same time. Which thread does which job changes no bit of the result.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Helpers:
         self.forget()
 
     def forget(self) -> None:
-        """Begin again without threads: a forked process has none of its parent's."""
+        """Start again without threads, because a forked process has none of its parent's."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._size = 0
 
     def call(self, function: Callable[[], int], num_threads: int) -> int:
-        """Call a function that shares its jobs on this many threads at once.
+        """Call a function on this many threads at once; the calls share their jobs.
 
-        The calling thread is one of them and does all the jobs if no other thread can be started.
+        The calling thread is one of them, and does all the jobs if no other thread can be started.
 
         Returns:
             The largest of the codes that the calls returned.

@@ -1,9 +1,14 @@
-"""The frozen settings of a run: the schema, presets by name, overrides given as text."""
+"""The frozen settings of a run: their schema, presets by name, and changes given as text.
+
+``preset`` returns a ``Protocol`` by name, ``override`` changes single settings, and
+``dataclasses.replace`` makes a variant in Python.
+"""
 
 from __future__ import annotations
 
 from nearsight.protocol.fraction import FRACTIONS, at_fraction, whole_name
 from nearsight.protocol.gpsa_settings import GpsaChoice, GpsaSettings, gpsa_settings
+from nearsight.protocol.locat_presets import DROP_PATH
 from nearsight.protocol.locat_settings import (
     GaussianChoice,
     GaussianSettings,
@@ -21,7 +26,15 @@ from nearsight.protocol.overrides import (
     read_protocol,
 )
 from nearsight.protocol.preset_listing import preset_tables
-from nearsight.protocol.presets import EIGHT, PARTS, PRESETS, assumed_values, preset
+from nearsight.protocol.presets import (
+    EIGHT,
+    PARTS,
+    PRESETS,
+    assumed_values,
+    preset,
+    spoken_name,
+)
+from nearsight.protocol.schedule import learning_rate, protocol_rate, schedule_text
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
@@ -38,8 +51,10 @@ from nearsight.protocol.schema import (
     ResizedCrop,
     optional_parts,
 )
+from nearsight.protocol.stored_protocol import stored_settings
 
 __all__ = [
+    "DROP_PATH",
     "EIGHT",
     "FRACTIONS",
     "PARTS",
@@ -68,6 +83,7 @@ __all__ = [
     "fitted_warmup",
     "gaussian_settings",
     "gpsa_settings",
+    "learning_rate",
     "locat_settings",
     "option_values",
     "optional_parts",
@@ -75,7 +91,11 @@ __all__ = [
     "preset",
     "preset_tables",
     "protocol_from",
+    "protocol_rate",
     "protocol_yaml",
     "read_protocol",
+    "schedule_text",
+    "spoken_name",
+    "stored_settings",
     "whole_name",
 ]

@@ -1,14 +1,15 @@
 """The DeiT recipe (Touvron et al. 2021), and ConViT (d'Ascoli et al. 2021) with its ablations.
 
-``deit-x`` takes one part of the recipe away, ``deit_plus`` has the values of the wider models with
-a "+" in their names. ``convit`` is the recipe with GPSA, ``convit-x`` takes one thing away from it
-(table 3; rows in the comments), ``convit+psa`` is the appendix's control, ``convit+layers=3`` and
-``convit+strength=0.5`` are figure 8's.
+``deit-x`` removes one part of the recipe; ``deit_plus`` has the values of the wider models with a
+"+" in their names. ``convit`` is the recipe with GPSA, ``convit-x`` removes one thing from it
+(table 3; the comments give the rows), ``convit+psa`` is the control of the appendix, and
+``convit+layers=3`` and ``convit+strength=0.5`` are those of figure 8.
 
-Where we differ: there is no early stopping, but the best epoch is chosen on validation images that
-are held out of the training set, all of which the authors train on. On image folders the values
-are those for ImageNet. On small images the crop is the one after padding, and epochs and batch are
-ours: the ConViT paper trains CIFAR-100 for 3,000 epochs on images enlarged to 224 pixels.
+Where we differ: training never stops early, and the best epoch is chosen on validation images that
+are held out of the training set, while the authors train on all images. Image folders take the
+values for ImageNet. On small images the crop is the one after padding, and the numbers of epochs
+and batch size are ours: the ConViT paper trains CIFAR-100 for 3,000 epochs on images enlarged to
+224 pixels.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Settings = TypeVar("Settings")
 _GATES: Changes = {"model.gpsa.train_gates": False}
 _CONVOLUTION: Changes = {"model.gpsa.convolution": False}
 _ATTENTION: Changes = {"model.gpsa.train_attention": False}
-VARIANTS: dict[str, tuple[str, Changes]] = {  # what a recipe changes in another
+VARIANTS: dict[str, tuple[str, Changes]] = {  # the recipe that each starts from, and its changes
     "deit-randaugment": ("deit", {"randaugment": None}),
     "deit-mixup": ("deit", {"mixup": None}),
     "deit-cutmix": ("deit", {"cutmix": None}),
@@ -55,7 +56,7 @@ VARIANTS: dict[str, tuple[str, Changes]] = {  # what a recipe changes in another
     "convit-gpsa": ("convit", {"model.gpsa.layers": 0}),  # (e), DeiT with as many heads
     "convit-attention": ("convit", _ATTENTION),  # (f)
     "convit-attention-convolution": ("convit", _ATTENTION | _CONVOLUTION),  # (g)
-    "convit+psa": ("convit", {"model.gpsa.mixing": "summed"}),  # the appendix's
+    "convit+psa": ("convit", {"model.gpsa.mixing": "summed"}),  # of the appendix
 }
 RECIPES = ("deit", *VARIANTS)
 FAMILIES = {  # with a number after the "=": figure 8
@@ -72,7 +73,7 @@ _SHAPES: dict[str, Any] = {"epochs": 30, "warmup_epochs": 2, "batch_size": 128}
 
 
 def is_recipe(name: str) -> bool:
-    """Whether ``recipe`` knows the name.
+    """Return whether ``recipe`` knows the name.
 
     >>> is_recipe("deit-mixup"), is_recipe("convit+layers=3"), is_recipe("modern")
     (True, True, False)
@@ -81,7 +82,7 @@ def is_recipe(name: str) -> bool:
 
 
 def recipe(name: str, data: str) -> Protocol:
-    """The recipe of that name with the values of that data set."""
+    """Return the recipe of that name with the values for a data set."""
     for start, path in FAMILIES.items():
         if name.startswith(start):
             return replace(_changed(recipe("convit", data), path, _number(name)), name=name)
@@ -95,12 +96,12 @@ def recipe(name: str, data: str) -> Protocol:
 
 
 def has_large_images(data: str) -> bool:
-    """Whether the recipe is for images of this data set as they are: ImageNet and image folders."""
+    """Return whether a data set has large images, as ImageNet and image folders have."""
     return data in LARGE_SETS or data.startswith("folder:")
 
 
 def assumed_of_recipe(name: str, data: str) -> tuple[str, ...]:
-    """Settings the papers do not give for a data set."""
+    """Return the settings that the papers do not give for a data set."""
     if has_large_images(data):
         return ()
     ours = ["epochs", "crop_padding"]
@@ -137,7 +138,7 @@ def _deit(data: str) -> Protocol:
 
 
 def _changed(settings: Settings, path: str, value: Any) -> Settings:
-    """The settings with another value at a dotted path."""
+    """Return the settings with another value at a dotted path."""
     first, _, rest = path.partition(".")
     new = _changed(getattr(settings, first), rest, value) if rest else value
     try:
@@ -151,4 +152,4 @@ def _number(name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UserError(f"expected a number after the = of {name!r}, got {text!r}") from None
+        raise UserError(f"{name!r} needs a number after the =, not {text!r}") from None

@@ -1,7 +1,8 @@
-"""A protocol on a fraction of the training data, as ConViT's sample efficiency compares them.
+"""Train on a fraction of the data for the same number of images seen, as ConViT compares them.
 
-Epochs, warm-up and patience are multiplied by 1 / fraction: the model sees as many images as with
-all data, each of them more often. So are the epochs between looks at the attention.
+Epochs, warm-up and patience are divided by the fraction: the model sees as many images as with all
+the data, each of them more often. The same holds for the epochs between two measurements of the
+attention.
 """
 
 from __future__ import annotations
@@ -16,23 +17,42 @@ MARK = "@"
 
 
 def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
-    """The protocol on ``fraction`` of every class, for as many images seen; its name says so.
+    """Return the protocol for a fraction of the training images of every class.
 
-    Epochs and patience are rounded to whole epochs. The warm-up is not, but for its last digits.
+    Epochs, patience, warm-up and the epochs between measurements grow by 1 / ``fraction``, so that
+    the same number of images is seen. Epochs and patience are rounded to whole epochs.
+
+    Args:
+        protocol: A protocol for all the data.
+        fraction: Share of the images of every class, above 0 and at most 1.
+
+    Returns:
+        A protocol whose name ends in the fraction, for example ``modern@10%``.
+
+    Raises:
+        UserError: If the fraction is out of range, or the protocol already has one.
+
+    >>> from nearsight.protocol import preset
+    >>> tenth = at_fraction(preset("modern"), 0.1)
+    >>> tenth.name, tenth.data.fraction, tenth.epochs
+    ('modern@10%', 0.1, 6000)
     """
     if protocol.data.fraction != 1:
         raise UserError(
-            f"expected a protocol of all data to take {fraction:g} of them, "
-            f"got {protocol.name} of {protocol.data.fraction:g}"
+            f"{protocol.name} already trains on {protocol.data.fraction:g} of the data; "
+            f"take {fraction:g} of a protocol that trains on all of them"
         )
     if not 0 < fraction <= 1:
-        raise UserError(f"expected a fraction above 0 and at most 1, got {fraction:g}")
+        raise UserError(f"the fraction is {fraction:g}, but must be above 0 and at most 1")
     if fraction == 1:
         return protocol
 
     def longer(epochs: int | None) -> int | None:
         return None if epochs is None else round(epochs / fraction)
 
+    slower = protocol.optimizer
+    if slower.schedule == "step":
+        slower = replace(slower, step_epochs=round(slower.step_epochs / fraction, 3))
     return replace(
         protocol,
         name=f"{protocol.name}{MARK}{100 * fraction:g}%",
@@ -41,11 +61,12 @@ def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
         patience=longer(protocol.patience),
         warmup_epochs=round(protocol.warmup_epochs / fraction, 3),
         measure_every=longer(protocol.measure_every),
+        optimizer=slower,
     )
 
 
 def whole_name(name: str) -> str:
-    """The name without its fraction.
+    """Return a protocol's name without its fraction.
 
     >>> whole_name("modern-cutmix@10%")
     'modern-cutmix'

@@ -9,24 +9,25 @@ from nearsight.protocol.validation import CountOrZero, Positive, choose_settings
 
 @dataclass(frozen=True, kw_only=True)
 class GpsaSettings:
-    """Gated positional self-attention in the first layers; the defaults are ConViT's.
+    """Gated positional self-attention in the first layers.
 
-    The others are its ablations: summed is PSA, scores added before the softmax.
+    The defaults are ConViT's, the other values its ablations. With ``mixing="summed"`` (PSA), the
+    scores of content and position are added before the softmax.
     """
 
-    layers: CountOrZero | None = None  # None: all but the last two
-    strength: Positive = 1.0  # how sharply a head looks at its place of the kernel
+    layers: CountOrZero | None = None  # how many; None: all but the last two
+    strength: Positive = 1.0  # how sharply a head attends to its position in the kernel
     convolution: bool = True  # start as a convolution
     mixing: Literal["gated", "summed"] = "gated"
-    train_gates: bool = True  # false: content and position weigh 0.5 each for good
-    train_attention: bool = True  # false: these layers' attention stays at its start
+    train_gates: bool = True  # false: content and position keep a weight of 0.5 each
+    train_attention: bool = True  # false: the attention of these layers is not trained
 
 
 GpsaChoice = bool | dict[str, Any] | GpsaSettings | None
 
 
 def gpsa_settings(choice: GpsaChoice) -> GpsaSettings | None:
-    """True: the paper's; a dict or settings: a variant; False or None: no GPSA.
+    """Return GPSA's settings from True (the paper's), a dict, settings, or False or None (off).
 
     >>> gpsa_settings({"strength": 2}).strength
     2.0

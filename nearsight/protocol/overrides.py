@@ -22,7 +22,11 @@ DEEPEST_YAML = 16
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:
-    """A protocol from plain values; UserError names the first wrong one in one sentence."""
+    """Return a protocol made of plain values.
+
+    Raises:
+        UserError: If a value is wrong; it names the first one in one sentence.
+    """
     try:
         return TypeAdapter(Protocol).validate_python(settings)
     except ValidationError as error:
@@ -32,7 +36,7 @@ def protocol_from(settings: dict[str, Any]) -> Protocol:
 
 
 def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
-    """The protocol with every ``path=value`` applied; values are YAML, typed by the schema.
+    """Return the protocol with every ``path=value`` applied; values are YAML, typed by the schema.
 
     >>> override(preset("modern"), ["optimizer.lr=1e-3", "cutmix=null"]).optimizer.lr
     0.001
@@ -49,16 +53,18 @@ def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
                 part = _part(part[key], ".".join(parents[: depth + 1]), path)
         part[last] = value = _parsed(text, path)
         if value is True and path in _switches():
-            raise UserError(f"setting {path} is no switch; --set {path}={{}} takes its defaults")
+            raise UserError(
+                f"setting {path} is not true or false; --set {path}={{}} switches it on"
+            )
         protocol = protocol_from(settings)
         settings = asdict(protocol)
         if isinstance(value, bool) and not isinstance(value_at(settings, path), bool):
-            raise UserError(f"setting {path}: expected no true or false, got {shorten(text)}")
+            raise UserError(f"setting {path} is {shorten(text)}, but it is not true or false")
     return protocol
 
 
 def option_values(assignments: Iterable[str]) -> dict[str, Any]:
-    """Every ``key=value`` as a keyword argument: values are YAML, and 1e-4 is a number as well.
+    """Return every ``key=value`` as a keyword argument; values are YAML, and 1e-4 is a number too.
 
     >>> option_values(["reg_tokens=4", "gaussian=false", "init_values=1e-4", "depths=[1, 2]"])
     {'reg_tokens': 4, 'gaussian': False, 'init_values': 0.0001, 'depths': [1, 2]}
@@ -102,7 +108,10 @@ def _parsed(text: str, path: str) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse YAML of limited size and depth, without aliases, which can multiply without bound.
+    """Parse YAML of limited size and depth, without aliases, which can expand without bound.
+
+    Raises:
+        yaml.YAMLError: If the text is not YAML or exceeds the limits.
 
     >>> parse_yaml("{a: [1, 2]}")
     {'a': [1, 2]}
@@ -111,7 +120,9 @@ def parse_yaml(text: str) -> Any:
         yaml.YAMLError: The text is no YAML, or goes beyond the limits.
     """
     if len(text) > MOST_YAML:
-        raise yaml.YAMLError(f"it has {len(text):,} characters, more than {MOST_YAML:,}")
+        raise yaml.YAMLError(
+            f"it has {len(text):,} characters, more than the {MOST_YAML:,} allowed"
+        )
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
@@ -135,7 +146,7 @@ def _unknown(path: str) -> str:
 
 
 def _paths(settings: type = Protocol) -> list[str]:
-    """Every dotted path the schema knows, parts that are off included."""
+    """Return every dotted path that the schema knows, including parts that are off."""
     paths = []
     for name, annotation in get_type_hints(settings).items():
         paths.append(name)
@@ -146,28 +157,34 @@ def _paths(settings: type = Protocol) -> list[str]:
 
 
 def _switches() -> list[str]:
-    """The settings that are None or settings of their own: augmentations, parts of a model."""
+    """Return the settings that are a group or None: augmentations and parts of a model."""
     return [path for path in _paths() if any(x.startswith(f"{path}.") for x in _paths())]
 
 
-def read_protocol(name_or_file: str, data: str) -> Protocol:
-    """A preset by name, or a YAML file as ``nearsight protocols NAME`` prints it."""
+def read_protocol(name_or_file: str, data: str, model: str | None = None) -> Protocol:
+    """Return a preset by name, or read a YAML file such as ``nearsight protocols NAME`` prints.
+
+    Args:
+        name_or_file: The name of a preset, or a path that ends in .yaml or .yml.
+        data: The data set that chooses a preset's values; a file keeps its own.
+        model: The model of a preset; a file keeps its own.
+    """
     if name_or_file in PRESETS or not name_or_file.endswith((".yaml", ".yml")):
-        return preset(name_or_file, data)
+        return preset(name_or_file, data, model)
     path = Path(name_or_file)
     if not path.is_file():
-        raise UserError(f"expected a preset or a YAML file, found no file {path}")
+        raise UserError(f"there is no file {path}; give a YAML file or the name of a preset")
     try:
         settings = parse_yaml(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(settings, dict):
-        raise UserError(f"{path} holds no settings of a protocol, but {shorten(settings)}")
+        raise UserError(f"{path} contains {shorten(settings)} instead of settings of a protocol")
     return protocol_from(settings)
 
 
 def protocol_yaml(protocol: Protocol) -> str:
-    """The protocol as YAML, a line per setting, our assumptions marked."""
+    """Return the protocol as YAML, one setting per line, with the values that we assumed marked."""
     assumed = assumed_values(protocol)
     settings = {key: _plain(value) for key, value in asdict(protocol).items()}
     lines: list[str] = []
@@ -186,7 +203,11 @@ def _plain(value: Any) -> Any:
 
 
 def fitted_warmup(protocol: Protocol) -> tuple[Protocol, str | None]:
-    """A warm-up of more than half the epochs becomes a tenth of them; the note says so."""
+    """Shorten a warm-up of more than half the epochs to a tenth of them.
+
+    Returns:
+        The protocol, and a note for the user if it was changed.
+    """
     if protocol.epochs >= 2 * protocol.warmup_epochs:
         return protocol, None
     warmup = protocol.epochs / 10

@@ -1,4 +1,4 @@
-"""The presets as tables: what each changes against another."""
+"""Tables of the presets: what each changes relative to another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from nearsight.protocol.deit import FAMILIES, LAYERS, RECIPES
+from nearsight.protocol.locat_presets import LOCAT
 from nearsight.protocol.presets import EIGHT, assumed_values, preset
 
 WIDTH = 80
@@ -17,7 +18,7 @@ CONVIT = tuple(name for name in RECIPES if name.startswith("convit"))
 
 
 def preset_changes(name: str, data: str, against: str = "baseline") -> list[str]:
-    """The settings of a preset that differ from another's, as text; '*' marks our assumptions."""
+    """List the settings of a preset that differ from another's; '*' marks our assumptions."""
     protocol = preset(name, data)
     return _changes(
         asdict(protocol), asdict(preset(against, data)), "", assumed_values(protocol).keys()
@@ -38,7 +39,7 @@ def _changes(new: dict[str, Any], old: dict[str, Any], prefix: str, assumed: Any
 
 
 def _text(path: str, value: Any, assumed: Any) -> str:
-    """A value, or the values of a part; what is left to the model is not told."""
+    """Return a value, or the values of a part without those that are None, as text."""
     if isinstance(value, dict):
         told = {name: inner for name, inner in value.items() if inner is not None}
         return ", ".join(f"{x} {_text(f'{path}.{x}', inner, assumed)}" for x, inner in told.items())
@@ -47,7 +48,7 @@ def _text(path: str, value: Any, assumed: Any) -> str:
 
 
 def preset_tables(data: str) -> list[Table]:
-    """A table per group of presets, a row per preset: its name and what it changes."""
+    """Return one table per group of presets, with a row for each: its name and what it changes."""
     convit = _table(f"ConViT on {data}", "convit", CONVIT, data, first_against="deit")
     for start, path in FAMILIES.items():
         which = f"N; figure 8 has {LAYERS[0]} to {LAYERS[-1]}" if path.endswith("layers") else "N"
@@ -56,6 +57,7 @@ def preset_tables(data: str) -> list[Table]:
         _table(f"Protocols on {data}", "baseline", tuple(EIGHT), data, _shared(data)),
         _table(f"The DeiT recipe on {data}", "deit", DEIT, data, first_against="baseline"),
         convit,
+        _table(f"LocAt's training on {data}", "locat", LOCAT, data, first_against="deit"),
     ]
 
 
@@ -67,7 +69,7 @@ def _table(
     caption: str | None = None,
     first_against: str | None = None,
 ) -> Table:
-    """The presets against one of them; that one itself against another, if it is given."""
+    """Return a table of presets relative to ``against``, which is shown relative to another."""
     table = Table(
         title=title, title_justify="left", caption=caption, caption_justify="left", width=WIDTH
     )
@@ -82,7 +84,7 @@ def _table(
 
 
 def _shared(data: str) -> str:
-    """What the eight have in common."""
+    """Describe what the eight protocols have in common."""
     baseline = preset("baseline", data)
     assumed = assumed_values(baseline)
 

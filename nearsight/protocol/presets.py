@@ -1,9 +1,9 @@
-"""Presets by name: the eight protocols of the paper, here, and the recipes of recipes.py.
+"""Presets by name: the eight protocols of the paper, and the recipes of deit.py and locat.py.
 
-Question: which part of the Modern protocol makes early attention local? Baseline is random crop
-and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x`` takes one part away,
-``baseline+x`` adds one. On Tiny-ImageNet ColorJitter stands for AutoAugment. What the paper does
-not say is listed in ASSUMED, with the value we took.
+The question behind the eight is which part of the Modern protocol makes early attention local.
+Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x``
+removes one part, ``baseline+x`` adds one. On Tiny-ImageNet, ColorJitter takes the place of
+AutoAugment. ASSUMED lists the settings that the paper does not give and that we chose.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from nearsight.core import UserError, suggestion
 from nearsight.protocol.deit import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
 from nearsight.protocol.fraction import at_fraction, whole_name
+from nearsight.protocol.locat_presets import LOCAT, assumed_of_locat, locat_recipe
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
@@ -44,7 +45,11 @@ EIGHT = {
     **{f"modern-{part}": frozenset(PARTS) - {part} for part in PARTS},
     **{f"baseline+{part}": frozenset({part}) for part in PARTS},
 }
-PRESETS = (*EIGHT, *RECIPES)
+PRESETS = (*EIGHT, *RECIPES, *LOCAT)
+SPOKEN = {
+    "autoaugment": "AutoAugment", "colorjitter": "ColorJitter", "cutmix": "CutMix",
+    "labelsmoothing": "label smoothing",
+}  # fmt: skip
 
 _SCHEDULES: dict[str, dict[str, Any]] = {
     "cifar10": {"epochs": 600, "patience": 20, "warmup_epochs": 5, "batch_size": 128},
@@ -56,21 +61,38 @@ _LEARNING_RATES = {"cifar10": 3e-4, "cifar100": 3e-4, "tiny-imagenet": 1e-4}
 _OTHER_LEARNING_RATE = 1e-3
 
 
-def preset(name: str, data: str = "cifar100") -> Protocol:
-    """The protocol of that name with the values of that data set.
+def preset(name: str, data: str = "cifar100", model: str | None = None) -> Protocol:
+    """Return the protocol of that name with the values for a data set.
+
+    Args:
+        name: A name that ``nearsight protocols`` lists, for example "baseline" or "modern-cutmix".
+        data: The data set, which decides epochs, batch size and learning rate.
+        model: The model to train instead of the preset's own. The drop path of LocAt's presets
+            depends on its size.
+
+    Returns:
+        A frozen ``Protocol``; ``dataclasses.replace`` makes a variant.
+
+    Raises:
+        UserError: If there is no such preset.
 
     >>> preset("modern-cutmix").cutmix is None
     True
     >>> preset("modern", "tiny-imagenet").colorjitter.hue
     0.1
     """
+    if model is not None and name not in LOCAT:
+        protocol = preset(name, data)
+        return replace(protocol, model=replace(protocol.model, name=model))
+    if name in LOCAT:
+        return locat_recipe(name, data, model)
     if is_recipe(name):
         return recipe(name, data)
     jitter = data == "tiny-imagenet"
     parts = EIGHT.get(name.replace("colorjitter", "autoaugment") if jitter else name)
     if parts is None:
         hint = suggestion(name, [*PRESETS, *(f"{x}N" for x in FAMILIES)], most=2)
-        raise UserError(f"expected a preset (nearsight protocols lists them), got {name!r}{hint}")
+        raise UserError(f"there is no preset {name!r}{hint} (nearsight protocols lists them)")
     protocol = Protocol(
         name=name.replace("autoaugment", "colorjitter") if jitter else name,
         data=DataSettings(name=data),
@@ -88,8 +110,26 @@ def preset(name: str, data: str = "cifar100") -> Protocol:
     return protocol
 
 
+def spoken_name(name: str) -> str:
+    """Return a protocol's name as tables, sentences and figures show it.
+
+    ``modern-autoaugment`` removes AutoAugment, which a hurried reader may read the other way round.
+
+    >>> spoken_name("modern-autoaugment"), spoken_name("baseline+labelsmoothing")
+    ('modern without AutoAugment', 'baseline with label smoothing')
+    >>> spoken_name("modern-cutmix@10%"), spoken_name("deit")
+    ('modern without CutMix@10%', 'deit')
+    """
+    whole = whole_name(name)
+    for start, word in (("modern-", "without"), ("baseline+", "with")):
+        part = whole.removeprefix(start)
+        if part != whole and part in SPOKEN:
+            return f"{start[:-1]} {word} {SPOKEN[part]}{name[len(whole) :]}"
+    return name
+
+
 def value_at(settings: dict[str, Any], path: str) -> Any:
-    """The value at a dotted path of ``asdict(protocol)``; None below a part that is off."""
+    """Return the value at a dotted path of ``asdict(protocol)``; None inside a part that is off."""
     value: Any = settings
     for key in path.split("."):
         value = None if value is None else value[key]
@@ -97,11 +137,13 @@ def value_at(settings: dict[str, Any], path: str) -> Any:
 
 
 def assumed_values(protocol: Protocol) -> dict[str, Any]:
-    """Path and value of every setting in use that is our assumption and was not overridden."""
+    """Return path and value of every setting in use that we assumed and nobody overrode."""
     name = whole_name(protocol.name).replace("colorjitter", "autoaugment")
     data = protocol.data
     if is_recipe(name):
         paths = assumed_of_recipe(name, data.name)
+    elif name in LOCAT:
+        paths = assumed_of_locat(name, data.name)
     elif name in EIGHT:
         paths = ASSUMED if data.name in _SCHEDULES else (*ASSUMED_SCHEDULE, *ASSUMED)
     else:

@@ -1,7 +1,7 @@
-"""Protocol: everything that decides the numbers of a run, except its seed.
+"""Protocol: every setting that decides the numbers of a run, except its seed.
 
-Frozen and validated; ``dataclasses.replace`` makes a variant and validates it again.
-A part that is ``None`` is switched off.
+The dataclasses are frozen and validated; ``dataclasses.replace`` makes a variant and validates it
+again. A part that is ``None`` is switched off.
 """
 
 from __future__ import annotations
@@ -26,35 +26,39 @@ from nearsight.protocol.validation import (
     dataclass,
 )
 
+Schedule = Literal["cosine", "triangular", "constant", "step"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Which images, and how the official training set is split into train and validation."""
 
     name: str = "cifar100"
-    image_size: Count | None = None  # pixels; image folders are resized to it once
-    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0  # of every class; split afterwards
+    image_size: Count | None = None  # pixels; image folders are resized to it when decoded
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0  # of every class, taken before the split
     validation_fraction: Fraction = 0.2
     split_seed: Seed = 0
     skip_corrupt: bool = False
+    classes: Annotated[int, Field(ge=2, le=MOST)] | None = None  # use only this many first classes
+    decoded: bool | None = None  # keep a decoded copy; None: up to 200,000 training images
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """Which model; None lets the data set and the model decide."""
+    """Which model; where a setting is None, the data set or the model decides."""
 
     name: str = "compact_vit"
     image_size: Count | None = None  # pixels of the model's input
     patch_size: Count | None = None
-    depth: Count | None = None  # layers, in place of our sizes'
-    width: Count | None = None  # of our sizes too; the MLP is twice as wide
+    depth: Count | None = None  # number of layers; only for our own models
+    width: Count | None = None  # only for our own models; their MLP is twice as wide
     num_heads: Count | None = None
     num_registers: CountOrZero = 0
     locat: LocatSettings | None = None  # None: as the name says
     gpsa: GpsaSettings | None = None  # None: as the name says
     distilled: bool = False  # a distillation token with a head of its own
     drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0  # rate at the last block, linear in depth
-    pool: Literal["token", "avg"] | None = None  # what the head reads: [CLS], or the patches' mean
+    pool: Literal["token", "avg"] | None = None  # the head reads [CLS], or the mean of the patches
     positions: bool = True  # learnable positional embeddings
     num_classes: Count | None = None  # outputs of the head; at least the classes of the data
     weights: str | None = None  # a safetensors file to start from
@@ -62,7 +66,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """AdamW."""
+    """The settings of AdamW and its learning rate."""
 
     lr: Positive = 3e-4
     weight_decay: Amount = 0.05
@@ -70,8 +74,11 @@ class Optimizer:
     eps: Positive = 1e-8
     decayed: Literal["all", "matrices"] = "all"  # matrices: no bias, norm, gate, token or position
     warmup_lr: Amount = 0.0  # the rate that warm-up starts from
-    final_lr: Amount = 0.0  # the rate that the cosine ends at
+    final_lr: Amount = 0.0  # the rate that the schedule ends at; constant ignores it
     clip_norm: Positive | None = None
+    schedule: Schedule = "cosine"  # after the warm-up; triangular is a straight line down
+    step_epochs: Positive = 30.0  # for schedule "step": epochs between two reductions
+    step_factor: Annotated[float, Field(gt=0, le=1)] = 0.1  # for "step": factor of a reduction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +90,7 @@ class AutoAugment:
 
 @dataclass(frozen=True, kw_only=True)
 class RandAugment:
-    """``num_ops`` operations of equal ``magnitude`` (Cubuk et al. 2020), of 0..10."""
+    """Apply ``num_ops`` random operations of magnitude 0..10 (Cubuk et al. 2020)."""
 
     num_ops: Count = 2
     magnitude: Annotated[float, Field(ge=0, le=10)] = 9.0
@@ -92,7 +99,7 @@ class RandAugment:
 
 @dataclass(frozen=True, kw_only=True)
 class ColorJitter:
-    """Factors drawn from 1 - x .. 1 + x; hue from -x .. x of the colour circle; random order."""
+    """Scale brightness, contrast, saturation by 1 - x .. 1 + x and turn the hue by -x .. x."""
 
     brightness: Amount = 0.4
     contrast: Amount = 0.4
@@ -102,7 +109,7 @@ class ColorJitter:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomErasing:
-    """A rectangle of random pixels (Zhong et al. 2020)."""
+    """Fill a rectangle with random pixels (Zhong et al. 2020)."""
 
     probability: Probability = 0.25
     min_area: Probability = 0.02
@@ -112,7 +119,7 @@ class RandomErasing:
 
 @dataclass(frozen=True, kw_only=True)
 class CutMix:
-    """Paste a rectangle of a partner (Yun et al. 2019); the ratio is from Beta(alpha, alpha)."""
+    """Paste a part of another image (Yun et al. 2019); the ratio is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
     alpha: Positive = 1.0
@@ -121,7 +128,7 @@ class CutMix:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixup:
-    """Blend with a partner (Zhang et al. 2018); the ratio is from Beta(alpha, alpha)."""
+    """Blend with another image (Zhang et al. 2018); the ratio is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
     alpha: Positive = 0.8
@@ -129,7 +136,7 @@ class Mixup:
 
 @dataclass(frozen=True, kw_only=True)
 class CutOut:
-    """A square of ``size`` pixels (cut at the edge) of mean colour (DeVries & Taylor 2017)."""
+    """Fill a square of ``size`` pixels with the mean colour (DeVries & Taylor 2017)."""
 
     probability: Probability = 1.0
     size: Count = 16
@@ -137,7 +144,7 @@ class CutOut:
 
 @dataclass(frozen=True, kw_only=True)
 class ResizedCrop:
-    """A piece of the image, resized to the whole; replaces the crop after padding."""
+    """Enlarge a random part of the image to the whole size, instead of the crop after padding."""
 
     min_area: Probability = 0.08
     max_area: Probability = 1.0
@@ -146,17 +153,33 @@ class ResizedCrop:
 
 @dataclass(frozen=True, kw_only=True)
 class Distillation:
-    """Hard distillation (Touvron et al. 2021): the second head learns the teacher's choice."""
+    """Learn from a teacher besides the labels (Touvron et al. 2021; Hinton et al. 2015).
 
-    teacher: str = "regnety_160"  # a name of timm
+    Hard: a second head learns the class that the teacher chooses. Soft: the logits learn the
+    teacher's probabilities at a temperature; a model with two heads learns them with the second.
+    """
+
+    teacher: str = "regnety_160"  # the name of a timm model
     weights: str  # a file, a run folder, "pretrained" (from the hub) or "random" (for tests)
-    image_size: Count | None = None  # pixels that the teacher sees; None: its own
-    share: Probability = 0.5  # of the teacher's part in the loss
+    image_size: Count | None = None  # pixels of the teacher's images; None: its own size
+    share: Probability = 0.5  # weight of the teacher's term in the loss
+    kind: Literal["hard", "soft"] = "hard"
+    temperature: Positive = 1.0  # for soft distillation: divides the logits of both models
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A training protocol. Presets are in presets.py; values there marked assumed are ours."""
+    """The settings of a training: everything that decides its numbers except the seed.
+
+    ``preset`` makes one by name, ``dataclasses.replace`` a variant of it. A setting that is None is
+    switched off.
+
+    >>> from dataclasses import replace
+    >>> from nearsight.protocol import preset
+    >>> plain = replace(preset("modern"), name="modern, no CutMix", cutmix=None)
+    >>> plain.cutmix is None, plain.label_smoothing
+    (True, 0.1)
+    """
 
     name: Name
     data: DataSettings = DataSettings()
@@ -176,20 +199,20 @@ class Protocol:
     cutmix: CutMix | None = None
     mixup: Mixup | None = None
     cutout: CutOut | None = None
-    repeats: Count = 1  # times a sample is augmented anew within one epoch's order
+    repeats: Count = 1  # how often a sample appears in an epoch, each time augmented differently
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     distillation: Distillation | None = None
     ema_decay: Fraction | None = None
     precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
-    measure_every: Count | None = None  # epochs between looks at the attention
-    measure_images: Annotated[int, Field(ge=2, le=MOST)] = 64  # validation images of each look
+    measure_every: Count | None = None  # epochs between two measurements of the attention
+    measure_images: Annotated[int, Field(ge=2, le=MOST)] = 64  # validation images for each
 
 
 def optional_parts(kind: type[Protocol] | None = None) -> tuple[str, ...]:
     """Return the settings of a protocol that are a group of their own, or None when off.
 
     These are the augmentations and distillation. Studies and claims read this list, so a run with
-    an augmentation that is new here never counts as one without it.
+    an augmentation that was added later never counts as one without it.
 
     >>> optional_parts()[:3]
     ('resized_crop', 'autoaugment', 'randaugment')

@@ -1,7 +1,7 @@
-"""How settings are validated: frozen dataclasses of pydantic, mistakes in one sentence.
+"""Validate settings: frozen dataclasses of pydantic, and mistakes told in one sentence.
 
-A part of a model takes its settings as true (its defaults), false or None (off), a dictionary or
-the settings themselves; ``choose_settings`` makes one thing of them.
+The settings of a model's part may be given as true (its defaults), false or None (off), a
+dictionary or an object; ``choose_settings`` converts all of them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ LONGEST = 60  # characters of a wrong value that an error shows
 
 
 def shorten(value: Any) -> str:
-    """Return a value as an error shows it: one line, cut if it is long."""
+    """Return a value as an error shows it: on one line, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def first_mistake(error: ValidationError) -> tuple[str, str]:
-    """The path of the first wrong setting, and a sentence about it."""
+    """Return the path of the first wrong setting, and a sentence about it."""
     first = error.errors()[0]
     path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "unexpected_keyword_argument":
@@ -67,9 +67,12 @@ def choose_settings(kind: type[Settings], choice: Any, option: str, what: str) -
 
     Args:
         kind: The dataclass of the settings.
-        choice: True stands for the defaults, False and None for none at all.
-        option: The option that ``choice`` was given as, for errors.
-        what: What the settings are of, for errors.
+        choice: True stands for the defaults, False and None for off.
+        option: The name of the option that was given, for errors.
+        what: The name of the part that the settings belong to, for errors.
+
+    Raises:
+        UserError: If a setting is unknown or wrong.
     """
     if isinstance(choice, dict):
         try:
@@ -83,4 +86,4 @@ def choose_settings(kind: type[Settings], choice: Any, option: str, what: str) -
         return kind() if choice else None
     if choice is None or isinstance(choice, kind):
         return choice
-    raise UserError(f"expected {option} to be true, false or settings, got {shorten(choice)}")
+    raise UserError(f"{option} is {shorten(choice)}, but must be true, false or settings")

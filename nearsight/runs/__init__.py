@@ -12,7 +12,6 @@ from nearsight.runs.examples import (
     likeness_codes,
     picture_source,
     read_examples_contents,
-    write_examples,
 )
 from nearsight.runs.files import (
     CAUSAL,
@@ -95,7 +94,6 @@ __all__ = [
     "read_record",
     "settle",
     "write_answers",
-    "write_examples",
     "write_json",
     "write_measurement",
 ]

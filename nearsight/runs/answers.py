@@ -1,6 +1,6 @@
-"""test-answers.npy: which test images a run's best weights answer rightly, one bit per image.
+"""test-answers.npy: which test images the best weights classify correctly, one bit per image.
 
-It lets effects on accuracy be compared image by image. Runs from before it have none.
+With it, effects on accuracy can be compared image by image. Older runs do not have the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ANSWERS = "test-answers.npy"
 
 
 def write_answers(folder: Path, correct: Bool[np.ndarray, " image"]) -> Path:
-    """Write whether each test image, in the order of the data set, was answered rightly."""
+    """Write whether each test image, in the order of the data set, is classified correctly."""
     buffer = io.BytesIO()
     np.save(buffer, np.packbits(correct))
     write_bytes(folder / ANSWERS, buffer.getvalue())
@@ -25,10 +25,10 @@ def write_answers(folder: Path, correct: Bool[np.ndarray, " image"]) -> Path:
 
 
 def read_answers(folder: Path, num_test: int) -> Bool[np.ndarray, " image"] | None:
-    """Return whether each of the test images was answered rightly; None if the run has no file.
+    """Return whether each test image is classified correctly, or None if the run has no file.
 
     Raises:
-        UserError: The file is damaged or of another number of images.
+        UserError: If the file is damaged or has another number of images.
     """
     path = folder / ANSWERS
     if not path.is_file():

@@ -86,7 +86,7 @@ def sizes_of(codes: UInt16[np.ndarray, "*any"]) -> Float32[np.ndarray, "*any"]:
 
 
 def _scale(codes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The scale of every weight, [*leading, query, key]."""
+    """Return the scale of every weight, [*leading, query, key]."""
     scales = sizes_of(codes)
     far = np.broadcast_to(scales[..., -1, None], (*scales.shape[:-1], numbers.shape[-1]))
     for number in range(len(RADII)):
@@ -125,7 +125,7 @@ def from_differences(
 
 
 def _prediction(codes: np.ndarray, cols: int) -> np.ndarray:
-    """The patch before, or its mean with the patch above, rounded down."""
+    """Return the code of the patch before, or its mean with the patch above, rounded down."""
     wide = codes.astype(np.uint16)
     predicted = np.zeros_like(wide)
     predicted[..., 1:, :] = wide[..., :-1, :]

@@ -63,36 +63,40 @@ class LayerPlaces:
 
     @property
     def num_patches(self) -> int:
+        """Return the number of patches."""
         return self.rows * self.cols
 
     @property
     def num_queries(self) -> int:
+        """Return the number of queries: prefix tokens and patches."""
         return self.query_prefix + self.num_patches
 
     @property
     def num_cells(self) -> int:
+        """Return the number of keys that have a place on the image."""
         return len(self.key_rows) * len(self.key_cols)
 
     @property
     def num_features(self) -> int:
-        """Tokens with a feature."""
+        """Return the number of tokens that have a feature."""
         return 0 if self.feature_prefix is None else self.feature_prefix + self.num_patches
 
     @cached_property
     def cells(self) -> np.ndarray:
-        """Row and column of every cell, float64 [cell, 2]."""
+        """Return row and column of every cell, float64 [cell, 2]."""
         rows, cols = np.meshgrid(self.key_rows, self.key_cols, indexing="ij")
         return np.stack([rows.ravel(), cols.ravel()], -1).astype(np.float64)
 
     @cached_property
     def scale_numbers(self) -> UInt8[np.ndarray, "query cell"]:
-        """Which scale the cells have; the last for prefix tokens, which have no place."""
+        """Return which scale each cell has; for prefix tokens, which have no place, the last."""
         rows, cols = np.divmod(np.arange(self.num_patches), self.cols)
         numbers = scale_numbers(np.stack([rows, cols], -1).astype(np.float64), self.cells)
         last = np.full((self.query_prefix, self.num_cells), NUM_SCALES - 1, np.uint8)
         return np.concatenate([last, numbers])
 
     def contents(self) -> dict[str, Any]:
+        """Return the JSON form; ``of`` reads it."""
         return {
             "name": self.name,
             "grid": [self.rows, self.cols],
@@ -107,6 +111,7 @@ class LayerPlaces:
 
     @classmethod
     def of(cls, contents: dict[str, Any]) -> LayerPlaces:
+        """Return the places that ``contents`` wrote."""
         lists = {name: tuple(contents[name]) for name in ("key_rows", "key_cols")}
         rows, cols = contents["grid"]
         rest = {name: value for name, value in contents.items() if name != "grid"}
@@ -174,6 +179,7 @@ class Examples:
 
     @classmethod
     def of_contents(cls, contents: dict[str, Any]) -> Examples:
+        """Return the examples that ``contents`` wrote."""
         layers = tuple(LayerPlaces.of(layer) for layer in contents["layers"])
         images = tuple(
             Example(x["name"], x["source"], unpack(base64.b64decode(x["bytes"]), layers))
@@ -183,11 +189,6 @@ class Examples:
 
     def _block(self, image: Example) -> str:
         return base64.b64encode(pack(image.layers, self.layers)).decode()
-
-
-def write_examples(folder: Path, examples: Examples) -> Path:
-    """Write examples.json and return its path."""
-    return EXAMPLES_FILE.write(folder, examples.contents())
 
 
 def read_examples_contents(folder: Path) -> dict[str, Any] | None:

@@ -50,14 +50,15 @@ MEASUREMENT = "measure"  # the unit of the files that one measurement writes
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file whole or not at all."""
     write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that is no record: the state of a checkpoint, the note of an engine.
+    """Read a JSON file that is not a record: the state of a checkpoint, the note of an engine.
 
     Raises:
-        UserError: It is cut off or of an unknown schema.
+        UserError: If it is cut off or has an unknown schema.
     """
     try:
         content = json.loads(path.read_text())
@@ -159,10 +160,10 @@ def read_measured(folder: Path, record: RunRecord) -> MeasuredFolder:
 
 
 def locked(folder: Path) -> AbstractContextManager[None]:
-    """Hold the run folder."""
+    """Hold the lock of a run folder, or raise UserError if another process has it."""
     return hold_lock(folder / LOCK, "train")
 
 
 def file_hash(path: Path) -> str:
-    """sha256 of a file, the first 16 digits."""
+    """Return the first 16 hex digits of the sha256 of a file."""
     return _sha256(path)[:16]

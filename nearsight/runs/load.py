@@ -19,7 +19,7 @@ from nearsight.runs.records import TrainedRun
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run ready to be looked at: the model holds its best weights, in evaluation mode."""
+    """A trained run; ``model`` has its best weights and is in evaluation mode."""
 
     path: Path
     protocol: Protocol
@@ -29,14 +29,28 @@ class LoadedRun:
 
 
 def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
-    """Model, protocol and transform of a run folder, from its best checkpoint."""
+    """Load a trained run: its model with the best weights, its protocol and its input transform.
+
+    Args:
+        path: The run folder that ``nearsight train`` or ``train_run`` wrote.
+        device: Where to put the model, for example "cpu" or "cuda".
+
+    Returns:
+        A ``LoadedRun``: ``run.model(run.transform(images))`` takes uint8 images [n, 3, h, w].
+
+    Raises:
+        UserError: If the folder has no weights, or its files do not belong together.
+
+    >>> run = load_run("runs/baseline-0")  # doctest: +SKIP
+    >>> run.model(run.transform(images)).argmax(-1)  # doctest: +SKIP
+    """
     from nearsight.data.input import InputTransform
     from nearsight.models.load import load_weights, model_for
 
     folder = Path(path)
     record = read_record(folder)
     if not isinstance(record, TrainedRun):
-        raise UserError(f"expected a run that was trained, got {folder}, a measured model")
+        raise UserError(f"{folder} is a measured model, not a run that was trained here")
     if not (folder / WEIGHTS).is_file():
         reason = (
             "an exported or copied run has none; train it again to have them"

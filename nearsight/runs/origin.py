@@ -57,7 +57,7 @@ def cpu_name() -> str:
 
 
 def hardware(device: str, processes: int = 1) -> dict[str, Any]:
-    """What a stage ran on."""
+    """Return what a stage ran on: device, processes, threads and kind of CPU."""
     import torch
 
     facts = {"device": device, "cpu": cpu_name(), "threads": torch.get_num_threads()}
@@ -67,14 +67,14 @@ def hardware(device: str, processes: int = 1) -> dict[str, Any]:
 
 
 def native_code() -> dict[str, Any]:
-    """Whether compiled code did a part of the work, and which; it changes the last digits."""
+    """Return whether compiled code was used, which changes the last digits, and which."""
     from nearsight.native import status
 
     return asdict(status())
 
 
 def provenance(device: str, processes: int = 1) -> dict[str, Any]:
-    """Who made this, from what, on what, when, and how to make it again."""
+    """Return where a result came from: command, commit, versions, hardware and time."""
     names = ("nearsight", "torch", "timm", "numpy", "pydantic")
     versions = {name: metadata.version(name) for name in names}
     program = "nearsight" if Path(sys.argv[0]).name in ("nearsight", "__main__.py") else sys.argv[0]

@@ -54,12 +54,12 @@ class Stage:
 
     @property
     def exported(self) -> tuple[str, ...]:
-        """The files of a finished stage that an export keeps."""
+        """Return the files of a finished stage that an export keeps."""
         return (self.output,) if self.kept is None else self.kept
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Every setting that the stage takes, with its default."""
+        """Return every setting that the stage takes, with its default."""
         taken = inspect.signature(self.function).parameters.values()
         return {each.name: each.default for each in taken if each.name != self.folder}
 
@@ -93,7 +93,7 @@ class Stage:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists and dataclasses as mappings, as JSON gives them back."""
+    """Turn tuples into lists and dataclasses into mappings, as they are after reading JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):

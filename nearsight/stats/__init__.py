@@ -1,4 +1,7 @@
-"""Estimates with intervals over images and seeds, paired differences, tests; no torch, no files."""
+"""Estimate numbers with intervals over images and seeds, compare them in pairs, and test them.
+
+The room works on arrays and plain numbers. It reads no files and does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from nearsight.stats.estimate import (
     exact_share,
     over_seeds,
     paired,
+    paired_differences,
     t_interval,
     wilson_interval,
 )
 from nearsight.stats.extremes import ExtremeMean, extreme_interval, other_half_values
-from nearsight.stats.mixture import ImageContrast, Runs, image_contrasts, mixture_interval
 from nearsight.stats.resampling import (
     Number,
     bootstrap_counts,
@@ -30,7 +33,15 @@ from nearsight.stats.resampling import (
     paired_image_interval,
     weighted_mean,
 )
-from nearsight.stats.seeds import FEWEST_FOR_P, MOST_FOR_P, holm, sign_flip_p, smallest_p_text
+from nearsight.stats.seeds import (
+    FEWEST_FOR_P,
+    MOST_FOR_P,
+    holm,
+    sign_flip_p,
+    simultaneous_level,
+    smallest_p_text,
+)
+from nearsight.stats.seeds_and_images import ImageContrast, Runs, image_contrasts
 
 __all__ = [
     "FEWEST_FOR_P",
@@ -53,14 +64,15 @@ __all__ = [
     "image_interval",
     "image_intervals",
     "miou",
-    "mixture_interval",
     "number_name",
     "other_half_values",
     "over_seeds",
     "paired",
+    "paired_differences",
     "paired_image_interval",
     "pixel_accuracy",
     "sign_flip_p",
+    "simultaneous_level",
     "smallest_p_text",
     "t_interval",
     "weighted_mean",

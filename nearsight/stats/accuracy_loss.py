@@ -1,7 +1,7 @@
-"""What a change costs in accuracy, counted on the same images before and after it.
+"""Measure how much accuracy a change to a model costs, on the same images before and after it.
 
-Only images whose answer turned count: those that were right and are wrong now, and the reverse.
-The interval is over images: how far the loss would move with other test images of this one run.
+Only images whose prediction changed between right and wrong contribute. The interval is over
+images: it says how much the loss of this one run would vary with other test images.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nearsight.stats.estimate import NORMAL_QUANTILE
 
 @dataclass(frozen=True)
 class AccuracyLoss:
-    """Accuracy before minus after, a share of the images (-1..1), with its 95 % interval."""
+    """Hold the accuracy before minus the accuracy after (-1 to 1), with its 95 % interval."""
 
     value: float
     low: float
@@ -26,17 +26,25 @@ class AccuracyLoss:
     num_images: int
     num_spoilt: int  # right before, wrong after
     num_mended: int  # wrong before, right after
-    p: float  # exact, two-sided
+    p: float  # exact, two-sided McNemar test
 
 
 def accuracy_loss(
     before: Bool[np.ndarray, " image"], after: Bool[np.ndarray, " image"]
 ) -> AccuracyLoss:
-    """Loss, interval and p from which images were answered rightly before and after.
+    """Return the loss of accuracy with its interval and p value.
 
-    The interval is that of Agresti and Min (2005): half an image is added to each of the four
-    counts (right or wrong, before and after), so that no turned answer does not mean certainty. The
-    p is McNemar's, exact: how likely a coin shares the turned answers as unevenly, or more.
+    The interval is that of Agresti and Min (2005). It adds half an image to each of the four counts
+    (right or wrong, before and after), so that its width is not zero if no prediction changed. The
+    p value is that of the exact McNemar test: the probability that a fair coin splits the changed
+    predictions at least as unevenly.
+
+    Args:
+        before: Whether each image was classified correctly before the change.
+        after: The same after the change, for the same images in the same order.
+
+    Raises:
+        UserError: If there are no images, or the numbers of images differ.
 
     >>> before = np.array([True] * 6 + [False] * 4)
     >>> after = np.array([False] * 4 + [True] * 2 + [True] + [False] * 3)
@@ -48,8 +56,8 @@ def accuracy_loss(
 
     if len(before) != len(after) or not len(before):
         raise UserError(
-            "expected answers to the same images before and after, at least one, "
-            f"got {len(before)} and {len(after)}"
+            f"The predictions before and after belong to {len(before)} and {len(after)} images. "
+            "Give predictions for the same images, and at least one."
         )
     n = len(before)
     spoilt, mended = int((before & ~after).sum()), int((after & ~before).sum())

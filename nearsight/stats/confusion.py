@@ -1,7 +1,8 @@
-"""Numbers of confusion matrices, for any set of images, and the table of all numbers.
+"""Compute scores from confusion matrices, for any set of images.
 
-A record is the confusion matrix of one image, [truth, prediction] in pixels; pixels without a label
-are not in it. The matrices of a set of images are added up first, as the benchmarks do.
+A record is the confusion matrix of one image, [truth, prediction] in pixels. It leaves out pixels
+without a label. The matrices of all images are summed before a score is computed, as the published
+benchmarks do. ``NUMBERS`` lists every score by its name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from nearsight.stats.resampling import Number, weighted_mean
 def class_ious(
     records: Shaped[np.ndarray, "image truth prediction"], counts: Float[np.ndarray, "... image"]
 ) -> Float[np.ndarray, "... cls"]:
-    """Intersection over union of every class; NaN where neither truth nor prediction has it.
+    """Return the intersection over union of every class.
+
+    The value is NaN for a class that occurs neither in the truth nor in the predictions.
 
     >>> class_ious(np.array([[[3, 1], [0, 0]], [[0, 0], [2, 2]]]), np.ones(2)).tolist()
     [0.5, 0.4]
@@ -29,7 +32,7 @@ def class_ious(
 def miou(
     records: Shaped[np.ndarray, "image truth prediction"], counts: Float[np.ndarray, "... image"]
 ) -> np.ndarray:
-    """Mean IoU over the classes that truth or prediction has, 0..1.
+    """Return the mean IoU (0 to 1) over the classes that occur in the truth or the predictions.
 
     >>> float(miou(np.array([[[3, 1], [0, 0]], [[0, 0], [2, 2]]]), np.ones(2)))
     0.45
@@ -44,7 +47,7 @@ def miou(
 def pixel_accuracy(
     records: Shaped[np.ndarray, "image truth prediction"], counts: Float[np.ndarray, "... image"]
 ) -> np.ndarray:
-    """Share of labelled pixels that are right, 0..1."""
+    """Return the share of labelled pixels that are predicted correctly (0 to 1)."""
     hits, truth, _ = _margins(records, counts)
     return np.asarray(hits.sum(-1) / truth.sum(-1))
 
@@ -52,11 +55,11 @@ def pixel_accuracy(
 def hungarian_miou(
     records: Shaped[np.ndarray, "image truth prediction"], counts: Float[np.ndarray, "... image"]
 ) -> np.ndarray:
-    """Mean IoU after predicted classes are renamed so that it is largest, as open-hummingbird does.
+    """Return the mean IoU after the best renaming of the predicted classes.
 
-    Predictions are matched to classes one to one by the Hungarian algorithm, and a class that
-    neither truth nor prediction has counts as 0. Both raise or lower the number for no good
-    reason: it is here to be compared with published ones.
+    The Hungarian algorithm matches predicted classes to true classes one to one, and a class that
+    occurs in neither counts as 0. Both steps change the score without saying anything about the
+    model. The function exists because open-hummingbird reports this number.
 
     >>> swapped = np.array([[[0, 4, 0], [4, 0, 0], [0, 0, 0]]])
     >>> float(hungarian_miou(swapped, np.ones(1))), float(miou(swapped, np.ones(1)))
@@ -73,13 +76,13 @@ def hungarian_miou(
 
 
 def _margins(records: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Right pixels, pixels of the truth and of the prediction by class, over each set."""
+    """Return the correct, true and predicted pixels of each class, summed over the images."""
     parts = (np.einsum("icc->ic", records), records.sum(2), records.sum(1))
     hits, truth, predicted = (counts @ part.astype(np.float64) for part in parts)
     return hits, truth, predicted
 
 
-# Every number by the name under which evaluate.json keeps it. A new one is a function and a line.
+# Every score by its name in evaluate.json. To add a score, write a function and add a line here.
 NUMBERS: dict[str, Number] = {
     "weighted_mean": weighted_mean,
     "miou": miou,
@@ -89,5 +92,9 @@ NUMBERS: dict[str, Number] = {
 
 
 def number_name(number: Number) -> str:
-    """Return the name of a function of NUMBERS."""
+    """Return the name under which ``NUMBERS`` lists a function.
+
+    >>> number_name(miou)
+    'miou'
+    """
     return next(name for name, known in NUMBERS.items() if known is number)

@@ -1,9 +1,10 @@
-"""The smallest (or largest) mean of many heads, with an interval that is not fooled by the choice.
+"""Estimate the smallest (or largest) mean over many heads without selection bias.
 
-The smallest of several means is too small: it is chosen for its luck with these images. Where heads
-are nearly tied, a bootstrap of the minimum repeats that mistake and covers the truth in 12 to 44 %
-of simulations. Here the head is chosen on one half of the images and its mean taken on the other
-half, and the reverse; that mean has no luck of its choice.
+The smallest of several sample means is biased: it was selected because it happened to be small on
+these images. If several heads are nearly tied, a bootstrap of the minimum has the same bias, and
+its interval contains the true value in only 12 to 44 % of simulations. Here the head is selected on
+one half of the images and its mean is computed on the other half, and vice versa, so that the
+selection does not bias the mean.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nearsight.core import UserError
 
 @dataclass(frozen=True)
 class ExtremeMean:
-    """The smallest or largest column mean, its column, and a 95 % interval over the images."""
+    """Hold the smallest or largest head mean, its 95 % interval over images, and its column."""
 
     value: float
     low: float
@@ -29,17 +30,20 @@ class ExtremeMean:
 def other_half_values(
     values: Float[np.ndarray, "image head"], largest: bool = False
 ) -> Float[np.ndarray, " image"]:
-    """Return each image's value of the head that the other half of the images chooses.
+    """Return, for each image, the value of the head that the other half of the images selects.
 
-    Images at even places choose for those at odd places, and the reverse. The mean of the result
-    estimates the extreme head mean without the luck of the choice. Differences between models that
-    saw the same images are differences of these values, image by image.
+    Images with even indices select the head for those with odd indices, and vice versa. The mean of
+    the result estimates the extreme head mean without selection bias. To compare two models on the
+    same images, subtract these values image by image.
+
+    Raises:
+        UserError: If there are fewer than two images.
 
     >>> other_half_values(np.array([[1.0, 2.0], [5.0, 3.0], [1.0, 2.0], [5.0, 3.0]])).tolist()
     [2.0, 5.0, 2.0, 5.0]
     """
     if len(values) < 2:
-        raise UserError(f"expected at least 2 images for an interval, got {len(values)}")
+        raise UserError(f"An interval needs at least 2 images, but there are {len(values)}.")
     sign = -1 if largest else 1
     chosen = np.empty(len(values))
     even, odd = slice(0, None, 2), slice(1, None, 2)
@@ -50,12 +54,13 @@ def other_half_values(
 
 
 def extreme_interval(values: Float[np.ndarray, "image head"], largest: bool = False) -> ExtremeMean:
-    """Return the extreme head mean over all images, with a 95 % interval over images.
+    """Return the smallest (or largest) head mean over all images, with a 95 % interval.
 
-    For the smallest: the upper end is that of the mean of ``other_half_values``, which is not too
-    small however many heads are tied; the lower end is the lowest that any head's own interval
-    reaches, because the smallest true mean is some head's. Where one head is clearly the smallest
-    both are the ends of its t-interval. Simulated coverage: 94 to 98 % (benchmarks/coverage.py).
+    For the smallest mean, the upper end comes from the mean of ``other_half_values``, which is not
+    biased however many heads are tied. The lower end is the lowest that the t-interval of any head
+    reaches, because the smallest true mean belongs to one of the heads. If one head is clearly the
+    smallest, both ends are those of its t-interval. In simulations the interval contains the true
+    value in 94 to 98 % of cases (benchmarks/coverage.py).
 
     >>> found = extreme_interval(np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]]))
     >>> found.value, round(found.low, 4), round(found.high, 4), found.place

@@ -1,8 +1,8 @@
-"""Intervals over images of numbers that are no mean over images, such as mIoU.
+"""Bootstrap intervals over images, for scores such as mIoU that are not a mean over images.
 
-A number is a function of records (one per image) and of how often each image counts. A bootstrap
+A score is a function of the records (one per image) and of how often each image counts. A bootstrap
 draws images with replacement, so a resample is a row of counts. Two models that saw the same images
-are resampled together: the interval of their difference is then a paired one.
+are resampled together, so that the interval of their difference is a paired one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from nearsight.stats.estimate import Estimate
 
 LEVEL = (0.025, 0.975)
 RESAMPLES = 2000
-SEED = 0  # RandomState never changes its numbers, which Generator may
+SEED = 0  # for RandomState, whose numbers never change between versions of numpy
 
-# Records [image, ...] and counts [..., image] to one number for each row of counts.
+# Takes records [image, ...] and counts [..., image]; returns one number per row of counts.
 Number = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -28,7 +28,7 @@ Number = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def bootstrap_counts(num_images: int) -> Float[np.ndarray, "resample image"]:
     """Return how often each image counts in each of RESAMPLES bootstrap resamples.
 
-    A function of the number of images alone, so that models are resampled together.
+    The counts depend only on the number of images, so that all models use the same resamples.
     """
     drawn = np.random.RandomState(SEED).randint(0, num_images, (RESAMPLES, num_images))
     cells = drawn + np.arange(RESAMPLES)[:, None] * num_images
@@ -39,7 +39,7 @@ def bootstrap_counts(num_images: int) -> Float[np.ndarray, "resample image"]:
 def weighted_mean(
     records: Shaped[np.ndarray, "image ..."], counts: Float[np.ndarray, "... image"]
 ) -> np.ndarray:
-    """Return the mean of records, each counted as often as ``counts`` says.
+    """Return the mean of the records, weighted by ``counts``.
 
     >>> weighted_mean(np.array([1.0, 2.0, 6.0]), np.array([[1, 1, 1], [0, 3, 1]])).tolist()
     [3.0, 3.0]
@@ -52,9 +52,14 @@ def image_interval(
     records: Shaped[np.ndarray, "image ..."],
     counts: Float[np.ndarray, "resample image"] | None = None,
 ) -> Estimate:
-    """Return a number over all images, with its 95 % bootstrap percentiles over images.
+    """Return a score over all images, with a 95 % bootstrap percentile interval.
 
-    Resamples in which the number is not defined (none of the classes occurs) are left out.
+    Resamples in which the score is undefined, because none of the classes occurs, are left out.
+
+    Args:
+        number: The score.
+        records: One record per image.
+        counts: The resamples to use instead of those of ``bootstrap_counts``.
 
     >>> counts = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
     >>> image_interval(weighted_mean, np.array([1.0, 2.0, 6.0]), counts).value
@@ -67,7 +72,7 @@ def image_interval(
 
 
 def image_intervals(numbers: Number, records: Shaped[np.ndarray, "image ..."]) -> list[Estimate]:
-    """Return several numbers of the same records, such as the IoU of each class, with intervals."""
+    """Return several scores of the same records with intervals, such as the IoU of each class."""
     values = numbers(records, np.ones(len(records)))
     resampled = numbers(records, bootstrap_counts(len(records)))
     bounds = [_percentiles(column) for column in resampled.T]
@@ -83,14 +88,15 @@ def paired_image_interval(
     other: Shaped[np.ndarray, "image ..."],
     counts: Float[np.ndarray, "resample image"] | None = None,
 ) -> Estimate:
-    """Return how much ``one`` exceeds ``other`` on the same images, with its paired interval.
+    """Return by how much ``one`` exceeds ``other`` on the same images, with a paired interval.
 
     Raises:
-        UserError: The two do not have the same number of images.
+        UserError: If the two have different numbers of images.
     """
     if len(one) != len(other):
         raise UserError(
-            f"expected records of the same images, got {len(one)} and {len(other)} images"
+            f"The two models have records of {len(one)} and {len(other)} images. "
+            "Evaluate both on the same images."
         )
     counts = bootstrap_counts(len(one)) if counts is None else counts
     every = np.ones(len(one))

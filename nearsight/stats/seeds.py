@@ -1,4 +1,4 @@
-"""Exact tests over seeds: the sign-flip test, what it can reach, and Holm's adjustment."""
+"""Test differences over seeds exactly with the sign-flip test, and adjust for many tests."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ import numpy as np
 
 from nearsight.core import UserError
 
-FEWEST_FOR_P = 6  # differences; with 5 the smallest p is 0.0625
-
-
-MOST_FOR_P = 40  # differences; two times 2^19 partial sums are kept
+FEWEST_FOR_P = 6  # differences; with 5, the smallest possible p is 0.0625
+MOST_FOR_P = 40  # differences; the test keeps two arrays of 2^20 partial sums
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """Exact two-sided p: the share of all 2^n choices of signs with a mean as far from 0, or more.
+    """Return the exact two-sided p value of the sign-flip test.
 
-    Range 2 / 2^n to 1. It assumes only that without an effect a difference is as likely as its
-    negative. The differences are one per seed, or one per pair of runs that differ in one factor:
-    with 3 seeds and 4 pairs in each there are 2^12 patterns, and p may be as small as 0.0005.
+    The p value is the share of all 2^n choices of signs whose mean is at least as far from 0 as the
+    observed mean. It ranges from 2 / 2^n to 1. The test assumes only that without an effect a
+    difference is as likely as its negative. Give one difference per seed, or one per pair of runs
+    that differ in one factor: 3 seeds with 4 pairs each have 2^12 choices, so that p can be as
+    small as 0.0005.
+
+    Raises:
+        UserError: If there are no differences, or more than ``MOST_FOR_P``.
 
     >>> sign_flip_p([1.0, 2.0, 3.0])
     0.25
     """
     n = len(differences)
     if not 1 <= n <= MOST_FOR_P:
-        raise UserError(f"expected 1 to {MOST_FOR_P} differences for an exact p, got {n}")
-    # All sums are those of one half of the differences plus those of the other, which are sorted.
+        raise UserError(f"An exact p value needs 1 to {MOST_FOR_P} differences, but there are {n}.")
+    # Every sum is a sum over one half plus a sum over the other half. Sorting one half allows
+    # counting the sums by binary search, without forming all 2^n of them.
     one, other = _signed_sums(differences[: n // 2]), np.sort(_signed_sums(differences[n // 2 :]))
-    slack = 1e-12 * float(np.abs(differences).sum())  # sums of other order, equal but for rounding
+    slack = 1e-12 * float(np.abs(differences).sum())  # sums that differ only by rounding
     least = abs(float(np.sum(differences))) - slack
     if least <= 0:
         return 1.0
@@ -39,7 +43,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 
 def _signed_sums(differences: Sequence[float]) -> np.ndarray:
-    """Return the sums of all choices of signs."""
+    """Return the sums for all choices of signs."""
     sums = np.zeros(1)
     for difference in differences:
         sums = np.concatenate([sums + difference, sums - difference])
@@ -47,14 +51,17 @@ def _signed_sums(differences: Sequence[float]) -> np.ndarray:
 
 
 def smallest_p(n: int) -> float:
-    """The smallest p that the sign-flip test can reach with n differences: 2 / 2^n."""
+    """Return the smallest p value that the sign-flip test can give for n differences."""
     return 2.0 / 2**n
 
 
 def smallest_p_text(n: int, num_contrasts: int, pairs_per_seed: int = 1) -> str:
-    """What a sign-flip test with n seeds can show at best, in words.
+    """Describe the smallest p value that a sign-flip test can give with n seeds.
 
-    ``pairs_per_seed``: pairs of runs in a seed that differ in one factor alone.
+    Args:
+        n: The number of seeds.
+        num_contrasts: The number of contrasts that are tested together.
+        pairs_per_seed: The number of pairs of runs of one seed that differ in a single factor.
 
     >>> print(smallest_p_text(6, 7))
     With 6 seeds the smallest p that a sign flip can reach is 2/2^6 = 0.031, after Holm 0.22.
@@ -78,8 +85,24 @@ after Holm 0.0015.
     )
 
 
+def simultaneous_level(num_intervals: int, level: float = 0.95) -> float:
+    """Return the level of each of several intervals that all cover the truth at once (Bonferroni).
+
+    However the numbers depend on each other, all intervals cover at once with a probability of at
+    least ``level``. They may be of the same seeds, and even of the same runs.
+
+    >>> simultaneous_level(1), round(simultaneous_level(35), 5)
+    (0.95, 0.99857)
+    """
+    if num_intervals < 1:
+        raise UserError(f"expected at least one interval, got {num_intervals}")
+    return 1 - (1 - level) / num_intervals
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p, in the order given: at most their level of error over the whole family.
+    """Return p values adjusted by Holm's method, in the given order.
+
+    The adjusted values bound the probability of any false positive among all the tests.
 
     >>> [round(p, 6) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from nearsight.core import hold_lock, is_locked
 from nearsight.runs import RECORD, SCHEMA_VERSION, read_log
 from nearsight.runs.records import CELL_FILE, CELL_VERSION, FAILED_FILE, STUDY_FILE, StudyRecord
-from nearsight.study.design import DEFAULT_STAGES, Cell, stages_named
+from nearsight.study.design import DEFAULT_STAGES, Cell, PrimaryContrast, stages_named
 
 CELLS, CELL, STUDY, FAILED = "cells", CELL_FILE.name, STUDY_FILE.name, FAILED_FILE.name
 WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "log.txt", "worker.lock", "lock"
@@ -29,11 +30,12 @@ State = Literal["finished", "running", "failed", "queued", "stopped", "waiting"]
 
 
 def cell_folder(out: Path, cell: Cell) -> Path:
+    """Return the folder of a cell."""
     return Path(out) / CELLS / cell.key
 
 
 def state_of(folder: Path) -> State:
-    """What became of a cell.
+    """Return the state of a cell.
 
     running: its worker is at work; queued: a runner gave it to its engine, which has not begun;
     stopped: begun, and going on when the study is run again; waiting: not begun.
@@ -68,17 +70,36 @@ def epochs_done(folder: Path) -> int:
     return lines[-1].epoch if lines else 0
 
 
-def write_study(out: Path, name: str, cells: Sequence[Cell], question: str = "") -> None:
-    """study.json and the folders of all cells; what is there already is kept."""
+def write_study(
+    out: Path,
+    name: str,
+    cells: Sequence[Cell],
+    question: str = "",
+    primary: PrimaryContrast | None = None,
+    virtual_patience: int | None = None,
+) -> None:
+    """Write study.json and the folders of all cells; what is there already is kept.
+
+    The primary contrast is the one that was named before the first cell was finished, and so is
+    the patience of virtual early stopping.
+    """
     out = Path(out)
+    there = read_study(out) if (out / STUDY).is_file() else None
+    finished = [] if there is None else [x for x in there.cells if is_finished(out / CELLS / x)]
+    named = None if primary is None else asdict(primary)
+    if there is not None and finished:
+        named = there.primary.contents() if there.primary else None
+        virtual_patience = there.virtual_patience
     (out / CELLS).mkdir(parents=True, exist_ok=True)
     for cell in cells:
         folder = cell_folder(out, cell)
         folder.mkdir(exist_ok=True)
         write_cell(folder, cell)  # a recipe may have renamed its factors
-    before = read_study(out).cells if (out / STUDY).is_file() else []
+    before = [] if there is None else there.cells
     keys = list(dict.fromkeys([*before, *(cell.key for cell in cells)]))
-    told = {"study": name, "question": question, "cells": keys}
+    chosen = {"primary": named, "virtual_patience": virtual_patience}
+    given = {key: x for key, x in chosen.items() if x is not None}
+    told = {"study": name, "question": question, **given, "cells": keys}
     STUDY_FILE.write(out, {"schema_version": SCHEMA_VERSION, **told})
 
 
@@ -118,6 +139,7 @@ def fail(folder: Path, reason: str) -> None:
 
 
 def failure(folder: Path) -> str | None:
+    """Return why a cell failed, or None."""
     return FAILED_FILE.read(folder).reason if (folder / FAILED).is_file() else None
 
 

@@ -1,4 +1,4 @@
-"""Training: the loop over epochs and everything a run needs to be stopped and continued exactly."""
+"""Train a model: the loop over epochs, and what a run needs to be stopped and resumed exactly."""
 
 from __future__ import annotations
 

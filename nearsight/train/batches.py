@@ -1,9 +1,9 @@
-"""Batches of an epoch: order, augmentation in chunks, mixing, targets.
+"""The batches of an epoch: order, augmentation in chunks, mixing, targets.
 
-The order is a function of (seed, epoch), what mixing draws of (seed, epoch, step) over the
-*global* batch, and augmentation of (seed, epoch, sample, repeat). A process that needs a partner
-held elsewhere augments it again. Hence the number of processes, the chunk and resuming change
-nothing.
+The order is a function of (seed, epoch), the draws of mixing of (seed, epoch, step) over the
+*global* batch, and augmentation of (seed, epoch, sample, repeat). A process that needs an image of
+another process as a partner augments it again. The number of processes, the chunk size and a resume
+therefore change nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -21,12 +20,14 @@ from nearsight.data.augment import (
     Mix,
     augment_images,
     draw_mix,
+    enlarged,
     mix_images,
     mixed_targets,
     normalized,
 )
 from nearsight.data.draws import permutation
 from nearsight.data.input import InputTransform
+from nearsight.data.sets import Images
 from nearsight.protocol import Protocol
 
 CHUNK = 1024  # samples augmented at once
@@ -34,9 +35,9 @@ CHUNK = 1024  # samples augmented at once
 
 @dataclass(frozen=True)
 class Samples:
-    """The training samples: stored images, all labels, and which of them belong to the split."""
+    """The training images and labels, and the indices of those in the training split."""
 
-    images: np.ndarray  # uint8 [n, 3, h, w], memory-mapped
+    images: Images  # uint8 [n, 3, h, w], memory-mapped or read from files
     labels: Int64[Tensor, " n"]
     indices: Int64[Tensor, " m"]
     num_classes: int
@@ -54,16 +55,27 @@ class Batch:
 
 
 def num_steps(num_samples: int, batch_size: int) -> int:
+    """Return the number of steps in an epoch; the last batch may be smaller."""
     return -(-num_samples // batch_size)
 
 
 def epoch_order(
     indices: Tensor, repeats: int, seed: int, epoch: int
 ) -> tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]:
-    """Sample and repeat at every position of an epoch; as long with repeats as without."""
+    """Return the sample and its repeat at every position of an epoch.
+
+    With repeats, an epoch is as long as without and contains fewer different samples.
+    """
     order = indices[permutation("order", seed, epoch, length=len(indices))]
     positions = torch.arange(len(indices))
     return order[positions // repeats], positions % repeats
+
+
+def augmented_size(samples: Samples, protocol: Protocol) -> tuple[int, int]:
+    """Return height and width of the images to augment: data.image_size, else as stored."""
+    rows, cols = samples.images.shape[2:]
+    size = protocol.data.image_size
+    return (rows, cols) if size is None else (size, size)
 
 
 def epoch_batches(
@@ -76,9 +88,9 @@ def epoch_batches(
     first_step: int,
     world: World,
 ) -> Iterator[Batch]:
-    """This process's batches of an epoch, from ``first_step`` on."""
+    """Yield this process's batches of an epoch, from ``first_step`` on."""
     order, repeats = epoch_order(samples.indices, protocol.repeats, seed, epoch)
-    size, (height, width) = protocol.batch_size, samples.images.shape[2:]
+    size, (height, width) = protocol.batch_size, augmented_size(samples, protocol)
     steps_per_chunk = max(1, CHUNK // size)
     total = num_steps(len(order), size)
     for chunk in range(first_step, total, steps_per_chunk):
@@ -95,6 +107,7 @@ def epoch_batches(
         needed = torch.cat([part for share in shares for part in share[:2] if part is not None])
         needed = needed.unique()
         stored = torch.from_numpy(samples.images[order[needed].numpy()]).to(world.device)
+        stored = enlarged(stored, height, width)
         augmented = augment_images(
             stored, order[needed].to(world.device), repeats[needed].to(world.device),
             protocol=protocol, seed=seed, epoch=epoch, mean_colour=transform.mean,

@@ -3,8 +3,9 @@
 checkpoint/step-00000313/tensors.safetensors   weights, optimizer state, best weights
 checkpoint/step-00000313/state.json            counters, the log so far, and sha256 of both
 
-A checkpoint is written beside the others, synced file by file, and renamed into place; the newest
-two are kept. On load both hashes are checked; a damaged one is named and the one before it used.
+A checkpoint is written to a temporary folder, synced file by file, and renamed; the newest two are
+kept. Both hashes are checked when it is loaded. If one is damaged, a message names it and the one
+before it is used.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def _canonical(state: dict[str, Any]) -> bytes:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The complete checkpoints, oldest first."""
+    """List the complete checkpoints, oldest first."""
     return sorted(folder.glob("step-*"))
 
 
 def save_checkpoint(
     folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]
 ) -> Path:
-    """Write a checkpoint whole or not at all, then drop all but the newest two."""
+    """Write a checkpoint whole or not at all, then delete all but the newest two."""
     folder.mkdir(exist_ok=True)
     temporary = folder / f".tmp-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -74,14 +75,14 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, say: Callable[[str], None]
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and state of the newest sound checkpoint; None when there is none."""
+    """Return tensors and state of the newest undamaged checkpoint, or None if there is none."""
     for leftover in folder.glob(".tmp-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     for path in reversed(checkpoints(folder)):
         try:
             return _verified(path)
         except (ValueError, OSError, KeyError, TypeError, SafetensorError) as error:
-            say(f"checkpoint {path} is damaged ({error}), using the one before it")
+            say(f"checkpoint {path} is damaged ({error}); using the one before it")
     return None
 
 
@@ -96,20 +97,20 @@ def _verified(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 class Way(TypedDict):
-    """How the model is called; decides whether resuming is exact."""
+    """How the model is called, which decides whether a resume is exact."""
 
     compiled: bool
     parallel: Parallel
 
 
 def can_be_exact(protocol: Protocol, world: World, way: Way) -> bool:
-    """Only eager float32 or float64 on the CPU repeats its bytes."""
+    """Return whether a run can repeat its bytes: only eager float32 or float64 on the CPU can."""
     whole = protocol.precision in ("float32", "float64")
     return world.device.type == "cpu" and whole and not way["compiled"]
 
 
 def conditions(world: World, way: Way, exact: bool) -> dict[str, Any]:
-    """What must not change for a resumed run to end with the same bytes."""
+    """Return what must stay the same for a resumed run to end with the same bytes."""
     native = status()
     return {
         "device": world.device.type,
@@ -124,11 +125,11 @@ def conditions(world: World, way: Way, exact: bool) -> dict[str, Any]:
 
 
 def inexact_note(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """A note if a run that goes on under ``now`` cannot end with the same bytes; else None."""
+    """Return a note if a run resumed under ``now`` cannot end with the same bytes, else None."""
     before = {"nearsight": now["nearsight"]} | before  # not in checkpoints of version 0.1.0
     changed = [key for key, value in now.items() if before.get(key) != value]
     if not now["exact"]:
         return "not bit-exact: only eager float32 on CPU is"
     if changed == ["exact"]:
-        return "not bit-exact: continued under other conditions before"
+        return "not bit-exact: an earlier resume changed the conditions"
     return f"not bit-exact: {', '.join(changed)} changed" if changed else None

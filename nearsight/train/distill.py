@@ -1,11 +1,17 @@
-"""Hard distillation (Touvron et al. 2021, arXiv 2012.12877): a teacher chooses a class per image.
+"""Distillation: a teacher classifies the student's images, and the student learns from it.
 
+Hard (Touvron et al. 2021, arXiv 2012.12877), with a distillation token:
 loss = (1 - share) CE(class head, targets) + share CE(distillation head, argmax of the teacher)
 
-The teacher sees the very images that the student sees, mixed and erased ones too. Where we differ:
-they are brought to its own size and normalisation, which the student need not share.
-The teacher is in evaluation mode and learns nothing; every process has the whole of it, and no
-checkpoint holds it; the hash of its weights is in run.json.
+Soft (Hinton et al. 2015, arXiv 1503.02531), for any model; LocAt trains Jumbo this way:
+loss = (1 - share) CE(logits, targets) + share T^2 KL(softmax(teacher / T) || softmax(logits / T))
+The factor T^2 keeps the size of the gradient independent of the temperature. A model with a
+distillation token learns from the teacher with that token's head.
+
+The teacher sees the same images as the student, including mixed and erased ones. Where we differ:
+they are converted to the teacher's own size and normalisation, which the student need not share.
+The teacher is in evaluation mode and is not trained. Every process has all of it, and no checkpoint
+contains it; run.json has the hash of its weights.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from nearsight.core import UserError
@@ -40,22 +46,23 @@ LIBRARIES = ("timm", "torchvision")
 
 @dataclass(frozen=True)
 class Teacher:
-    """A model that chooses a class for every image of the student's."""
+    """A model that classifies every image of the student."""
 
     model: nn.Module
-    sees: InputTransform  # what its own images go through
-    student: InputTransform  # what the student's images have gone through
+    sees: InputTransform  # the teacher's size and normalisation
+    student: InputTransform  # the student's, which the images already have
     facts: dict[str, Any]  # for run.json
+    num_classes: int
 
     @torch.no_grad()
-    def choices(self, images: Float[Tensor, "n 3 h w"]) -> Int64[Tensor, " n"]:
-        """Its class for each of the student's images."""
+    def logits(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n cls"]:
+        """Return the teacher's logits for the student's images."""
         if not len(images):  # a process without a share of the last batch
-            return torch.empty(0, dtype=torch.int64, device=images.device)
-        return self.model(self.converted(images)).argmax(-1)
+            return images.new_empty(0, self.num_classes)
+        return self.model(self.converted(images))
 
     def converted(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
-        """The student's images in the teacher's size and normalisation."""
+        """Convert the student's images to the teacher's size and normalisation."""
         mine, theirs = (
             torch.tensor([x.mean, x.std], dtype=images.dtype, device=images.device)[..., None, None]
             for x in (self.sees, self.student)
@@ -64,7 +71,7 @@ class Teacher:
         return self.sees.resized(images * gain + shift)
 
     def note(self) -> str:
-        """A line for the person who starts the run."""
+        """Return a line about the teacher for the person who starts the run."""
         rows, cols = self.sees.image_size
         return (
             f"taught by {self.facts['name']} ({self.facts['num_parameters'] / 1e6:.2f} M "
@@ -79,7 +86,18 @@ def teacher_of(
     classes: Sequence[str],
     device: torch.device,
 ) -> Teacher:
-    """The teacher of a protocol, for a student with ``num_classes`` outputs for these classes."""
+    """Load the teacher of a protocol.
+
+    Args:
+        settings: The distillation settings of the protocol.
+        student: Size and normalisation of the student's images.
+        num_classes: Outputs of the student.
+        classes: Names of the classes, compared with those of a teacher that was trained here.
+        device: Where the teacher runs.
+
+    Raises:
+        UserError: If the teacher cannot be loaded or has other classes.
+    """
     name = full_name(settings.teacher)
     folder = _run_folder(settings.weights)
     with torch.random.fork_rng(devices=[]):
@@ -103,21 +121,21 @@ def teacher_of(
     _check_answer(
         name, model, torch.zeros(1, 3, *size, dtype=student.dtype, device=device), num_classes
     )
-    return Teacher(model, sees, student, facts)
+    return Teacher(model, sees, student, facts, num_classes)
 
 
 def answer_with_both_heads(student: nn.Module, name: str) -> None:
-    """Have the student return the logits of both heads while it trains."""
+    """Make the student return the logits of both heads during training."""
     if getattr(student, "head_dist", None) is None:
         raise UserError(
-            f"expected a student with a distillation token, got {name}; --set model.distilled=true "
-            "gives one to our models, timm's have names such as deit_tiny_distilled_patch16_224"
+            f"{name} has no distillation token; --set model.distilled=true adds one to our models, "
+            "timm's have names such as deit_tiny_distilled_patch16_224"
         )
     student.set_distilled_training(True)  # type: ignore[operator]
 
 
 def weights_hash(model: nn.Module) -> str:
-    """sha256 over names, shapes and bytes of all weights, the first 16 digits."""
+    """Return 16 hex digits of the sha256 over names, shapes and bytes of all weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
@@ -126,7 +144,7 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def _run_folder(weights: str) -> Path | None:
-    """The run that these weights are of, by its folder or by the file in it."""
+    """Return the run folder of the weights, given its path or that of the file in it."""
     for folder in (Path(weights), Path(weights).parent):
         if weights not in ("pretrained", "random") and (folder / RECORD).is_file():
             return folder
@@ -134,17 +152,16 @@ def _run_folder(weights: str) -> Path | None:
 
 
 def _from_run(name: str, folder: Path, classes: Sequence[str]) -> tuple[nn.Module, InputTransform]:
-    """A model that was trained here, with the size and normalisation of its own run."""
+    """Load a model that was trained here, with the size and normalisation of its run."""
     run = load_run(folder)
     if run.protocol.model.name != name:
         raise UserError(
-            f"expected a run of the teacher {name} in {folder}, got one of "
-            f"{run.protocol.model.name}"
+            f"distillation.teacher is {name}, but {folder} is a run of {run.protocol.model.name}"
         )
     if run.record.data.classes != list(classes):
         raise UserError(
-            f"expected a teacher of the student's {len(classes)} classes, got {folder}, trained "
-            f"on other ones ({run.record.data.name})"
+            f"the teacher in {folder} was trained on other classes ({run.record.data.name}) than "
+            f"the student's {len(classes)}"
         )
     return run.model, run.transform
 
@@ -152,12 +169,12 @@ def _from_run(name: str, folder: Path, classes: Sequence[str]) -> tuple[nn.Modul
 def _from_library(
     name: str, settings: Distillation, num_classes: int
 ) -> tuple[nn.Module, InputTransform]:
-    """A model of timm or torchvision with the size and normalisation of its configuration."""
+    """Load a timm or torchvision model with the size and normalisation of its configuration."""
     source, own_name = split_name(name)
     if source not in LIBRARIES:
         raise UserError(
-            f"expected a teacher of timm or torchvision, or a run folder of {name} as "
-            f"distillation.weights, got {name} with {settings.weights!r}"
+            f"the teacher {name} with weights {settings.weights!r} is neither a model of timm or "
+            f"torchvision nor a run; give the run folder of {name} as distillation.weights"
         )
     check_name(name)
     size = (settings.image_size,) * 2 if settings.image_size else None
@@ -178,7 +195,7 @@ def _from_library(
 
 
 def _check_answer(name: str, model: nn.Module, images: Tensor, num_classes: int) -> None:
-    """UserError unless the teacher answers with as many classes as the student."""
+    """Raise UserError unless the teacher has as many classes as the student."""
     with torch.no_grad():
         try:
             answer = model(images)
@@ -190,6 +207,4 @@ def _check_answer(name: str, model: nn.Module, images: Tensor, num_classes: int)
     shape = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
     if shape != [1, num_classes]:
         got = f"{shape[1]} classes" if isinstance(shape, list) and len(shape) == 2 else f"{shape}"
-        raise UserError(
-            f"expected a teacher of {num_classes} classes like the student, got {got} from {name}"
-        )
+        raise UserError(f"the student has {num_classes} classes, but the teacher {name} has {got}")

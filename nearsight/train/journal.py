@@ -1,7 +1,7 @@
-"""What a run leaves on disk while it trains: logs, best weights, checkpoints, trackers.
+"""The files of a run while it trains: logs, best weights, checkpoints, trackers.
 
-Only process 0 writes. The checkpoint holds the logs too: going back to it rewrites them, so that a
-half-written line or a line of a lost epoch is gone.
+Only process 0 writes. A checkpoint contains the logs too, and restoring it rewrites them, so a
+half-written line or the line of a lost epoch disappears.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ from nearsight.train.trackers import Tracker, tracked_values
 
 @dataclass
 class Journal:
-    """The files of a run under way."""
+    """Write the files of a run while it trains."""
 
     out: Path
     world: World
     trackers: list[Tracker] = field(default_factory=list)
 
     def write_record(self, record: dict[str, Any]) -> None:
+        """Write run.json."""
         if self.world.is_main:
             RUN_FILE.write(self.out, record)
 
     def add_start(self, line: dict[str, Any]) -> None:
-        """What was seen before the first step: the first line of the log."""
+        """Write what was measured before the first step as the first line of the log."""
         if self.world.is_main:
             LOG_FILE.append(self.out, line)
 
     def add_epoch(self, line: dict[str, Any], seconds: float, num_images: int) -> dict[str, Any]:
-        """Append an epoch to both logs; returns its line of timing.jsonl."""
+        """Append an epoch to both logs and return its line of timing.jsonl."""
         speed = num_images / seconds
         timing = {
             "schema_version": SCHEMA_VERSION,
@@ -56,11 +57,12 @@ class Journal:
         return timing
 
     def write_weights(self, state: TrainingState) -> None:
+        """Write the best weights so far to weights.safetensors."""
         if self.world.is_main:
             write_bytes(self.out / WEIGHTS, weights_bytes(state))
 
     def write_answers(self, correct: np.ndarray) -> None:
-        """Keep which test images were answered rightly."""
+        """Write which test images were classified correctly."""
         if self.world.is_main:
             write_answers(self.out, correct)
 
@@ -72,7 +74,7 @@ class Journal:
             save_checkpoint(self.out / CHECKPOINT, state.counters.total_steps, tensors, facts)
 
     def go_back(self, state: TrainingState, say: Callable[[str], None]) -> dict[str, Any] | None:
-        """Restore the newest sound checkpoint and cut the logs to it; the conditions it had."""
+        """Restore the newest undamaged checkpoint and the logs; return its conditions."""
         found = load_checkpoint(self.out / CHECKPOINT, say)
         if found is not None:
             state.restore(*found)
@@ -85,10 +87,11 @@ class Journal:
         return found[1]["conditions"] if found is not None else None
 
     def close(self) -> None:
+        """Close the trackers."""
         for tracker in self.trackers:
             tracker.close()
 
 
 def weights_bytes(state: TrainingState) -> bytes:
-    """Return weights.safetensors: the best weights so far."""
+    """Return the content of weights.safetensors: the best weights so far."""
     return safetensors.torch.save(state.best)

@@ -1,8 +1,9 @@
-"""When locality appears: attention measured while a run trains, on a few validation images.
+"""Measure attention while a run trains, on a few validation images, to see when locality appears.
 
-The same measurement as ``nearsight measure`` makes at the end (never on test images), before the
-first step (epoch 0) and every ``measure_every`` epochs, into train.jsonl. It draws no random
-numbers and changes no weight: the run ends with the same bytes with and without it.
+This is the same measurement as ``nearsight measure`` makes at the end, but never on test images. It
+is made before the first step (epoch 0) and every ``measure_every`` epochs, and written to
+train.jsonl. It draws no random numbers and changes no weight: the run ends with the same bytes with
+and without.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ CLEAN_IMAGES = 2048  # training images for the clean loss
 def look(parts: Prepared, epoch: int) -> dict[str, Any]:
     """Measure a model while it trains; return what the epoch's line of train.jsonl gains.
 
-    The result is empty unless the protocol asks for a look at this epoch (0: before the first
-    step). ``attention`` holds the layers that an output reads, the mean and 95 % interval over
-    images of every metric, [layer][head], the nonlocality of every layer, and the read-outs of the
-    model's parts that are kept while training. ``clean_train_loss`` is the cross-entropy on a fixed
-    set of training images, without augmentation and with hard labels, so that it compares runs with
+    The result is empty unless the protocol asks for a measurement at this epoch (0: before the
+    first step). ``attention`` holds the layers that an output reads, the mean and 95 % interval
+    over images of every metric as [layer][head], the nonlocality of every layer, and the read-outs
+    of the model's parts. ``clean_train_loss`` is the cross-entropy on a fixed set of training
+    images, without augmentation and with hard labels, so that it can be compared between runs with
     different augmentation.
     """
     every = parts.protocol.measure_every
@@ -61,7 +62,7 @@ def _attention(parts: Prepared) -> dict[str, Any]:
 
 
 def _looked_at() -> list[str]:
-    """The metrics of every head."""
+    """Return the names of the metrics that are measured per head."""
     return [x.name for x in shown_in("training")]
 
 

@@ -1,7 +1,7 @@
-"""Training: the life of a run, epoch by epoch (a step of it is in step.py).
+"""Train a run epoch by epoch (step.py has a single step).
 
-Early stopping and best checkpoint on validation accuracy, the test set once at the end. A run that
-is started again continues.
+The best epoch is chosen by validation accuracy, training may stop early, and the test set is used
+once at the end. A run that is started again continues.
 """
 
 from __future__ import annotations
@@ -62,7 +62,32 @@ def train_run(
     trackers: tuple[str, ...] = (),
     reporter: Reporter | None = None,
 ) -> Path:
-    """Train a run into the folder ``out`` and return it; started again, it continues."""
+    """Train a run in a folder, or continue the run that is there.
+
+    Args:
+        protocol: The settings, for example ``preset("baseline", "shapes")``.
+        out: The run folder; it receives run.json, train.jsonl, weights.safetensors and checkpoints.
+        seed: Seed of the weights, the order of images, augmentation and mixing.
+        device: "cpu", "cuda", or "auto" for CUDA if there is a GPU.
+        data_root: The folder of data sets; by default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
+        compiled: Call the model through ``torch.compile``.
+        parallel: With several processes: "ddp" or "fsdp".
+        trackers: Any of "tensorboard", "wandb" and "mlflow".
+        reporter: Receives progress and notes; by default they are printed.
+
+    Returns:
+        The run folder, which ``load_run`` and ``measure_run`` take.
+
+    Raises:
+        UserError: If the folder holds another run, or the data or weights have changed.
+        Interrupted: On Ctrl-C or SIGTERM, after a checkpoint was written.
+
+    >>> import tempfile
+    >>> from dataclasses import replace
+    >>> from nearsight.protocol import preset
+    >>> short = replace(preset("baseline", "shapes", "mu"), epochs=1)
+    >>> run = train_run(short, tempfile.mkdtemp())  # doctest: +SKIP
+    """
     with joined(device) as world:
         if reporter is None or not world.is_main:
             reporter = Reporter(quiet=not world.is_main)
@@ -81,7 +106,7 @@ def _train_in(
     trackers: tuple[str, ...],
     reporter: Reporter,
 ) -> None:
-    """The whole life of a run in this process; what it made is gone when it returns."""
+    """Train a run in this process; everything it allocated is freed when it returns."""
     protocol, note = settle(protocol)
     refusal = Refusal(out) if world.is_main else nullcontext()
     with refusal, ExitStack() as stack:
@@ -118,13 +143,13 @@ def _train_in(
 
 
 class Refusal:
-    """Removes what a run wrote that is refused before its first step.
+    """Remove what a run wrote if it is refused before its first step.
 
-    Its folder could otherwise not be used by the corrected command. What was there before stays.
+    Otherwise the corrected command could not use the folder. Files that were there before stay.
     """
 
     def __init__(self, out: Path) -> None:
-        self.made = [path for path in (out, *out.parents) if not path.exists()]  # inmost first
+        self.made = [path for path in (out, *out.parents) if not path.exists()]  # innermost first
         self.files = [path for path in (out / RECORD, out / LOCK) if not path.exists()]
         self.is_over = False
 
@@ -143,7 +168,7 @@ class Refusal:
 
 @dataclass
 class Training:
-    """A run under way."""
+    """A run while it trains."""
 
     parts: Prepared
     journal: Journal
@@ -158,9 +183,11 @@ class Training:
 
     @property
     def at(self) -> Counters:
+        """Return the counters: the epoch and step that the run has reached."""
         return self.state.counters
 
     def to_the_end(self, request: StopRequest) -> None:
+        """Train until the last epoch or early stopping, then test the best weights."""
         epochs, steps = self.protocol.epochs, self.stepper.steps_per_epoch
         name = f"{self.protocol.name}, {self.protocol.model.name}"
         self.reporter.start(name, epochs, steps, self.at.total_steps)
@@ -171,19 +198,20 @@ class Training:
         self.finish()
 
     def look_at_start(self) -> None:
-        """The line of epoch 0: attention before the first step, if the protocol looks at it."""
+        """Log the attention before the first step as epoch 0, if the protocol measures it."""
         if seen := look(self.parts, 0):
             line = {"schema_version": SCHEMA_VERSION, "epoch": 0, "step": 0, **seen}
             self.journal.add_start(line)
             self.at.log.append(line)
 
     def finished(self) -> bool:
+        """Return whether the last epoch is done or the patience is used up."""
         patience = self.protocol.patience
         waited = self.at.epoch - 1 - self.at.best_epoch
         return self.at.epoch > self.protocol.epochs or (patience is not None and waited >= patience)
 
     def one_epoch(self, request: StopRequest) -> None:
-        """Train the rest of the epoch under way, validate, log, checkpoint."""
+        """Train the rest of the current epoch, validate, log, and write a checkpoint."""
         began = saved = time.monotonic()
         for batch in self.parts.batches(self.at.epoch, self.at.step):
             loss = self.stepper.take(batch)
@@ -213,7 +241,7 @@ class Training:
             raise Interrupted(request.signum, self.journal.out)
 
     def epoch_line(self) -> dict[str, Any]:
-        """The line of train.jsonl for the epoch just trained; keeps the weights if best."""
+        """Return the epoch's line of train.jsonl, and keep the weights if they are the best."""
         train, at = self.parts.train, self.at
         with self.averaged():
             scores = self.parts.scores(train.images, train.labels, self.parts.validation)
@@ -238,19 +266,20 @@ class Training:
         }
 
     def averaged(self) -> AbstractContextManager[Any]:
-        """The moving average in the model's place, if the protocol has one."""
+        """Put the moving average into the model inside the block, if the protocol has one."""
         average = self.state.average
         return nullcontext() if average is None else average.swapped_in(self.state.model)
 
     def save(self) -> None:
+        """Write a checkpoint."""
         self.journal.save(self.state, conditions(self.world, self.way, self.exact))
 
     def restore(self, now: dict[str, Any]) -> None:
-        """Go back to the newest sound checkpoint, or to the start.
+        """Go back to the newest undamaged checkpoint, or to the start.
 
         Args:
-            now: The provenance of this process. The record of a run names every stretch of it that
-                was done under other conditions than the one before.
+            now: The provenance of this process. The record of a run lists every part of the
+                training that ran under other conditions than the part before it.
         """
         before = self.journal.go_back(self.state, self.reporter.note)
         known = self.parts.record["provenance"]
@@ -266,7 +295,7 @@ class Training:
             self.exact = False
 
     def finish(self) -> None:
-        """Test the best weights once and close the record."""
+        """Test the best weights once and write the final run.json."""
         self.state.return_to_best()
         test = self.parts.test
         labels = torch.from_numpy(test.labels.astype("int64"))

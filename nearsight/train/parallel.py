@@ -1,4 +1,4 @@
-"""Models spread over processes by DDP or FSDP2, and whole tensors put together from shards."""
+"""Spread a model over processes by DDP or FSDP2, and gather whole tensors from shards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Parallel = Literal["ddp", "fsdp"]
 
 
 def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:
-    """What to call instead of the model; its weights stay those of ``model``."""
+    """Return the module to call instead of the model; the weights stay those of ``model``."""
     if world.size > 1 and parallel == "fsdp":
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -29,7 +29,7 @@ def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: b
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A detached copy on the CPU; the parts of a sharded tensor are put together (collective)."""
+    """Return a detached copy on the CPU, gathered if the tensor is sharded (collective)."""
     from torch.distributed.tensor import DTensor
 
     full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: data, split, model, optimizer."""
+"""Prepare a run before its first step: data, split, model, optimizer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nearsight.core import UserError, World, keep_freed_memory
 from nearsight.data.input import InputTransform
-from nearsight.data.sets import ImageSet, load_dataset, train_and_validation
+from nearsight.data.sets import Images, ImageSet, load_dataset, train_and_validation
 from nearsight.evaluate import Scores, model_scores
 from nearsight.models.load import load_weights, model_for
 from nearsight.models.parts import changes_in
@@ -30,7 +29,7 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run ready to train: what it is and where it runs, its data, its model and its state."""
+    """A run that is ready to train: settings, processes, data, model and state."""
 
     protocol: Protocol
     seed: int
@@ -47,7 +46,7 @@ class Prepared:
 
     @property
     def autocast(self) -> torch.dtype | None:
-        """The type that torch casts to in the model; None: no casting."""
+        """Return the type that torch casts to inside the model, or None without casting."""
         return AUTOCAST.get(self.protocol.precision)
 
     def batches(self, epoch: int, first_step: int = 0) -> Iterator[Batch]:
@@ -57,8 +56,8 @@ class Prepared:
             first_step=first_step, world=self.world,
         )  # fmt: skip
 
-    def scores(self, images: np.ndarray, labels: Tensor, indices: Tensor) -> Scores:
-        """Return what the model makes of the images of ``indices`` (collective)."""
+    def scores(self, images: Images, labels: Tensor, indices: Tensor) -> Scores:
+        """Return loss and correct predictions on the images of ``indices`` (collective)."""
         return model_scores(
             self.called, images, labels, indices, self.transform, self.world, self.autocast
         )
@@ -72,7 +71,7 @@ def prepare(
     compiled: bool,
     parallel: Parallel,
 ) -> Prepared:
-    """Load, split and build; process 0 decodes the data first."""
+    """Load and split the data and build the model; process 0 decodes the data first."""
     if not world.is_main:
         world.wait()
     dataset = load_dataset(protocol.data, data_root)
@@ -88,8 +87,8 @@ def prepare(
     num_classes = protocol.model.num_classes or len(dataset.classes)
     if num_classes < len(dataset.classes):
         raise UserError(
-            f"{dataset.name} has {len(dataset.classes)} classes, "
-            f"more than the {num_classes} of the head"
+            f"model.num_classes is {num_classes}, "
+            f"but {dataset.name} has {len(dataset.classes)} classes"
         )
     height, width = dataset.train.images.shape[2:]
     with torch.random.fork_rng(devices=[]):
@@ -102,7 +101,8 @@ def prepare(
     transform = InputTransform(dataset.mean, dataset.std, image_size, dtype)
     teacher = None
     if protocol.distillation:
-        answer_with_both_heads(model, protocol.model.name)
+        if protocol.distillation.kind == "hard" or getattr(model, "head_dist", None) is not None:
+            answer_with_both_heads(model, protocol.model.name)
         given = (transform, num_classes, dataset.classes, world.device)
         teacher = teacher_of(protocol.distillation, *given)
         notes.append(teacher.note())

@@ -1,4 +1,4 @@
-"""run.json of a new run, and whether a folder's run is this one."""
+"""Write the record of a new run, and check whether a folder holds the same run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import nearsight
 from nearsight.core import UserError, World
 from nearsight.data.sets import Dataset
 from nearsight.evaluate import Scores
-from nearsight.protocol import Protocol, assumed_values, protocol_from
+from nearsight.protocol import Protocol, assumed_values, protocol_from, stored_settings
 from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
 from nearsight.runs.records import RunRecord, TrainedRun
 from nearsight.train.state import Counters
@@ -30,14 +30,14 @@ def new_record(
     world: World,
     teacher: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Protocol, seed, data, model, teacher and provenance of a run that starts now."""
+    """Return the content of run.json for a run that starts now."""
     grid = getattr(model, "grid", None)
     patch_grid = getattr(getattr(model, "patch_embed", None), "grid_size", None)
     weights = protocol.model.weights
     return {
         "schema_version": SCHEMA_VERSION,
         "nearsight": nearsight.__version__,
-        "protocol": _listed(asdict(protocol)),
+        "protocol": _listed(stored_settings(protocol)),
         "assumed": sorted(assumed_values(protocol)),
         "seed": seed,
         "data": {
@@ -72,14 +72,14 @@ def new_record(
 
 
 def _listed(value: Any) -> Any:
-    """Tuples as lists, as JSON will give them back."""
+    """Turn tuples into lists, as they are after reading JSON."""
     if isinstance(value, dict):
         return {key: _listed(inner) for key, inner in value.items()}
     return list(value) if isinstance(value, tuple) else value
 
 
 def outcome_text(record: RunRecord) -> str:
-    """Say how a finished run ended; empty for any other."""
+    """Describe the result of a finished run; empty for any other."""
     if not isinstance(record, TrainedRun) or record.result is None:
         return ""
     found = record.result
@@ -90,7 +90,7 @@ def outcome_text(record: RunRecord) -> str:
 
 
 def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
-    """One line: what runs where; then a line per note."""
+    """Describe in one line what is trained and on what, then one line per note."""
     data, model = record["data"], record["model"]
     used = record["provenance"]["hardware"]
     part = "" if data["fraction"] == 1 else f"{100 * data['fraction']:g} % of "
@@ -106,7 +106,7 @@ def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
 
 
 def existing_record(folder: Path, protocol: Protocol, seed: int) -> TrainedRun | None:
-    """run.json of this very run if the folder holds it; UserError if it holds another one."""
+    """Return the run.json of the same run, None without one; raise UserError for another run."""
     if not (folder / RECORD).exists():
         return None
     record = read_record(folder)
@@ -127,7 +127,7 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> TrainedRun |
 
 
 def check_same_inputs(folder: Path, old: TrainedRun, new: dict[str, Any]) -> None:
-    """UserError if data, starting weights or teacher are not those the run began with."""
+    """Raise UserError if data, starting weights or teacher have changed since the run began."""
     pairs = {
         "data": (old.data.hash, new["data"]["hash"]),
         "starting weights": (old.model.weights_hash, new["model"]["weights_hash"]),
@@ -138,7 +138,9 @@ def check_same_inputs(folder: Path, old: TrainedRun, new: dict[str, Any]) -> Non
     }
     for what, (before, now) in pairs.items():
         if before != now:
-            raise UserError(f"the {what} of {folder} had hash {before}, now it is {now}")
+            raise UserError(
+                f"the {what} of {folder} changed: the hash was {before}, now it is {now}"
+            )
 
 
 SAME = ("commit", "versions", "hardware", "native")  # of two stretches that belong together
@@ -164,7 +166,7 @@ def with_stretch(
 
 
 def result(counters: Counters, protocol: Protocol, test: Scores, num_test: int) -> dict[str, Any]:
-    """What came out of a finished run; ``test`` are the scores of its best weights."""
+    """Return the result of a finished run; ``test`` are the scores of its best weights."""
     return {
         "best_epoch": counters.best_epoch,
         "num_epochs": counters.epoch - 1,

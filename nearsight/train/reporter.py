@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a bar in a terminal, a line per epoch elsewhere."""
+"""Show the progress of a run: a bar in a terminal, a line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ REFRESH_SECONDS = 0.2
 
 
 class Reporter:
-    """Prints to stderr, so that stdout holds only the path of what was written."""
+    """Print progress to stderr, so that stdout has only the path of what was written."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
         self.bar: Progress | None = None
 
     def note(self, text: str) -> None:
+        """Print a line."""
         self.console.print(text, markup=False, soft_wrap=True)
 
     def start(self, name: str, num_epochs: int, num_steps: int, first: int) -> None:
-        """``first``: steps done before, of ``num_epochs * num_steps``."""
+        """Start the progress; ``first`` of the ``num_epochs * num_steps`` steps are done."""
         self.name = name
         self.num_epochs, self.num_steps, self.done = num_epochs, num_steps, first
         self.began, self.began_at, self.drawn = time.monotonic(), first, 0.0
@@ -38,7 +39,7 @@ class Reporter:
             self.bar.start()
 
     def step(self, epoch: int, loss: float, batch_size: int) -> None:
-        """One more step is done; ``loss`` is the mean over its global batch."""
+        """Show that one more step is done; ``loss`` is the mean over its global batch."""
         self.done += 1
         now = time.monotonic()
         if self.bar is None or now - self.drawn < REFRESH_SECONDS:
@@ -53,6 +54,7 @@ class Reporter:
         self.bar.update(self.task, completed=self.done, description=text)
 
     def epoch(self, line: dict[str, Any], seconds: float, images_per_second: float) -> None:
+        """Show the result of an epoch: a line, or the end of the bar."""
         locality = ""
         if seen := line.get("attention"):
             locality = f"  min MAD {min(min(heads) for heads in seen['mad']['mean']):.3f}"
@@ -68,6 +70,7 @@ class Reporter:
         )
 
     def close(self) -> None:
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
             self.bar = None

@@ -1,4 +1,4 @@
-"""Everything a run must remember to go on: weights, optimizer, best weights, counters, the log."""
+"""Everything a run must keep to continue: weights, optimizer, best weights, counters, the log."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nearsight.train.parallel import copy_into, whole
 
 @dataclass
 class Counters:
-    """Where the run is. ``epoch`` (from 1) is under way, ``step`` of its steps are done."""
+    """How far the run is: ``epoch`` (from 1) is being trained, ``step`` of its steps are done."""
 
     epoch: int = 1
     step: int = 0
     total_steps: int = 0
     images_seen: int = 0
-    loss_sum: float = 0.0  # of the epoch under way
-    num_correct: float = 0.0  # among its unmixed samples
+    loss_sum: float = 0.0  # of the current epoch
+    num_correct: float = 0.0  # among the unmixed samples of the epoch
     num_unmixed: float = 0.0
     epoch_seconds: float = 0.0
     best_epoch: int = 0
@@ -31,13 +31,14 @@ class Counters:
     timing: list[dict[str, Any]] = field(default_factory=list)
 
     def begin_epoch(self) -> None:
+        """Move on to the next epoch and reset its sums."""
         self.epoch, self.step = self.epoch + 1, 0
         self.loss_sum = self.num_correct = self.num_unmixed = self.epoch_seconds = 0.0
 
 
 @dataclass
 class TrainingState:
-    """The tensors of a run and its counters; saved and restored whole."""
+    """The tensors and counters of a run, saved and restored together."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -47,7 +48,7 @@ class TrainingState:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name, whole and on the CPU (collective when the model is sharded)."""
+        """Return every tensor by name, whole and on the CPU (collective if sharded)."""
         found = {f"model.{name}": whole(t) for name, t in distinct_weights(self.model).items()}
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
@@ -57,9 +58,11 @@ class TrainingState:
         return found | {f"best.{name}": t for name, t in self.best.items()}
 
     def facts(self) -> dict[str, Any]:
+        """Return the part of the state that is not tensors."""
         return {"counters": asdict(self.counters), "scaler": self.scaler.state_dict()}
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Restore the tensors and counters of a checkpoint."""
         for name, target in distinct_weights(self.model).items():
             copy_into(target, tensors[f"model.{name}"])
         for name, parameter in self.model.named_parameters():
@@ -81,11 +84,11 @@ class TrainingState:
         self.counters = Counters(**facts["counters"])
 
     def keep_as_best(self) -> None:
-        """Remember the model's present weights as the best so far (collective when sharded)."""
+        """Keep a copy of the model's weights as the best so far (collective if sharded)."""
         self.best = {name: whole(t) for name, t in distinct_weights(self.model).items()}
 
     def return_to_best(self) -> None:
-        """Give the model its best weights."""
+        """Load the best weights into the model."""
         for name, target in distinct_weights(self.model).items():
             copy_into(target, self.best[name])
 

@@ -1,4 +1,4 @@
-"""One step of training: the batch through the model, its loss, the update, what is counted."""
+"""One step of training: forward, loss, backward, update, and the counters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.data.draws import seeded_torch
+from nearsight.protocol import protocol_rate
 from nearsight.train.batches import Batch, num_steps
-from nearsight.train.optim import learning_rate
 from nearsight.train.preparation import Prepared
 
 
 @dataclass
 class Stepper:
-    """Takes the steps of a run; ``out`` is named where a loss is no longer finite."""
+    """Take the steps of a run; ``out`` is named in the error if a loss is not finite."""
 
     parts: Prepared
     out: Path
@@ -34,7 +34,7 @@ class Stepper:
         self.num_steps = self.protocol.epochs * self.steps_per_epoch
 
     def take(self, batch: Batch) -> float:
-        """Forward, backward, update, count; returns the mean loss over the global batch."""
+        """Run forward, backward and update; return the mean loss over the global batch."""
         rate, at = self.rate(), self.state.counters
         for group in self.state.optimizer.param_groups:
             group["lr"] = rate
@@ -54,36 +54,41 @@ class Stepper:
         return loss_sum / batch.global_size
 
     def losses(self, batch: Batch) -> tuple[Float[Tensor, " n"], Float[Tensor, "n cls"]]:
-        """The loss of every sample, and the logits; with a teacher the mean of both heads'."""
+        """Return the loss of every sample, and the logits (with two heads, their mean)."""
         teacher, settings = self.parts.teacher, self.protocol.distillation
         if teacher is None or settings is None:
             logits = self.parts.called(batch.images)
             return soft_cross_entropy(logits, batch.targets), logits
-        choices = teacher.choices(batch.images)
-        of_class, of_teacher = self.parts.called(batch.images)
-        found = distillation_loss(of_class, of_teacher, batch.targets, choices, settings.share)
-        return found, (of_class + of_teacher) / 2
+        taught = teacher.logits(batch.images)
+        answer = self.parts.called(batch.images)
+        of_class, of_teacher = (answer, answer) if isinstance(answer, Tensor) else answer
+        if settings.kind == "soft":
+            learned = soft_cross_entropy(of_class, batch.targets)
+            followed = soft_distillation(of_teacher, taught, settings.temperature)
+            found = (1 - settings.share) * learned + settings.share * followed
+        else:
+            choices = taught.argmax(-1)
+            found = distillation_loss(of_class, of_teacher, batch.targets, choices, settings.share)
+        return found, of_class if isinstance(answer, Tensor) else (of_class + of_teacher) / 2
 
     def rate(self) -> float:
-        """The learning rate of the next step."""
-        warmup = round(self.protocol.warmup_epochs * self.steps_per_epoch)
-        rates = self.protocol.optimizer
-        return learning_rate(
-            self.state.counters.total_steps, self.num_steps, warmup,
-            peak=rates.lr, start=rates.warmup_lr, end=rates.final_lr,
-        )  # fmt: skip
+        """Return the learning rate of the next step."""
+        done = self.state.counters.total_steps
+        return protocol_rate(self.protocol, done, self.steps_per_epoch)
 
     def casting(self) -> AbstractContextManager[Any]:
+        """Return the autocast context of the protocol's precision."""
         autocast = self.parts.autocast
         return torch.autocast(self.world.device.type, autocast, enabled=autocast is not None)
 
     def seeded(self) -> AbstractContextManager[None]:
-        """What the model draws itself (drop path) hangs on the step alone, so it can be resumed."""
+        """Make the model's own draws (drop path) a function of the step, for exact resumes."""
         at, world = self.state.counters, self.world
         key = ("model", self.parts.seed, at.epoch, at.step, world.rank)
         return seeded_torch(*key, device=world.device)
 
     def check_finite(self, name: str, value: float) -> None:
+        """Raise UserError if a loss is infinite or not a number."""
         if not math.isfinite(value):
             raise UserError(
                 f"the {name} became {value} in epoch {self.state.counters.epoch} at learning rate "
@@ -91,7 +96,7 @@ class Stepper:
             )
 
     def update(self, loss: Tensor) -> None:
-        """One step of the optimizer down the gradient of ``loss``."""
+        """Take one optimizer step down the gradient of ``loss``."""
         state, clip = self.state, self.protocol.optimizer.clip_norm
         state.optimizer.zero_grad(set_to_none=True)
         state.scaler.scale(loss).backward()
@@ -107,15 +112,34 @@ class Stepper:
 def soft_cross_entropy(
     logits: Float[Tensor, "n cls"], targets: Float[Tensor, "n cls"]
 ) -> Float[Tensor, " n"]:
-    """-sum_c target_c log softmax(logits)_c of every sample, in nats, at least in float32.
+    """Return -sum_c target_c log softmax(logits)_c of every sample in nats, at least in float32.
 
-    0 when the softmax puts all mass on a one-hot target; log(classes) for uniform logits.
+    It is 0 if the softmax equals a one-hot target, and log(classes) for uniform logits.
 
     >>> soft_cross_entropy(torch.zeros(1, 4), torch.eye(4)[:1]).exp().item()
     4.0
     """
     wide = logits if logits.dtype == torch.float64 else logits.float()
     return -(targets.to(wide.dtype) * wide.log_softmax(-1)).sum(-1)
+
+
+def soft_distillation(
+    logits: Float[Tensor, "n cls"], taught: Float[Tensor, "n cls"], temperature: float
+) -> Float[Tensor, " n"]:
+    """Return T^2 KL(softmax(taught / T) || softmax(logits / T)) of every sample, in nats.
+
+    It is 0 if the two agree, and unbounded if the student gives no probability to what the teacher
+    chooses.
+
+    >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
+    >>> soft_distillation(even, sure, 1.0).exp().item()
+    4.0
+    >>> soft_distillation(sure, sure, 3.0).item()
+    0.0
+    """
+    kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    ours, theirs = ((x.to(kind) / temperature).log_softmax(-1) for x in (logits, taught))
+    return temperature**2 * (theirs.exp() * (theirs - ours)).sum(-1)
 
 
 def distillation_loss(
@@ -125,10 +149,10 @@ def distillation_loss(
     choices: Int64[Tensor, " n"],
     share: float,
 ) -> Float[Tensor, " n"]:
-    """(1 - share) CE(class head, targets) + share CE(distillation head, choices), per sample.
+    """Return (1 - share) CE(class head, targets) + share CE(distillation head, choices) per sample.
 
-    ``of_class`` and ``of_teacher`` are the logits of the two heads. Share 0 is plain training of
-    the class head; with share 1 it gets no gradient.
+    ``of_class`` and ``of_teacher`` are the logits of the two heads. With share 0, only the class
+    head is trained; with share 1, it gets no gradient.
 
     >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
     >>> distillation_loss(even, sure, torch.eye(4)[:1], torch.tensor([0]), 0.5).exp().item()

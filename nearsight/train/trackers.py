@@ -1,4 +1,4 @@
-"""Optional trackers: the lines of train.jsonl sent to TensorBoard, Weights & Biases or MLflow."""
+"""Send the lines of train.jsonl to TensorBoard, Weights & Biases or MLflow."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ TRACKERS = ("tensorboard", "wandb", "mlflow")
 
 @runtime_checkable
 class Tracker(Protocol):
-    def log(self, epoch: int, values: dict[str, float]) -> None: ...
-    def close(self) -> None: ...
+    """What a tracker does: log the values of an epoch, and close."""
+
+    def log(self, epoch: int, values: dict[str, float]) -> None:
+        """Log the values of an epoch by name."""
+
+    def close(self) -> None:
+        """Finish the tracker's own run."""
 
 
 class _TensorBoard:
@@ -74,7 +79,11 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
-    """A tracker by name; UserError when it is unknown or its extra is not installed."""
+    """Open a tracker by name.
+
+    Raises:
+        UserError: If the name is unknown or the tracker is not installed.
+    """
     if name not in _OPENERS:
         known, close = ", ".join(TRACKERS), suggestion(name, TRACKERS)
         raise UserError(f"--track is {name!r}, but it must be one of {known}{close}")
@@ -87,6 +96,6 @@ def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
 
 
 def tracked_values(line: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a line of train.jsonl that are worth a curve."""
+    """Return the numbers of a line of train.jsonl that trackers show as curves."""
     names = ("lr", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
     return {name: float(line[name]) for name in names if line[name] is not None}

@@ -70,30 +70,6 @@ def test_alone_it_prints_its_help_to_stderr_and_exits_2(nearsight: Callable[...,
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["protocols"],
-        ["train"],
-        ["measure"],
-        ["diff"],
-        ["report"],
-        ["models"],
-        ["localise"],
-        ["data", "list"],
-        ["data", "fetch"],
-        ["data", "check"],
-        ["data", "import"],
-    ],
-)
-def test_every_subcommand_has_help_with_an_example(
-    nearsight: Callable[..., Answer], words: list[str]
-):
-    code, out, _ = nearsight(*words, "--help")
-    assert code == 0
-    assert f"Example: nearsight {' '.join(words)}" in out
-
-
-@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["train", "modren", "--out", "r"], "did you mean modern"),
@@ -101,16 +77,16 @@ def test_every_subcommand_has_help_with_an_example(
         (["train", "modern", "--out", "r"], "nearsight data fetch cifar100"),
         (["train", "modern", "--out", "r", "--set", "epoch=3"], "did you mean epochs"),
         (["train", "modern", "--out", "r", "--set", "epochs=0"], "greater than 0, got 0"),
-        (["train", "modern", "--out", "r", "--device", "gpu"], "expected a device like cpu"),
+        (["train", "modern", "--out", "r", "--device", "gpu"], "'gpu' is not a device"),
         (["train", "modern", "--out", "r", "--precision", "bf17"], "'bf16'"),
-        (["train", "my.yaml", "--out", "r"], "found no file my.yaml"),
+        (["train", "my.yaml", "--out", "r"], "there is no file my.yaml"),
         (["measure", "nowhere"], "expected a run folder"),
         (["measure", "runs/none"], "expected a run folder"),
         (["measure", "vit_tiny_patch16_225"], "did you mean vit_tiny_patch16_224"),
         (["measure", "torchvision/vit_b16"], "did you mean vit_b_16"),
         (["measure", "mu"], "give --images DIR"),
         (["measure", "mu", "--images", "nowhere"], "there is no folder nowhere"),
-        (["measure", "mu", "--images", ".", "--device", "gpu"], "expected a device like cpu"),
+        (["measure", "mu", "--images", ".", "--device", "gpu"], "'gpu' is not a device"),
         (["measure", "mu", "--images", ".", "--localise", "gausian:1"], "did you mean gaussian"),
         (["localise", "mu", "--widths", "wide"], "--widths is 'wide'"),
         (["localise", "mu", "--random-init", "--depths", "5", "--data", "shapes"], "2 layers"),
@@ -314,7 +290,7 @@ def test_the_home_of_an_unknown_user_is_refused_in_one_sentence(nearsight, tmp_p
     for words in (["data", "check"], train):
         code, _, err = nearsight(*words, "~nosuchuser/x")
         assert code == 1
-        assert "there is no user 'nosuchuser'" in err.splitlines()[-1]
+        assert "no user 'nosuchuser'" in err.splitlines()[-1]
 
 
 def test_only_what_a_user_can_cause_is_told_in_one_sentence(nearsight, monkeypatch):

@@ -81,13 +81,13 @@ def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
         (["mu", "--set", "reg_tokens"], "expected KEY=VALUE"),
         (["mu", "--set", "reg tokens=3"], "expected the name of an option"),
         (["mu", "--set", "reg_tokens=[3"], "expected a plain value"),
-        (["mu", "--set", "image_size=48"], "expected the image size as --image-size"),
-        (["mu", "--set", "pretrained=true"], "expected no weights"),
+        (["mu", "--set", "image_size=48"], "image_size. Use --image-size"),
+        (["mu", "--set", "pretrained=true"], "Weights do not change"),
         (["mu", "--set", "colour=blue"], "takes no option colour"),
         (["vit_tiny_patch16_224", "--set", "colour=blue"], "unexpected keyword argument 'colour'"),
         (["vit_tiny_patch16_224", "--set", "embed_dim=7"], "embed_dim=7: dim should be divisible"),
         (["vit_tiny_patch16_224", "--set", "patch_size=0"], "cannot build and run"),
-        (["--image-size", "64"], "expected the name of a model"),
+        (["--image-size", "64"], "need the name of a model"),
     ],
 )
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -39,6 +40,23 @@ def test_every_command_takes_quiet_json_and_threads(path: tuple[str, ...]) -> No
         command = command.commands[name]
     options = {word for each in command.params for word in each.opts}
     assert {"--quiet", "--json", "--threads"} <= options
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_the_help_of_every_command_has_two_examples_that_parse(
+    nearsight: Callable[..., Answer], path: tuple[str, ...]
+) -> None:
+    code, out, _ = nearsight(*path, "--help")
+    lines = [line.strip() for line in out.partition("Examples:\n")[2].splitlines()]
+    assert code == 0
+    assert len(lines) >= 2
+    command = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    for line in lines:
+        words = shlex.split(line.partition(" > ")[0])
+        assert words[: 1 + len(path)] == ["nearsight", *path]
+        command.make_context(line, words[1 + len(path) :])  # raises on an unknown option
 
 
 def test_json_is_the_content_and_quiet_is_silent(nearsight: Callable[..., Answer]) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from nearsight.cli.app import app
 from nearsight.core import UserError
-from nearsight.evaluate import EVALUATE_STAGE, evaluate_model, evaluation, read_evaluation
+from nearsight.evaluate import EVALUATE_STAGE, benches, evaluate_model, read_evaluation
 from nearsight.evaluate.features import FeatureCache, image_splits
 from nearsight.evaluate.tasks import TASKS
 from nearsight.report.figures.drawing import panel_svgs
@@ -33,7 +33,7 @@ def made_sets(monkeypatch):
         found = pictures(23 if split == "train" else 11, 0 if split == "train" else 1)
         return found if data != "other" or split == "val" else replace(found, classes=("a", "b"))
 
-    monkeypatch.setattr(evaluation, "OPENERS", {"masks": opened, "labels": opened})
+    monkeypatch.setattr(benches, "OPENERS", {"masks": opened, "labels": opened})
 
 
 def evaluated(cache, tasks="hummingbird", seed=3, **settings):
@@ -75,6 +75,7 @@ def test_evaluations_without_a_task_in_common_cannot_be_compared(made_sets, tmp_
         one.compare(other)
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_done_again(made_sets, tmp_path, monkeypatch) -> None:
     first = evaluated(tmp_path)
     task = TASKS["segmentation"]
@@ -116,15 +117,15 @@ def test_every_layer_has_its_own_numbers(made_sets, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tasks": "segmentatoin"}, "there is no task 'segmentatoin'.*segmentation"),
+        ({"tasks": "segmentatoin"}, "There is no task 'segmentatoin'.*segmentation"),
         ({"tasks": "segmentation", "method": "humingbird"}, "has no method 'humingbird'"),
         ({"layer": "3"}, "the model has layers 1 to 2"),
         ({"place": "head"}, "--place is 'head'"),
         ({"statistics": "mine"}, "--statistics is 'mine'"),
-        ({"options": {"kk": 3}}, "there is no option 'kk'"),
-        ({"options": {"k": "many"}}, "k should be like 30, but it is 'many'"),
-        ({"options": {"k": 3000}}, "3000 neighbours were asked for"),
-        ({"data": "other"}, "have 2 classes, but those that are scored have 3"),
+        ({"options": {"kk": 3}}, "There is no option 'kk'"),
+        ({"options": {"k": "many"}}, "k is 'many', but it must be of the same type as 30"),
+        ({"options": {"k": 3000}}, "3000 neighbours were requested"),
+        ({"data": "other"}, "have 2 classes, but the scored images have 3"),
     ],
 )
 def test_what_does_not_exist_is_an_error(made_sets, tmp_path, settings, message) -> None:
@@ -137,6 +138,7 @@ def test_what_does_not_exist_is_an_error(made_sets, tmp_path, settings, message)
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_tables_and_figures_show_models_controls_and_pairs(made_sets, tmp_path) -> None:
     for name, seed in (("one", 3), ("two", 5)):
         found = evaluated(tmp_path / "cache", "hummingbird,class-attention", seed, name=name)
@@ -169,6 +171,7 @@ def test_published_numbers_stand_beside_the_same_method_and_model() -> None:
     assert (deit.number, deit.value) == ("Jaccard (compat)", 0.322)
 
 
+@pytest.mark.slow
 def test_the_command_evaluates_a_folder_of_masks(tmp_path) -> None:
     write_folder(tmp_path / "data")
     result = CliRunner().invoke(

@@ -227,13 +227,13 @@ def cait():
 @pytest.mark.parametrize(
     ("build", "size", "reason"),
     [
-        (windows, (20, 28), "windows of their own"),
+        (windows, (20, 28), "within windows"),
         (pooled, (24, 40), "keys are pooled"),
         (cait, (48, 48), "mixes its heads"),
     ],
 )
 def test_attention_whose_rows_cannot_be_changed_is_refused(build, size, reason):
-    with pytest.raises(ValueError, match=f"cannot be changed by head: .*{reason}"):
+    with pytest.raises(ValueError, match=f"cannot be changed head by head: .*{reason}"):
         forward(build(), images(*size, 2), consumer=MeanAttention())
 
 
@@ -253,5 +253,5 @@ def test_a_layer_that_is_called_twice_counts_as_two():
     assert sorted(found) == sorted([*firsts, *(f"{name}[1]" for name in firsts)])
     for name in firsts:
         assert found[name].inside(3).tolist() == found[f"{name}[1]"].inside(3).tolist()
-    with pytest.raises(UserError, match="5 calls for 4 images"):
+    with pytest.raises(UserError, match="5 times for 4 images"):
         mean.layers(4)

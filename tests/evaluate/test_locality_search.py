@@ -14,8 +14,9 @@ from PIL import Image
 
 import nearsight as ns
 from nearsight.core import UserError
-from nearsight.evaluate import SearchSettings, evaluation, locality_search, search_locality
-from nearsight.evaluate.evaluation import Settings, evaluate_subject
+from nearsight.evaluate import SearchSettings, benches, locality_search, search_locality
+from nearsight.evaluate.bench_runner import evaluate_subject
+from nearsight.evaluate.benches import Settings
 from nearsight.evaluate.features import subject_of
 from nearsight.evaluate.prefix_share import prefix_shares
 from nearsight.measure.localise import Locality, read_locality
@@ -30,7 +31,7 @@ def _made_up_data(monkeypatch: pytest.MonkeyPatch):
         whole = pictures(40, 0) if split == "train" else pictures(9, 1)
         return whole if num is None else whole.part(np.arange(num), whole.name)
 
-    monkeypatch.setitem(evaluation.OPENERS, "masks", opener)
+    monkeypatch.setitem(benches.OPENERS, "masks", opener)
     monkeypatch.setattr(locality_search, "open_masks", opener)
 
 
@@ -39,15 +40,16 @@ def small(locality=None):
 
 
 def test_held_out_training_images_are_disjoint_from_those_trained_on():
-    train, scored = evaluation._held_out(pictures(40, 0), 7)
+    train, scored = benches._held_out(pictures(40, 0), 7)
     assert scored.names == ("0", "5", "11", "17", "22", "28", "34")
     assert sorted(map(int, train.names + scored.names)) == list(range(40))
     for place, name in enumerate(scored.names):  # images and masks go together
         assert np.array_equal(scored.mask(place), pictures(40, 0).mask(int(name)))
-    with pytest.raises(UserError, match="all 40 training images are held out"):
-        evaluation._held_out(pictures(40, 0), 40)
+    with pytest.raises(UserError, match="All 40 training images are held out"):
+        benches._held_out(pictures(40, 0), 40)
 
 
+@pytest.mark.slow
 def test_a_local_subject_has_features_and_a_name_of_its_own(tmp_path: Path):
     plain, local = small(), small(read_locality("gaussian:0.5@all"))
     assert local.name == "mu gaussian:0.5@all"
@@ -64,6 +66,7 @@ def test_a_local_subject_has_features_and_a_name_of_its_own(tmp_path: Path):
     assert "of their attention to prefix tokens" in other.remarks[0]
 
 
+@pytest.mark.slow
 def test_the_share_of_prefix_tokens_is_that_of_captured_attention():
     locality = read_locality("gaussian:0.5@last1")
     subject = small(locality)
@@ -125,5 +128,7 @@ def test_the_best_candidate_on_training_images_is_chosen_and_scored_on_val(tmp_p
 def test_images_for_accuracy_are_named_by_numbers(tmp_path: Path):
     Image.new("RGB", (40, 24)).save(tmp_path / "cat.png")
     settings = SearchSettings(accuracy_images=tmp_path)
-    with pytest.raises(UserError, match=r"not numbers of classes, such as cat\.png"):
+    with pytest.raises(
+        UserError, match=r"must be the numbers of their classes, but one is cat\.png"
+    ):
         locality_search._accuracy(small_subject(), copy.copy(small_subject()), settings)

@@ -68,6 +68,7 @@ def test_short_commands_run_in_their_order(nearsight: Callable[..., Answer]) -> 
         assert (code, command) == (0, command), err
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = {"ns": ns, "model": ns.create_model("mu"), "images": torch.randn(3, 3, 32, 32)}

@@ -50,7 +50,7 @@ def test_numbers_that_json_has_not_are_refused():
 
 def test_a_file_that_cannot_be_written_is_said_in_words(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot write the page to"):
+    with pytest.raises(UserError, match=r"page\.html: File exists"):
         Exploration("x").write(tmp_path / "file" / "page.html")
 
 
@@ -134,9 +134,9 @@ def test_explore_takes_folders_files_and_pictures(tmp_path):
 @pytest.mark.parametrize(
     ("images", "words"),
     [
-        (torch.zeros(2, 1, 12, 20), r"expected images as the model takes them"),
+        (torch.zeros(2, 1, 12, 20), r"shape \[n, 3, h, w\]"),
         (torch.zeros(2, 3, 12, 20, dtype=torch.uint8), "got torch.uint8"),
-        ([], "expected at least one image"),
+        ([], "at least one image"),
     ],
 )
 def test_images_that_no_model_takes_are_refused(images, words):

@@ -20,7 +20,7 @@ from nearsight.explore.shown_model import subject_of_folder
 from nearsight.measure.readouts import capture_examples
 from nearsight.models.layers.grid import Grid
 from nearsight.report.read import read_families
-from nearsight.runs import write_examples
+from nearsight.runs.records import EXAMPLES_FILE
 
 
 def write_shown(folder, name="baseline", seed=0):
@@ -28,7 +28,7 @@ def write_shown(folder, name="baseline", seed=0):
     write_looked_run(folder, name, seed, depth=2, heads=2, grid=Grid(3, 5))
     images = made_images("plain")
     examples = capture_examples(toy_models.plain(), images.inputs, images.pixels, images.names)
-    write_examples(folder, examples)
+    EXAMPLES_FILE.write(folder, examples.contents())
     return folder
 
 
@@ -154,6 +154,7 @@ def test_a_report_with_an_explorer_needs_no_torch(runs, tmp_path):
     assert "srcdoc" in out.read_text()
 
 
+@pytest.mark.slow
 def test_the_csv_behind_the_maps_is_in_the_page(report):
     link = re.search(
         r'href="data:text/csv[^"]*?,([^"]*)" download="examples-local.csv"', report.read_text()

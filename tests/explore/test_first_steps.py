@@ -68,6 +68,7 @@ class LikeVitPytorch(nn.Module):
 
 
 @pytest.mark.parametrize("has_class", [True, False])
+@pytest.mark.slow
 def test_patches_that_are_cut_by_a_reshape_are_placed_without_arguments(has_class: bool) -> None:
     torch.manual_seed(5)
     model, images = LikeVitPytorch(has_class), torch.randn(3, 3, 12, 20)
@@ -120,10 +121,11 @@ def test_maps_take_a_grid_and_are_drawn() -> None:
 
 def test_a_profile_given_to_the_explorer_is_told_what_it_needs() -> None:
     profile = ns.measure_model(ns.create_model("mu"), torch.randn(2, 3, SIDE, SIDE))
-    with pytest.raises(UserError, match="give the model and the images"):
+    with pytest.raises(UserError, match="Pass the model and the images"):
         ns.explore(profile)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_paths_may_be_text(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 

@@ -8,6 +8,7 @@ from explore.made_runs import write_looked_run, write_study
 
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.targets import explore_targets
+from nearsight.protocol import spoken_name
 
 DRAWN = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 
@@ -70,7 +71,7 @@ def test_grouping_gives_means_over_the_runs_of_a_group(open_page, page_file, fol
     measured = {}
     for run in sorted(folder.glob("*-[01]")):
         record = json.loads((run / "run.json").read_text())
-        measured.setdefault(record["protocol"]["name"], []).append(
+        measured.setdefault(spoken_name(record["protocol"]["name"]), []).append(
             record["result"]["test_accuracy"]
         )
     with open_page(page_file) as page:
@@ -88,7 +89,7 @@ def test_grouping_gives_means_over_the_runs_of_a_group(open_page, page_file, fol
             heading.click()
             page.evaluate(DRAWN)
             order = sorted(measured, key=lambda name: sum(measured[name]), reverse=reverse)
-            assert [name.split()[0] for name in names_of(page)] == order
+            assert [name.split(" 2 runs")[0] for name in names_of(page)] == order
 
 
 def test_two_ticked_runs_are_compared(open_page, page_file):
@@ -97,7 +98,7 @@ def test_two_ticked_runs_are_compared(open_page, page_file):
         page.get_by_label("Compare runs/cutmix-1").check()
         table = page.locator(".compare table").inner_text()
         assert "seed\t0\t1" in table
-        assert "protocol\tbaseline\tbaseline+cutmix" in table
+        assert "protocol\tbaseline\tbaseline with CutMix" in table
         accuracy = next(line for line in table.splitlines() if line.startswith("test accuracy"))
         assert accuracy.endswith("11.0 %")
         page.get_by_label("Compare runs/baseline-1").check()  # the second of two, then

@@ -30,7 +30,8 @@ from nearsight.explore.server.web_app import create_app
 from nearsight.measure.readouts import capture_examples
 from nearsight.models.load import create_model
 from nearsight.protocol import preset
-from nearsight.runs import Examples, write_examples
+from nearsight.runs import Examples
+from nearsight.runs.records import EXAMPLES_FILE
 
 TOKEN = "the-token-of-the-page"
 HOST = "127.0.0.1:8000"
@@ -51,7 +52,9 @@ def write_trained(folder):
     model = create_model("mu", 7, image_size=(12, 20), patch_size=4)
     save_model(model, folder / "weights.safetensors")
     pixels = [np.zeros((12, 20, 3), np.uint8)]
-    write_examples(folder, capture_examples(model, torch.zeros(1, 3, 12, 20), pixels, ["black"]))
+    EXAMPLES_FILE.write(
+        folder, capture_examples(model, torch.zeros(1, 3, 12, 20), pixels, ["black"]).contents()
+    )
     return folder
 
 
@@ -460,7 +463,7 @@ def test_a_taken_port_and_a_missing_folder_are_said_in_words(root, tmp_path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(UserError, match=f"cannot listen on port {port} of 127.0.0.1 .Address"):
+        with pytest.raises(UserError, match=f"cannot listen on port {port} of 127.0.0.1: Address"):
             serve_folders([root], port=port)
-    with pytest.raises(UserError, match="there is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         serve_folders([tmp_path / "nowhere"])

@@ -12,12 +12,12 @@ from runs.made_records import epoch_line, measure_contents
 import nearsight as ns
 from nearsight.core import UserError
 from nearsight.explore.folders import find_folders
-from nearsight.explore.heads import measured_numbers, profile_numbers, training_looks
+from nearsight.explore.head_numbers import measured_numbers, profile_numbers, training_looks
 from nearsight.explore.runs_table import run_rows, study_contents
 from nearsight.explore.targets import explore_targets
 from nearsight.measure.folders.measure_contents import measurement
-from nearsight.runs import Examples, read_log, write_examples
-from nearsight.runs.records import MEASURE_FILE
+from nearsight.runs import Examples, read_log
+from nearsight.runs.records import EXAMPLES_FILE, MEASURE_FILE
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def test_one_image_file_is_enough(pictures):
     assert subject.numbers["names"] is None
 
 
+@pytest.mark.slow
 def test_two_models_are_shown_in_their_order(pictures):
     found = explore_targets(["nano", "mu"], pictures, random_init=True, num_images=1)
     assert [subject.name for subject in found.subjects] == ["nano", "mu"]
@@ -64,7 +65,7 @@ def test_a_run_shows_the_examples_in_its_folder(tmp_path):
     from nearsight.measure.readouts import capture_examples
 
     examples = capture_examples(model, images.inputs, images.pixels, images.names)
-    write_examples(folder, examples)
+    EXAMPLES_FILE.write(folder, examples.contents())
     (subject,) = explore_targets([str(folder)]).subjects
     again = Examples.of_contents(subject.examples)
     assert again.layers == examples.layers
@@ -80,7 +81,7 @@ def test_a_measured_model_is_found_again_by_its_record(tmp_path, pictures):
     assert len(subject.examples["images"]) == 1
     assert subject.numbers["num_images"] == 11  # those of its measure.json
     gone = write_model(tmp_path / "gone", name="mu")
-    with pytest.raises(UserError, match=r"weights w.safetensors, which are no longer there"):
+    with pytest.raises(UserError, match=r"weights w.safetensors, which no longer exist"):
         explore_targets([str(gone)], pictures)
     assert explore_targets([str(gone)]).subjects[0].examples is None
 
@@ -89,7 +90,7 @@ def test_a_measured_model_is_found_again_by_its_record(tmp_path, pictures):
     ("targets", "options", "words"),
     [
         ([], {}, "at least one run folder or model"),
-        (["mu"], {"random_init": True}, "needs images to look at: give a folder with --images"),
+        (["mu"], {"random_init": True}, "mu has no images .* --images"),
         (["no_such_model"], {}, "no_such_model"),
         (["mu"], {"random_init": True, "num_images": 0}, "--num-images is 0"),
     ],
@@ -103,9 +104,9 @@ def test_an_empty_folder_and_stray_weights_are_refused(tmp_path):
     with pytest.raises(UserError, match="contains no runs and no studies"):
         explore_targets([str(tmp_path)])
     folder = write_looked_run(tmp_path / "run")
-    with pytest.raises(UserError, match="--weights only with models by name"):
+    with pytest.raises(UserError, match="--weights is for models"):
         explore_targets([str(folder)], weights=[tmp_path / "w"])
-    with pytest.raises(UserError, match="--image-size only with models by name"):
+    with pytest.raises(UserError, match="--image-size is for models"):
         explore_targets([str(folder)], image_size="64")
 
 
@@ -228,7 +229,7 @@ def test_the_command_writes_one_page(nearsight, tmp_path, pictures):
     assert (tmp_path / "look.html").read_text().startswith("<!doctype html>")
     code, _, err = nearsight("explore", "mu", "--random-init")
     assert code == 1
-    assert err.startswith("nearsight: mu needs images to look at")
+    assert err.startswith("nearsight: mu has no images")
 
 
 def test_serve_says_what_is_missing_without_its_extra(nearsight, tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 
 import pytest
-import torch
 from native.building import build
 from native.example_calls import LAYOUTS, assert_same, made_call, spread_call
 
@@ -46,29 +45,6 @@ def test_sums_are_those_of_torch_in_float64(opened, layout, bias):
 def test_rows_are_right_on_both_sides_of_the_bound(opened, largest, sign):
     layout = LAYOUTS["two prefix tokens"]
     assert_same(spread_call(layout, largest, sign), layout)
-
-
-def test_a_product_has_the_bits_of_torch_and_factors_are_those_of_float64(opened):
-    library, _ = opened
-    torch.manual_seed(3)
-    rows, cols = torch.randn(2, 7, 55, 5), torch.randn(2, 7, 55, 11)
-    out = torch.zeros(2, 7, 57, 57)
-    library.write_product(out, rows, cols)
-    assert torch.equal(out[..., 2:, 2:], (rows[..., None] * cols[..., None, :]).flatten(-2))
-    queries, weight, bias = torch.randn(2, 3, 55, 13), torch.randn(3, 13), torch.randn(3)
-    squares = [torch.arange(float(n)).sub(torch.arange(float(n))[:, None]) ** 2 for n in (5, 11)]
-    made = library.gaussian_factors(
-        queries, weight, bias, squares, largest=7.0, shift=0.3, growth=1.1, eps=0.01
-    )
-    linear = queries.double() @ weight.double().T + bias.double()
-    variance = 1.1 * 7 * (linear[..., :2] - 0.3).sigmoid() + 0.01
-    place = torch.arange(55)
-    for axis, at in enumerate((place // 11, place % 11)):
-        far = squares[axis].double()[at]  # [patch, other]
-        factor = (-0.5 * far / variance[..., axis, None]).exp()
-        if axis == 0:
-            factor *= torch.nn.functional.softplus(linear[..., 2:])
-        assert torch.allclose(made[axis].double(), factor, rtol=1e-5, atol=2e-6)
 
 
 def test_the_library_says_who_built_it_and_for_what(opened, compiler, built):

@@ -4,7 +4,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
-from ctypes import c_int64, c_void_p
+from ctypes import c_int64
 
 import pytest
 
@@ -76,35 +76,37 @@ def test_a_library_of_somebody_else_is_not_used(fresh, monkeypatch, tmp_path):
     assert "interface" in fresh.status().reason
 
 
-class Product(ctypes.Structure):
-    """That of calls.py with two fields exchanged: its size is the same."""
+class Attention(ctypes.Structure):
+    """That of calls.py with two fields of one type exchanged: its size is the same."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("cols", "rows", "out")),
-        *calls.Product._fields_[3:],
+        *((name, calls.Operand) for name in ("keys", "queries", "bias")),
+        *calls.Attention._fields_[3:],
     )
 
 
-class Part(ctypes.Structure):
+class Operand(ctypes.Structure):
     """That of calls.py with one field more."""
 
-    _fields_ = (*calls.Part._fields_, ("width", c_int64))
+    _fields_ = (*calls.Operand._fields_, ("width", c_int64))
 
 
 @needs_library
-@pytest.mark.parametrize(("changed", "named"), [(Product, "Product.cols"), (Part, "Part")])
+@pytest.mark.parametrize(
+    ("changed", "named"), [(Attention, "Attention.keys"), (Operand, "Operand")]
+)
 def test_a_structure_laid_out_differently_is_noticed(fresh, monkeypatch, changed, named):
     kept = [each for each in calls.STRUCTURES if each.__name__ != changed.__name__]
     monkeypatch.setattr(library, "STRUCTURES", (*kept, changed))
     assert fresh.load_library() is None
-    assert f"its {named} differs from ours" in fresh.status().reason
+    assert f"its {named} differs from the Python code" in fresh.status().reason
 
 
 @needs_library
 def test_a_vector_of_another_width_is_noticed(fresh, monkeypatch):
     monkeypatch.setattr(library, "LANES", 16)
     assert fresh.load_library() is None
-    assert "its LANES differs from ours" in fresh.status().reason
+    assert "its LANES differs from the Python code" in fresh.status().reason
 
 
 @pytest.mark.processes

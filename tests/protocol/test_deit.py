@@ -108,12 +108,12 @@ def test_figure_8_is_a_family_of_names() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("convit+layers=x", "expected a number after the = of 'convit\\+layers=x', got 'x'"),
+        ("convit+layers=x", "'convit\\+layers=x' needs a number after the =, not 'x'"),
         ("convit+layers=-1", "setting layers: .* greater than or equal to 0, got -1"),
         ("convit+layers=1.5", "setting layers: .* got 1.5"),
         ("convit+strength=0", "setting strength: .* greater than 0, got 0"),
-        ("convit+layer=3", "got 'convit\\+layer=3'; did you mean convit\\+layers=N"),
-        ("deit-plus", "got 'deit-plus'; did you mean deit_plus"),
+        ("convit+layer=3", "no preset 'convit\\+layer=3'; did you mean convit\\+layers=N"),
+        ("deit-plus", "no preset 'deit-plus'; did you mean deit_plus"),
     ],
 )
 def test_a_wrong_name_of_the_family_is_refused_in_one_line(name: str, sentence: str) -> None:

@@ -52,10 +52,10 @@ def test_a_fraction_set_without_more_epochs_keeps_the_marks_too() -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.5])
 def test_a_fraction_out_of_range_is_refused(fraction: float) -> None:
-    with pytest.raises(ValueError, match=f"above 0 and at most 1, got {fraction:g}"):
+    with pytest.raises(ValueError, match=f"is {fraction:g}, but must be above 0"):
         at_fraction(preset("modern"), fraction)
 
 
 def test_a_fraction_of_a_fraction_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"to take 0.5 of them, got modern@10% of 0.1"):
+    with pytest.raises(ValueError, match=r"modern@10% already trains on 0.1 of the data"):
         at_fraction(at_fraction(preset("modern"), 0.1), 0.5)

@@ -73,7 +73,7 @@ def test_a_part_just_switched_on_can_be_set_as_the_error_for_parts_that_are_off_
         ("label_smoothing=1", r"setting label_smoothing: input should be less than 1, got 1"),
         ("epochs=ten", r"setting epochs: .* integer.*, got 'ten'"),
         ("epochs=1.5", r"setting epochs: .* got 1.5"),
-        ("epochs=true", r"setting epochs: expected no true or false"),
+        ("epochs=true", r"setting epochs is 'true', but it is not true or false"),
         ("optimizer.lr=.nan", r"setting optimizer.lr: .* finite number, got nan"),
         ("precision=bf17", r"setting precision: .*'bf16'.* got 'bf17'"),
         ("cutmix=1", r"setting cutmix: .* got 1"),
@@ -128,8 +128,8 @@ def test_yaml_marks_assumed_values_where_they_stand() -> None:
     ("content", "sentence"),
     [
         ("epochs: [3", r"is not YAML"),
-        ("just words", r"holds no settings of a protocol, but 'just words'"),
-        ("", r"holds no settings of a protocol, but None"),
+        ("just words", r"contains 'just words' instead of settings"),
+        ("", r"contains None instead of settings"),
         ("name: mine\nepochs: 3\nepoch: 3\n", r"setting \w+: "),
         ("!!python/object/apply:os.getcwd []", r"is not YAML"),
     ],
@@ -143,7 +143,7 @@ def test_a_wrong_file_is_refused_in_one_line(content: str, sentence: str, tmp_pa
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(ValueError, match=r"found no file nowhere\.yaml"):
+    with pytest.raises(ValueError, match=r"there is no file nowhere\.yaml"):
         read_protocol("nowhere.yaml", "cifar100")
 
 

@@ -7,6 +7,8 @@ from dataclasses import FrozenInstanceError, asdict, replace
 import pytest
 from pydantic import ValidationError
 
+from nearsight.protocol.deit import RECIPES
+from nearsight.protocol.locat_presets import LOCAT
 from nearsight.protocol.preset_listing import preset_changes, preset_tables
 from nearsight.protocol.presets import EIGHT, PRESETS, assumed_values, preset
 from nearsight.protocol.schema import AutoAugment, ColorJitter, CutMix, Protocol
@@ -103,7 +105,7 @@ def test_colorjitter_gives_its_name_on_tiny_imagenet() -> None:
     assert preset("modern-autoaugment", "tiny-imagenet").name == "modern-colorjitter"
     by_either_name = preset("baseline+colorjitter", "tiny-imagenet")
     assert by_either_name == preset("baseline+autoaugment", "tiny-imagenet")
-    with pytest.raises(ValueError, match="got 'baseline\\+colorjitter'"):
+    with pytest.raises(ValueError, match="no preset 'baseline\\+colorjitter'"):
         preset("baseline+colorjitter", "cifar100")
 
 
@@ -114,7 +116,7 @@ def test_a_colorjitter_protocol_moved_to_other_data_can_still_be_recorded() -> N
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ValueError, match="got 'moderm'; did you mean modern"):
+    with pytest.raises(ValueError, match="no preset 'moderm'; did you mean modern"):
         preset("moderm")
 
 
@@ -155,4 +157,6 @@ def test_the_listing_says_what_each_preset_changes() -> None:
     assert preset_changes("convit-gates", "cifar100", "convit") == ["model.gpsa.train_gates: False"]
     assert preset_changes("deit-mixup", "shapes", "deit") == ["mixup: off"]
     names = [name for table in preset_tables("shapes") for name in table.columns[0].cells]
-    assert names == [*PRESETS, "convit+layers=N", "convit+strength=N"]
+    families = ["convit+layers=N", "convit+strength=N"]
+    assert names == [*EIGHT, *RECIPES, *families, *LOCAT]
+    assert set(names) == {*PRESETS, *families}

@@ -12,7 +12,7 @@ def test_the_share_of_seeds_has_the_exact_interval(count, n):
     found = exact_share(count, n)
     assert (found.low, found.high) == pytest.approx(proportion_confint(count, n, method="beta"))
     assert found.value == count / n
-    with pytest.raises(ValueError, match=f"a count of 0 to {n}"):
+    with pytest.raises(ValueError, match=f"seeds, {n}"):
         exact_share(n + 1, n)
 
 

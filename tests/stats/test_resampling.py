@@ -75,7 +75,7 @@ def test_counts_draw_as_many_images_as_there_are() -> None:
 
 
 def test_images_of_different_sets_are_not_paired() -> None:
-    with pytest.raises(UserError, match="got 3 and 4 images"):
+    with pytest.raises(UserError, match="3 and 4 images"):
         paired_image_interval(weighted_mean, np.ones(3), np.ones(4))
 
 

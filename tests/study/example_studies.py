@@ -77,18 +77,7 @@ def recipe_of(model, data):
     """DeiT's recipe, that of its wider models, or LocAt's."""
     if "deit" in model or "convit" in model:
         return preset("deit_plus" if model.endswith("_plus") else "deit", data)
-    large = data == "imagenet"
-    deit = preset("deit", "imagenet")
-    size = next(x for x in ("tiny", "small", "base") if x in model)
-    return replace(
-        deit,
-        data=replace(deit.data, name=data),
-        model=replace(deit.model, drop_path={"tiny": 0.1, "small": 0.2, "base": 0.4}[size]),
-        optimizer=replace(deit.optimizer, lr=1e-3 if large else 5e-4, clip_norm=5.0),
-        epochs=300 if large else 600,
-        warmup_epochs=20.0 if large else 120.0,
-        batch_size=1024,
-    )
+    return preset("locat" if data == "imagenet" else "locat-small", data, model)
 
 
 def by_layer(metric, first=4, last=12):
@@ -287,7 +276,9 @@ def made_up(id, sign):
             "accuracy", (locat, up), (unscaled, down), data="mini-imagenet"
         ),
     }  # fmt: skip
-    return table[id]()
+    from study.further_studies import further  # it uses the helpers of this file
+
+    return (table | further(sign))[id]()
 
 
 def mixed(id):

@@ -53,6 +53,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("what", sorted(OTHERS))
+@pytest.mark.slow
 def test_cells_that_were_measured_differently_are_refused_before_anything_is_written(
     what: str, tmp_path: Path, nearsight: Command
 ):

@@ -26,7 +26,8 @@ from nearsight.runs.load import load_run
 from nearsight.train.batches import Samples, epoch_batches
 from nearsight.train.distill import Teacher, teacher_of, weights_hash
 from nearsight.train.loop import train_run
-from nearsight.train.step import distillation_loss, soft_cross_entropy
+from nearsight.train.preparation import prepare
+from nearsight.train.step import distillation_loss, soft_cross_entropy, soft_distillation
 
 TINY = Distillation(teacher="test_resnet", weights="random", image_size=32)
 CPU = torch.device("cpu")
@@ -68,12 +69,50 @@ def test_share_0_is_plain_cross_entropy_and_share_1_the_teachers_alone():
     assert grad.eq(0).all()
 
 
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_soft_distillation_is_the_sum_of_a_plain_loop(temperature: float):
+    logits, taught = torch.randn(2, 5, 7, dtype=torch.float64).mul(3).unbind()
+    expected = []
+    for ours, theirs in zip(logits.tolist(), taught.tolist(), strict=True):
+        total = 0.0
+        sums = [sum(math.exp(x / temperature) for x in row) for row in (ours, theirs)]
+        for mine, yours in zip(ours, theirs, strict=True):
+            q, p = (math.exp(x / temperature) / s for x, s in zip((mine, yours), sums, strict=True))
+            total += p * math.log(p / q)
+        expected.append(temperature**2 * total)
+    found = soft_distillation(logits, taught, temperature)
+    assert found.tolist() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("distilled", [False, True], ids=["one head", "two heads"])
+def test_the_first_step_of_soft_distillation_has_the_loss_of_the_formula(
+    small: Protocol, tmp_path: Path, distilled: bool
+):
+    teaching = replace(TINY, kind="soft", temperature=2.0, share=0.25)
+    model = replace(small.model, distilled=distilled)
+    once = replace(small, epochs=1, cutmix=None, model=model, distillation=teaching)
+    parts = prepare(once, 0, World(CPU), tmp_path, False, "ddp")
+    batch = next(parts.batches(1))
+    assert parts.teacher is not None
+    with torch.no_grad():
+        answer = parts.called(batch.images)
+    of_class, of_teacher = answer if distilled else (answer, answer)
+    taught = parts.teacher.model(parts.teacher.converted(batch.images))
+    learned = F.cross_entropy(of_class, batch.labels)
+    followed = F.kl_div(
+        (of_teacher / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="batchmean"
+    )
+    expected = 0.75 * float(learned) + 0.25 * 4 * float(followed)
+    losses = _train(once, tmp_path / "run").losses
+    assert losses[0] == pytest.approx(expected, abs=1e-5)
+
+
 @pytest.mark.parametrize("size", [(12, 20), (31, 17)], ids=["same size", "other size"])
 def test_the_teacher_sees_what_its_own_transform_would_make_of_the_pixels(size: tuple[int, int]):
     pixels = torch.arange(5 * 3 * 12 * 20).mul(37).remainder(256).to(torch.uint8)
     pixels = pixels.view(5, 3, 12, 20)
     own = InputTransform((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), size, torch.float64)
-    teacher = Teacher(torch.nn.Identity(), own, OURS, {})
+    teacher = Teacher(torch.nn.Identity(), own, OURS, {}, 7)
     torch.testing.assert_close(teacher.converted(OURS(pixels)), own(pixels))
 
 
@@ -86,7 +125,8 @@ def test_a_teacher_of_timm_brings_its_configuration_and_random_weights_are_alway
     assert one.facts["weights_hash"] == other.facts["weights_hash"]
     assert not one.model.training
     assert not any(weight.requires_grad for weight in one.model.parameters())
-    assert one.choices(torch.zeros(0, 3, 12, 20, dtype=torch.float64)).tolist() == []
+    nothing = one.logits(torch.zeros(0, 3, 12, 20, dtype=torch.float64))
+    assert nothing.shape == (0, 7)
 
 
 def test_the_hash_of_weights_sees_values_and_names():
@@ -205,7 +245,9 @@ def test_other_teacher_weights_are_refused_when_a_run_goes_on(taught: Protocol, 
     with pytest.raises(PowerCut):
         _train(taught, tmp_path / "run", Recorder(5, cut_power))
     save_file(timm.create_model("test_resnet", num_classes=3).state_dict(), path)
-    with pytest.raises(ValueError, match=r"the teacher's weights of .*run had hash \w{16}, now"):
+    with pytest.raises(
+        ValueError, match=r"the teacher's weights of .*run changed: the hash was \w{16}, now"
+    ):
         _train(taught, tmp_path / "run")
 
 
@@ -224,11 +266,11 @@ def test_a_run_can_teach_with_its_own_size_and_normalisation(
         assert (teacher.sees.image_size, teacher.sees.mean) == ((24, 24), run.transform.mean)
         seen = teacher.converted(replace(OURS, image_size=(16, 16))(pixels))
         torch.testing.assert_close(seen.float(), run.transform(pixels), atol=1e-5, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"of the student's 3 classes, got .* trained on other"):
+    with pytest.raises(ValueError, match=r"was trained on other classes .* than the student's 3"):
         teacher_of(settings, OURS, 3, ["a", "b", "c"], CPU)
-    with pytest.raises(ValueError, match=r"expected a run of the teacher nano_vit in .* of mu_vit"):
+    with pytest.raises(ValueError, match=r"teacher is nano_vit, but .* is a run of mu_vit"):
         teacher_of(replace(settings, teacher="nano"), OURS, 3, classes, CPU)
-    with pytest.raises(ValueError, match=r"expected a teacher of 5 classes like .* got 3 classes"):
+    with pytest.raises(ValueError, match=r"student has 5 classes, but .* has 3 classes"):
         teacher_of(settings, OURS, 5, classes, CPU)
     half = replace(taught, epochs=1, precision="bf16", distillation=settings)
     assert len(_train(half, tmp_path / "student").losses) == 4
@@ -254,7 +296,7 @@ def test_other_distilled_models_are_students_too(
     ("change", "sentence"),
     [
         ({"teacher": "resnet10"}, "got 'resnet10'; did you mean resnet10t"),
-        ({"teacher": "nano"}, "expected a teacher of timm or torchvision, or a run folder"),
+        ({"teacher": "nano"}, "neither a model of timm or torchvision nor a run"),
         ({"weights": "none.safetensors"}, "test_resnet of 3 classes: .* there is no file .*none"),
         ({"weights": "five"}, r"3 classes: expected weights .* fc\.weight \[5, .* of \[3, "),
         (
@@ -277,7 +319,7 @@ def test_a_teacher_that_cannot_teach_is_refused_in_one_sentence(
 
 @pytest.mark.parametrize("name", ["mu_vit", "vit_tiny_patch16_224"])
 def test_a_student_without_the_token_is_refused(taught: Protocol, tmp_path: Path, name: str):
-    with pytest.raises(ValueError, match=f"a student with a distillation token, got {name}"):
+    with pytest.raises(ValueError, match=f"{name} has no distillation token"):
         _train(replace(taught, model=ModelSettings(name=name)), tmp_path / "run")
 
 

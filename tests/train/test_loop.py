@@ -72,7 +72,7 @@ def test_a_folder_with_another_run_is_refused_untouched(
 
 
 def test_a_second_train_on_the_folder_is_refused(small: Protocol, tmp_path: Path):
-    with locked(tmp_path), pytest.raises(ValueError, match="another train is at work"):
+    with locked(tmp_path), pytest.raises(ValueError, match="Another train"):
         _train(small, tmp_path)
 
 
@@ -83,7 +83,7 @@ def test_changed_data_are_refused_on_resume(small: Protocol, tmp_path: Path):
     record = read_record(out).contents()
     record["data"]["hash"] = "0" * 16
     (out / RECORD).write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=r"the data of .* had hash 0000"):
+    with pytest.raises(ValueError, match=r"the data of .* changed: the hash was 0000"):
         _train(small, out)
 
 
@@ -157,7 +157,7 @@ def test_clipping_makes_the_gradient_as_long_as_asked(small: Protocol, tmp_path:
 
 def test_a_head_with_fewer_outputs_than_classes_is_refused(small: Protocol, tmp_path: Path):
     narrow = replace(small, model=replace(small.model, num_classes=2))
-    with pytest.raises(ValueError, match="3 classes, more than the 2 of the head"):
+    with pytest.raises(ValueError, match=r"num_classes is 2, but .* 3 classes"):
         _train(narrow, tmp_path / "run")
 
 

@@ -1,4 +1,4 @@
-"""The schedule's ends, what weight decay acts on, and frozen parameters through a run's state."""
+"""What weight decay acts on, and frozen parameters through a run's state."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from torch import nn
 
 from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import Optimizer
-from nearsight.train.optim import MovingAverage, adamw, learning_rate, parameter_groups
+from nearsight.train.optim import MovingAverage, adamw, parameter_groups
 from nearsight.train.state import TrainingState
-
-
-def test_the_rate_climbs_from_its_start_and_ends_at_its_end() -> None:
-    rates = [learning_rate(step, 10, 4, peak=1.0, start=0.2, end=0.1) for step in range(11)]
-    assert rates[:4] == pytest.approx([0.4, 0.6, 0.8, 1.0])
-    assert rates[4] == pytest.approx(1.0)
-    assert rates[7] == pytest.approx(0.55)  # half-way through the cosine
-    assert rates[10] == pytest.approx(0.1)
 
 
 def names_by_decay(model: nn.Module, settings: Optimizer) -> dict[float, set[str]]:

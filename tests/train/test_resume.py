@@ -123,7 +123,7 @@ def test_every_stretch_of_a_run_is_recorded_if_a_version_changed(
             with pytest.raises(PowerCut):
                 _train(small, tmp_path / "run", Recorder(at_step, cut_power))
     notes = _train(small, tmp_path / "run").notes
-    assert "not bit-exact: continued under other conditions before" in notes
+    assert "not bit-exact: an earlier resume changed the conditions" in notes
     record = read_record(tmp_path / "run")
     (stretch,) = record.provenance.stretches  # the third is under the conditions of the second
     assert record.provenance.versions["nearsight"] == "0.1.0"

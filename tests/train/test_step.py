@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from torch import nn
 from nearsight.core.processes import World, find_device
 from nearsight.data.augment.mix import mixed_targets
 from nearsight.train.batches import epoch_order
-from nearsight.train.optim import MovingAverage, learning_rate
+from nearsight.train.optim import MovingAverage
 from nearsight.train.step import soft_cross_entropy
 
 
@@ -32,19 +31,6 @@ def test_smoothing_is_torchs_smoothing():
 
 def test_half_precision_logits_give_a_float32_loss():
     assert soft_cross_entropy(torch.randn(3, 5).bfloat16(), torch.eye(5)[:3]).dtype == torch.float32
-
-
-def test_the_rate_climbs_to_the_peak_and_falls_to_zero():
-    rates = [learning_rate(step, 11, 3, 0.6) for step in range(12)]
-    assert rates[:3] == pytest.approx([0.2, 0.4, 0.6])
-    assert rates[3] == pytest.approx(0.6)
-    assert rates[7] == pytest.approx(0.3)  # half of the 8 steps after the warm-up
-    assert rates[11] == pytest.approx(0.0, abs=1e-15)
-    assert all(later < earlier for earlier, later in pairwise(rates[3:]))
-
-
-def test_no_warmup_starts_at_the_peak():
-    assert learning_rate(0, 5, 0, 0.7) == 0.7
 
 
 def test_an_epoch_visits_every_sample_once_in_another_order_each_epoch():

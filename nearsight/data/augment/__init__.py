@@ -1,8 +1,17 @@
-"""Augmentation of uint8 batches on their device, every image in its own way."""
+"""Augment batches of uint8 images on their device, each image with its own random draws."""
 
 from __future__ import annotations
 
 from nearsight.data.augment.mix import Mix, draw_mix, mix_images, mixed_targets
 from nearsight.data.augment.pipeline import augment_images, normalized
+from nearsight.data.augment.resize import enlarged
 
-__all__ = ["Mix", "augment_images", "draw_mix", "mix_images", "mixed_targets", "normalized"]
+__all__ = [
+    "Mix",
+    "augment_images",
+    "draw_mix",
+    "enlarged",
+    "mix_images",
+    "mixed_targets",
+    "normalized",
+]

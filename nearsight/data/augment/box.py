@@ -1,4 +1,4 @@
-"""Rectangles that are drawn: what random erasing takes out, what a resized crop keeps."""
+"""Draw rectangles: the part that random erasing removes, or that a resized crop keeps."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def fitting_box(
     size: tuple[int, int],
     most: tuple[int, int],
 ) -> Box | None:
-    """A rectangle of at most ``most`` rows and columns in an image of that ``size``.
+    """Draw a rectangle of at most ``most`` rows and columns in an image of the given ``size``.
 
-    From up to ten tries of four uniform numbers: area and logarithm of height / width are uniform,
-    then the place. None if no try fits.
+    Each of up to ten tries uses four uniform numbers: the area and the logarithm of height / width
+    are uniform, then the position. Returns None if no try fits.
     """
     height, width = size
     spread = math.log(settings.min_aspect)
@@ -39,7 +39,7 @@ def fitting_box(
 
 
 def middle_box(min_aspect: float, height: int, width: int) -> Box:
-    """The largest rectangle in the middle whose height / width is no further from 1 than allowed.
+    """Return the largest centred rectangle whose height / width is within the allowed aspect ratio.
 
     >>> middle_box(0.75, 300, 500), middle_box(0.75, 300, 310)
     ((0, 50, 300, 450), (0, 0, 300, 310))
@@ -50,7 +50,7 @@ def middle_box(min_aspect: float, height: int, width: int) -> Box:
 
 
 def resized_crop_box(numbers: list[float], settings: ResizedCrop, height: int, width: int) -> Box:
-    """The piece to keep; the middle of the image where no try fits."""
+    """Return the part of the image to keep, or its middle if no try fits."""
     box = fitting_box(numbers, settings, (height, width), (height, width))
     if box is None or box[2] == box[0] or box[3] == box[1]:
         return middle_box(settings.min_aspect, height, width)

@@ -1,8 +1,8 @@
 """Colour operations on batches of uint8 images [n, 3, h, w], each image with its own amount.
 
 They compute what Pillow computes, to the last bit, except ``hue``, which follows torchvision on
-tensors (Pillow rounds the hue to 8 bits). What maps each channel value on its own is a table of 256
-entries per image or per channel; only saturation, sharpness and hue look at pixels.
+tensors (Pillow rounds the hue to 8 bits). Operations that map each channel value on its own use a
+table of 256 entries per image or per channel; saturation, sharpness and hue compute every pixel.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ Amounts = Float[Tensor, " n"]  # one per image
 
 
 def through_tables(images: Images, tables: UInt8[Tensor, "n tables 256"]) -> Images:
-    """Look every value up in the table of its image (1 per image) or channel (3)."""
+    """Look up every value in the table of its image (1 table per image) or of its channel (3)."""
     num, channels = images.shape[:2]
     values = images.flatten(2).long()  # [n, 3, pixel]
     return tables.expand(num, channels, 256).gather(2, values).view_as(images)
 
 
 def luminance(images: Images) -> Int32[Tensor, "n 1 h w"]:
-    """Rec. 601 grey, rounded to whole numbers."""
+    """Return the grey value by Rec. 601, rounded to a whole number."""
     red, green, blue = images.int().split(1, dim=1)
     return (red.mul_(19595) + green.mul_(38470) + blue.mul_(7471)).add_(1 << 15) >> 16
 
 
 def _blended(plain: Tensor, images: Tensor, factors: Tensor) -> Tensor:
-    """``plain + factor (images - plain)`` in float32, cut to 0..255, as uint8."""
+    """Return ``plain + factor (images - plain)``, in float32, clipped to 0..255, as uint8."""
     plain = plain.float()
     mixed = (images.float() - plain) * factors.float()
     return mixed.add_(plain).clamp_(0, 255).to(torch.uint8)
@@ -40,14 +40,14 @@ def _values(images: Tensor) -> Tensor:
 
 
 def brightness(images: Images, factors: Amounts) -> Images:
-    """Blend with black: 0 is black, 1 the image."""
+    """Blend with black: factor 0 is black, 1 is the image."""
     values = _values(images)
     tables = _blended(torch.zeros_like(values), values, factors[:, None, None])
     return through_tables(images, tables)
 
 
 def contrast(images: Images, factors: Amounts) -> Images:
-    """Blend with the mean grey of the image: 0 is flat grey, 1 the image."""
+    """Blend with the mean grey of the image: factor 0 is flat grey, 1 is the image."""
     grey = luminance(images).flatten(1)  # [n, pixel]
     mean = (grey.sum(1).double() / grey.shape[1] + 0.5).floor()
     tables = _blended(mean[:, None, None], _values(images), factors[:, None, None])
@@ -55,12 +55,12 @@ def contrast(images: Images, factors: Amounts) -> Images:
 
 
 def saturation(images: Images, factors: Amounts) -> Images:
-    """Blend with the grey image: 0 is grey, 1 the image. AutoAugment calls it Color."""
+    """Blend with the grey image: factor 0 is grey, 1 is the image. AutoAugment calls this Color."""
     return _blended(luminance(images), images, factors[:, None, None, None])
 
 
 def sharpness(images: Images, factors: Amounts) -> Images:
-    """Blend with the smoothed image (centre weight 5, its 8 neighbours 1); edge pixels stay."""
+    """Blend with the smoothed image (centre weight 5, its 8 neighbours 1); the border stays."""
     if min(images.shape[-2:]) < 3:
         return images
     values = images.short()
@@ -76,7 +76,7 @@ def sharpness(images: Images, factors: Amounts) -> Images:
 
 
 def invert(images: Images, _: Amounts) -> Images:
-    """255 minus the value."""
+    """Replace each value by 255 minus the value."""
     return 255 - images
 
 
@@ -94,7 +94,7 @@ def solarize(images: Images, thresholds: Amounts) -> Images:
 
 
 def solarize_add(images: Images, amounts: Amounts) -> Images:
-    """Add a whole number to the values under 128."""
+    """Add a whole number to the values below 128."""
     values = _values(images)
     raised = (values + amounts[:, None].long()).clamp(max=255)
     return through_tables(
@@ -103,7 +103,7 @@ def solarize_add(images: Images, amounts: Amounts) -> Images:
 
 
 def autocontrast(images: Images, _: Amounts) -> Images:
-    """Stretch every channel to 0..255; a channel of one value stays."""
+    """Stretch every channel to 0..255; a channel with only one value stays as it is."""
     values = _values(images)
     low, high = images.flatten(2).aminmax(dim=2, keepdim=True)  # [n, 3, 1]
     low, high = low.double(), high.double()
@@ -114,7 +114,7 @@ def autocontrast(images: Images, _: Amounts) -> Images:
 
 
 def equalize(images: Images, _: Amounts) -> Images:
-    """Flatten the histogram of every channel (Pillow's rule)."""
+    """Flatten the histogram of every channel by Pillow's rule."""
     values = images.flatten(2).long()  # [n, 3, pixel]
     num, channels, num_pixels = values.shape
     counts = torch.zeros(num, channels, 256, dtype=torch.int32, device=images.device)
@@ -122,21 +122,21 @@ def equalize(images: Images, _: Amounts) -> Images:
     counts.scatter_add_(2, values, ones.expand_as(values))
     below = counts.cumsum(2) - counts  # pixels under each value
     num_brightest = counts.gather(2, values.amax(2, keepdim=True))
-    step = (num_pixels - num_brightest) // 255  # 0: leave the channel; also when it has one value
+    step = (num_pixels - num_brightest) // 255  # 0, for example with one value: leave the channel
     tables = (below + step // 2) // step.clamp(min=1)
     tables = torch.where(step == 0, _values(images), tables.clamp_(max=255)).to(torch.uint8)
     return tables.gather(2, values).view_as(images)
 
 
 def hue(images: Images, turns: Amounts) -> Images:
-    """Turn the colour circle by a fraction of a full turn."""
+    """Rotate the colour circle by a fraction of a full turn."""
     values = images.float()
     highest = values.amax(1)  # [n, h, w]
     chroma = highest - values.amin(1)
     gaps = highest[:, None] - values  # [n, 3, h, w], whole numbers; 0 for the strongest channel
     not_red, not_green = gaps[:, 0].clamp(max=1), gaps[:, 1].clamp(max=1)
     red, green, blue = gaps.div_(chroma.clamp(min=1)[:, None]).unbind(1)
-    # The place on the circle in sixths: red at 0, green at 2, blue at 4.
+    # The position on the circle in sixths: red at 0, green at 2, blue at 4.
     if_green, if_blue = 2 + red - blue, 4 + green - red
     if_red = blue - green
     not_red_place = if_green + not_green * (if_blue - if_green)

@@ -1,8 +1,8 @@
-"""Random erasing (Zhong et al. 2020) and CutOut (DeVries & Taylor 2017): a rectangle is taken out.
+"""Random erasing (Zhong et al. 2020) and CutOut (DeVries & Taylor 2017): overwrite a rectangle.
 
 Where we differ: both work on uint8 images before they are normalised. Random erasing fills with
-bytes drawn uniformly from 0..255, anew for every pixel and channel (the paper's choice; timm draws
-normal numbers after normalising). CutOut fills with the mean colour of the data set.
+bytes drawn uniformly from 0..255 for every pixel and channel (the paper's choice; timm draws normal
+numbers after normalising). CutOut fills with the mean colour of the data set.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from nearsight.protocol import CutOut, RandomErasing
 
 
 def erasing_box(numbers: list[float], settings: RandomErasing, height: int, width: int) -> Box:
-    """The rectangle to erase, smaller than the image along both sides; empty if no try fits."""
+    """Return the rectangle to erase, smaller than the image on both sides; empty if no try fits."""
     box = fitting_box(numbers, settings, (height, width), (height - 1, width - 1))
     return NOWHERE if box is None else box
 
 
 def cutout_box(vertical: float, horizontal: float, size: int, height: int, width: int) -> Box:
-    """A square around a uniformly drawn pixel, cut at the edge of the image."""
+    """Return a square around a uniformly drawn pixel, clipped at the edge of the image."""
     top = int(vertical * height) - size // 2
     left = int(horizontal * width) - size // 2
     return max(0, top), max(0, left), min(height, top + size), min(width, left + size)
@@ -34,7 +34,7 @@ def cutout_box(vertical: float, horizontal: float, size: int, height: int, width
 def _inside(
     boxes: list[Box], height: int, width: int, device: torch.device
 ) -> Bool[Tensor, "n 1 h w"]:
-    """Which pixels lie in the box of their image."""
+    """Return which pixels lie in the box of their image."""
     top, left, bottom, right = torch.tensor(boxes, device=device).T[:, :, None]
     y, x = torch.arange(height, device=device), torch.arange(width, device=device)
     rows, cols = (y >= top) & (y < bottom), (x >= left) & (x < right)
@@ -42,7 +42,7 @@ def _inside(
 
 
 def randomly_erased(images: Images, settings: RandomErasing, key: SampleKey) -> Images:
-    """Random bytes in one rectangle, with the given probability; changes the images."""
+    """Fill one rectangle with random bytes, with the given probability; the images are changed."""
     height, width = images.shape[-2:]
     seed, epoch, samples, repeats = key
     numbers = draws.uniform("erasing", *key, num=1 + 4 * NUM_TRIES)
@@ -62,7 +62,7 @@ def randomly_erased(images: Images, settings: RandomErasing, key: SampleKey) -> 
 def cut_out(
     images: Images, settings: CutOut, key: SampleKey, mean_colour: tuple[float, float, float]
 ) -> Images:
-    """The mean colour in one square, with the given probability; changes the images."""
+    """Fill one square with the mean colour, with the given probability; the images are changed."""
     height, width = images.shape[-2:]
     numbers = draws.uniform("cutout", *key, num=3).tolist()
     boxes = [

@@ -1,12 +1,13 @@
-"""Mixing two images of a mini-batch: CutMix (Yun et al. 2019) and Mixup (Zhang et al. 2018).
+"""Mix pairs of images of a mini-batch: CutMix (Yun et al. 2019) and Mixup (Zhang et al. 2018).
 
-What is drawn (whether, the ratio, the box, who is whose partner) is a function of
-(seed, epoch, step) over the global batch: one ratio and one box per mini-batch. Every process draws
-the same and looks up only the partners of its own samples.
+Whether to mix, the ratio, the box and the pairing are a function of (seed, epoch, step) over the
+global batch, with one ratio and one box per mini-batch. Every process draws the same and looks up
+only the partners of its own samples.
 
 The ratio comes from Beta(alpha, alpha) through its inverse distribution function, from one uniform
-number. The box of CutMix has sides sqrt(1 - ratio) of the image's, its centre is uniform over the
-pixels, and it is cut at the border; the label weight counts the pixels that are really replaced.
+number. The box of CutMix has sides of sqrt(1 - ratio) times the image's and a centre that is
+uniform over the pixels, and it is clipped at the border. The label weight counts the pixels that
+are really replaced.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from nearsight.protocol import CutMix, Mixup, Protocol
 
 @dataclass(frozen=True)
 class Mix:
-    """What was drawn for one global batch."""
+    """The draws for one global batch."""
 
     kind: Literal["cutmix", "mixup"]
-    partners: Int64[Tensor, " global"]  # position of every sample's partner in the global batch
-    weight: float  # share of the sample itself in its image; for cutmix 1 - pasted area
+    partners: Int64[Tensor, " global"]  # position of each sample's partner in the global batch
+    weight: float  # share of the sample itself in its image; for CutMix 1 - pasted area
     box: Box | None
     mix_labels: bool
 
 
 def beta_ratio(alpha: float, number: float) -> float:
-    """The ratio at a uniform number of 0..1; ``alpha = 1`` is the number itself.
+    """Return the quantile of Beta(alpha, alpha) at ``number``; with ``alpha = 1``, the number.
 
     >>> beta_ratio(1.0, 0.3), beta_ratio(0.8, 0.5)
     (0.3, 0.5)
@@ -48,7 +49,7 @@ def beta_ratio(alpha: float, number: float) -> float:
 
 
 def cutmix_box(ratio: float, centre_y: int, centre_x: int, height: int, width: int) -> Box:
-    """The rectangle to paste: 1 - ratio of the image's area before it is cut at the border.
+    """Return the rectangle to paste: 1 - ratio of the image's area before clipping at the border.
 
     >>> cutmix_box(0.75, 10, 31, 32, 32)
     (2, 23, 18, 32)
@@ -73,10 +74,19 @@ def draw_mix(
     height: int,
     width: int,
 ) -> Mix | None:
-    """What happens to a global batch of ``batch_size`` images; None: nothing.
+    """Draw how a global batch is mixed, or None if it is not.
 
-    With both CutMix and Mixup in the protocol a fair coin decides which, then its own probability
-    whether.
+    If the protocol has both CutMix and Mixup, a fair coin chooses one of them, and its own
+    probability decides whether it is applied.
+
+    Args:
+        protocol: The settings of CutMix and Mixup.
+        seed: Seed of the run.
+        epoch: Number of the epoch.
+        step: Number of the batch within the epoch.
+        batch_size: Number of images in the global batch.
+        height: Height of the images in pixels.
+        width: Width of the images in pixels.
     """
     numbers = draws.uniform("mix", seed, epoch, step, num=5).tolist()
     which, whether, number, vertical, horizontal = numbers
@@ -98,7 +108,7 @@ def draw_mix(
 def mix_images(
     images: Float[Tensor, "n 3 h w"], partner_images: Float[Tensor, "n 3 h w"], mix: Mix
 ) -> Float[Tensor, "n 3 h w"]:
-    """Images with their partners pasted or blended in; new images."""
+    """Return new images with their partners pasted or blended in."""
     if mix.box is None:
         return images * mix.weight + partner_images * (1 - mix.weight)
     top, left, bottom, right = mix.box
@@ -114,10 +124,10 @@ def mixed_targets(
     num_classes: int,
     smoothing: float,
 ) -> Float[Tensor, "n num_classes"]:
-    """Class probabilities to learn, float32; rows sum to 1.
+    """Return the class probabilities to learn, in float32; each row sums to 1.
 
-    Labels are one-hot, mixed by the weight (unless ``mix`` leaves labels alone), then smoothed:
-    a share ``smoothing`` is spread evenly over all classes.
+    One-hot labels are mixed by the weight (unless ``mix`` leaves labels alone), then smoothed: a
+    share ``smoothing`` is spread evenly over all classes.
 
     >>> import torch
     >>> mixed_targets(torch.tensor([1]), torch.tensor([0]), None, 4, 0.2)

@@ -1,7 +1,7 @@
-"""The operations a policy can draw, by name, and how a batch goes through them.
+"""The operations that a policy can draw, by name, and how a batch goes through them.
 
 Every image of a batch has its own operation and argument. The images that drew the same operation
-go through it together; an image's result does not depend on the others.
+go through it together, and the result of an image does not depend on the others.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ NOTHING = -1  # the code of an image that drew no operation
 
 
 def code(name: str) -> int:
-    """The number that stands for an operation in a tensor of codes."""
+    """Return the number that stands for an operation in a tensor of codes."""
     return NAMES.index(name)
 
 
 def operated(name: str, images: Images, arguments: Amounts) -> Images:
-    """One operation on all images, each with its own argument."""
+    """Apply one operation to all images, each with its own argument."""
     if name in _COLOURS:
         return _COLOURS[name](images, arguments.to(images.device))
     height, width = images.shape[-2:]
@@ -56,12 +56,12 @@ def operated(name: str, images: Images, arguments: Amounts) -> Images:
 
 
 def apply_operations(images: Images, codes: Int64[Tensor, " n"], arguments: Amounts) -> Images:
-    """Every image through its own operation; new images.
+    """Return new images, each after its own operation.
 
     Args:
-        images: on any device.
-        codes: on the CPU; NOTHING leaves an image as it is.
-        arguments: on the CPU, in the operation's own unit.
+        images: Images on any device.
+        codes: The operation of each image, on the CPU; NOTHING leaves an image as it is.
+        arguments: The argument of each operation in its own unit, on the CPU.
     """
     order = codes.argsort(stable=True)  # images of the same operation side by side
     grouped = images.index_select(0, order.to(images.device))

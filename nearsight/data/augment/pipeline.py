@@ -1,8 +1,8 @@
-"""Augmentation of a batch on its device, every sample in its own way.
+"""Augment a batch on its device, each sample with its own random draws.
 
 The order is crop (after padding, or resized), flip, then the augmentations of STEPS in their order;
-the protocol says which of them take place. Every draw is a function of (seed, epoch, sample,
-repeat), and every result of these and the image: batch size, neighbours and number of threads
+the protocol says which of them are applied. Every draw is a function of (seed, epoch, sample,
+repeat), and an image's result depends on nothing else: batch size, neighbours and number of threads
 change no bit.
 
 Draws are made on the CPU whatever the device of the images (they are few), so all devices agree.
@@ -49,7 +49,7 @@ _PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large im
 def draw_crops(
     padding: int, flip: bool, key: SampleKey
 ) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"], Bool[Tensor, " n"]]:
-    """How far the window moves down and right (-padding..padding), and whether it is mirrored."""
+    """Draw how far each window moves down and right (-padding..padding), and if it is mirrored."""
     numbers = draws.uniform("crop", *key, num=3)
     down, right = ((numbers[:, :2] * (2 * padding + 1)).long() - padding).unbind(1)
     return down, right, (numbers[:, 2] < 0.5) & flip
@@ -58,7 +58,7 @@ def draw_crops(
 def draw_resized_crops(
     settings: ResizedCrop, key: SampleKey, height: int, width: int
 ) -> Int64[Tensor, "n 4"]:
-    """The box (top, left, bottom, right) of every sample."""
+    """Draw the box (top, left, bottom, right) of every sample."""
     numbers = draws.uniform("resized crop", *key, num=4 * NUM_TRIES).tolist()
     boxes = [resized_crop_box(row, settings, height, width) for row in numbers]
     return torch.tensor(boxes, dtype=torch.int64).view(-1, 4)
@@ -74,16 +74,22 @@ def augment_images(
     epoch: int,
     mean_colour: Colour,
 ) -> Images:
-    """The images as the protocol wants to see them in training.
+    """Augment training images as the protocol says.
 
     Args:
-        images: uint8 [n, 3, h, w]; left as they are.
-        samples: the number of every image within the training set.
-        repeats: which repetition of the sample within the epoch this is.
-        mean_colour: mean of the data set per channel, 0..1; CutOut fills with it.
+        images: uint8 [n, 3, h, w]; they are not changed.
+        samples: The index of every image in the training set.
+        repeats: Which repetition of the sample within the epoch this is.
+        protocol: The settings of all augmentations.
+        seed: Seed of the run.
+        epoch: Number of the epoch.
+        mean_colour: Mean of the data set per channel, 0..1; CutOut fills with it.
 
     Returns:
         uint8 [n, 3, h, w], a new tensor.
+
+    Raises:
+        UserError: If the images have another type or shape.
     """
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
         raise UserError(
@@ -140,14 +146,14 @@ def _cutout(images: Images, settings: CutOut, key: SampleKey, colour: Colour) ->
 
 
 def _operated(images: Images, drawn: Drawn) -> Images:
-    """The images after every operation that was drawn, one step after the other."""
+    """Apply every operation that was drawn, one step after the other."""
     for codes, arguments in zip(*drawn):
         images = apply_operations(images, codes, arguments)
     return images
 
 
-# The augmentations of single images, in their order, by their name in the protocol. Each gets the
-# images, its settings, the key of its draws and the data set's mean colour.
+# The augmentations of single images in the order of application, by their name in the protocol.
+# Each takes the images, its settings, the key of its draws and the data set's mean colour.
 STEPS: dict[str, Callable[[Images, Any, SampleKey, Colour], Images]] = {
     "autoaugment": _autoaugment,
     "randaugment": _randaugment,
@@ -163,7 +169,7 @@ def normalized(
     std: tuple[float, float, float],
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "n 3 h w"]:
-    """Bytes to floats ``(value / 255 - mean) / std`` per channel.
+    """Convert bytes to floats and normalise each channel: ``(value / 255 - mean) / std``.
 
     >>> pixels = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
     >>> normalized(pixels, (0.5, 0.1, 0.0), (0.5, 1.0, 0.25)).flatten()

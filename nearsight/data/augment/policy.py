@@ -1,4 +1,4 @@
-"""What AutoAugment, RandAugment and ColorJitter draw: per sample a row of operations and arguments.
+"""Draw the operations and arguments of AutoAugment, RandAugment and ColorJitter for every sample.
 
 Each function returns ``codes`` (int64) and ``arguments`` (float64), both [step, n] on the CPU, for
 ``operations.apply_operations``, one call per step. A sample's draws are a function of
@@ -63,7 +63,7 @@ RANDAUGMENT_NAMES = (
     "translate_x",
     "translate_y",
 )
-# What the draws of a batch of samples hang on: seed, epoch, samples [n], repeats [n], on the CPU.
+# What the draws of a batch depend on: seed, epoch, samples [n], repeats [n], on the CPU.
 SampleKey = tuple[int, int, Int64[Tensor, " n"], Int64[Tensor, " n"]]
 Drawn = tuple[Int64[Tensor, "step n"], Float64[Tensor, "step n"]]  # codes and arguments
 
@@ -71,7 +71,7 @@ JITTER_NAMES = ("brightness", "contrast", "saturation", "hue")
 
 
 def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, width: int) -> float:
-    """torchvision's argument of an operation at magnitude 0..9; sign is -1 or 1."""
+    """Return torchvision's argument of an operation at magnitude 0..9; the sign is -1 or 1."""
 
     def spaced(highest: float) -> float:
         return float(torch.linspace(0.0, highest, 10)[magnitude])
@@ -99,7 +99,7 @@ def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, widt
 def _autoaugment_tables(
     height: int, width: int
 ) -> tuple[Int64[Tensor, "25 2"], Float64[Tensor, "25 2"], Float64[Tensor, "25 2 sign"]]:
-    """Codes, probabilities and arguments of every sub-policy and step."""
+    """Return codes, probabilities and arguments of every sub-policy and step."""
     codes = [[code(name) for name, _, _ in pair] for pair in CIFAR10_POLICY]
     probabilities = [[probability for _, probability, _ in pair] for pair in CIFAR10_POLICY]
     arguments = [
@@ -118,7 +118,7 @@ def _autoaugment_tables(
 
 
 def draw_autoaugment(key: SampleKey, height: int, width: int) -> Drawn:
-    """One of the 25 sub-policies; each of its two operations by its own probability and sign."""
+    """Draw one of the 25 sub-policies, and which of its two operations happen, with their signs."""
     codes, probabilities, arguments = _autoaugment_tables(height, width)
     numbers = draws.uniform("autoaugment", *key, num=5)
     chosen = (numbers[:, 0] * len(CIFAR10_POLICY)).long()
@@ -131,7 +131,7 @@ def draw_autoaugment(key: SampleKey, height: int, width: int) -> Drawn:
 def randaugment_arguments(
     name: str, level: Tensor, sign: Tensor, height: int, width: int
 ) -> Tensor:
-    """timm's "increasing" argument of an operation at ``level`` 0..1; sign is -1 or 1."""
+    """Return timm's "increasing" arguments of an operation at ``level`` 0..1; sign is -1 or 1."""
     match name:
         case "rotate":
             return sign * level * 30
@@ -154,7 +154,7 @@ def randaugment_arguments(
 
 
 def draw_randaugment(settings: RandAugment, key: SampleKey, height: int, width: int) -> Drawn:
-    """``num_ops`` operations with replacement, each carried out with probability 0.5 as in timm."""
+    """Draw ``num_ops`` operations with replacement, each with probability 0.5 as in timm."""
     numbers = draws.uniform("randaugment", *key, num=4 * settings.num_ops)
     choice, coin, normal, side = numbers.T.reshape(settings.num_ops, 4, -1).unbind(1)
     chosen = (choice * len(RANDAUGMENT_NAMES)).long()  # [step, n]
@@ -172,7 +172,7 @@ def draw_randaugment(settings: RandAugment, key: SampleKey, height: int, width: 
 
 
 def draw_colorjitter(settings: ColorJitter, key: SampleKey) -> Drawn:
-    """Brightness, contrast, saturation and hue in a random order; an amount of 0 leaves one out."""
+    """Draw brightness, contrast, saturation and hue in random order; amount 0 omits one."""
     numbers = draws.uniform("colorjitter", *key, num=8)
     order = numbers[:, :4].argsort(dim=1, stable=True).T  # [step, n]
     codes, arguments = [], []

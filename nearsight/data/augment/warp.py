@@ -1,11 +1,11 @@
 """Geometric operations on batches of uint8 images: nearest pixel, zeros outside, one map per image.
 
-An operation is an affine map from an output pixel to the input pixel it shows, in the 16.16 fixed
-point numbers of Pillow, so that results equal Pillow's, hence torchvision's on Pillow images:
+An operation is an affine map from an output pixel to the input pixel that it shows, in Pillow's
+16.16 fixed-point numbers, so that results equal Pillow's, and hence torchvision's on Pillow images:
 
     input x = (a0 x + a1 y + a2) >> 16,   input y = (a3 x + a4 y + a5) >> 16
 
-for images under 8192 pixels a side.
+for images of less than 8192 pixels a side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ONE = 1 << 16
 def sampled(
     images: UInt8[Tensor, "n 3 h w"], coefficients: Int32[Tensor, "n 6"]
 ) -> UInt8[Tensor, "n 3 h w"]:
-    """The input pixel of every output pixel; a0..a5 of every image on the device of the images."""
+    """Return the input pixel behind every output pixel; each image has its own a0..a5."""
     num, channels, height, width = images.shape
     x = torch.arange(width, dtype=torch.int32, device=images.device)
     y = torch.arange(height, dtype=torch.int32, device=images.device)
@@ -46,7 +46,7 @@ def cropped(
     right: Int64[Tensor, " n"],
     flip: Bool[Tensor, " n"],
 ) -> UInt8[Tensor, "n 3 h w"]:
-    """Windows of the image's size, moved ``down`` and ``right``, mirrored if ``flip``.
+    """Return windows of the image's size, moved ``down`` and ``right``, mirrored if ``flip``.
 
     Output pixel (y, x) shows input pixel (y + down, x + right); a flip mirrors the output.
     """
@@ -67,7 +67,7 @@ def cropped(
 
 
 def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficients:
-    """Pillow's fixed point numbers of a map between pixel centres."""
+    """Return Pillow's fixed-point numbers of a map between pixel centres."""
     a, b, c, d, e, f = matrix
     shifted = (a, b, c + a * 0.5 + b * 0.5, d, e, f + d * 0.5 + e * 0.5)
     a0, a1, a2, a3, a4, a5 = (math.floor(value * _ONE + 0.5) for value in shifted)
@@ -76,31 +76,31 @@ def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficie
 
 @lru_cache(maxsize=4096)
 def shear_x_map(amount: float, height: int, width: int) -> Coefficients:
-    """Row y is taken from ``amount * y`` pixels further right."""
+    """Take row y from ``amount * y`` pixels further right."""
     return _fixed((1.0, amount, 0.0, 0.0, 1.0, 0.0))
 
 
 @lru_cache(maxsize=4096)
 def shear_y_map(amount: float, height: int, width: int) -> Coefficients:
-    """Column x is taken from ``amount * x`` pixels further down."""
+    """Take column x from ``amount * x`` pixels further down."""
     return _fixed((1.0, 0.0, 0.0, amount, 1.0, 0.0))
 
 
 @lru_cache(maxsize=4096)
 def translate_x_map(pixels: float, height: int, width: int) -> Coefficients:
-    """The image moves ``pixels`` to the right; fractions go to the nearest pixel."""
+    """Move the image ``pixels`` to the right, rounded to the nearest pixel."""
     return _ONE, 0, math.floor(0.5 - pixels) * _ONE, 0, _ONE, 0
 
 
 @lru_cache(maxsize=4096)
 def translate_y_map(pixels: float, height: int, width: int) -> Coefficients:
-    """The image moves ``pixels`` down; fractions go to the nearest pixel."""
+    """Move the image ``pixels`` down, rounded to the nearest pixel."""
     return _ONE, 0, 0, 0, _ONE, math.floor(0.5 - pixels) * _ONE
 
 
 @lru_cache(maxsize=4096)
 def rotate_map(degrees: float, height: int, width: int) -> Coefficients:
-    """The image turns counter-clockwise about its centre."""
+    """Rotate the image counter-clockwise about its centre."""
     if degrees % 360 == 0:
         return _ONE, 0, 0, 0, _ONE, 0
     angle = -math.radians(degrees)

@@ -1,4 +1,4 @@
-"""Pictures of any size turned into the input of a model: read, resize, crop, normalise."""
+"""Image files of any size turned into the input of a model: read, resize, crop, normalise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from nearsight.data.input.pictures import (
     find_pictures,
     pictures_hash,
     read_picture,
+    readable_pictures,
 )
 from nearsight.data.input.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from nearsight.data.input.transform import Colour, InputTransform
@@ -27,4 +28,5 @@ __all__ = [
     "find_pictures",
     "pictures_hash",
     "read_picture",
+    "readable_pictures",
 ]

@@ -1,7 +1,7 @@
-"""A folder of pictures to look at: nested or flat, any size, no labels.
+"""Read a folder of images without labels: nested or flat, in any size.
 
-Files are read batch by batch while the model works on the batch before; the order is that of their
-names. A picture is known by its name below the folder and by the hash of its bytes.
+Files are read in the order of their names, one batch ahead of the model. An image is identified by
+its path below the folder and by the hash of its bytes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,24 @@ from nearsight.data import draws
 from nearsight.data.input.preprocessing import Preprocessing
 from nearsight.data.sets import SUFFIXES, as_rgb, is_passing, open_image
 
-NUM_PICTURES = 1000  # looked at unless told otherwise
-SEED = 0  # of the choice
+NUM_PICTURES = 1000  # how many are used by default
+SEED = 0  # of the choice of images
 READERS = 4  # threads; decoding releases Python's lock
-ORIENTATION = 0x0112  # EXIF: how the camera was held
-TURNED = (5, 6, 7, 8)  # values of it that swap height and width
+ORIENTATION = 0x0112  # the EXIF tag that says how the camera was held
+TURNED = (5, 6, 7, 8)  # its values that swap height and width
 
 
 def find_pictures(folder: Path) -> tuple[list[str], int]:
-    """Names of all pictures below ``folder``, sorted, and how many other files there are."""
+    """List the images below a folder, hidden files left out.
+
+    Returns:
+        The sorted paths of the images relative to ``folder``, and the number of other files.
+
+    Raises:
+        UserError: If the folder does not exist or contains no image.
+    """
     if not folder.is_dir():
-        raise UserError(f"expected a folder of images, but there is no folder {folder}")
+        raise UserError(f"there is no folder {folder}; give a folder of images")
     visible = [
         path.relative_to(folder)
         for path in folder.rglob("*")
@@ -44,44 +51,82 @@ def find_pictures(folder: Path) -> tuple[list[str], int]:
     names = sorted(path.as_posix() for path in visible if path.suffix.lower() in SUFFIXES)
     if not names:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
-        found = f"only {len(visible)} of other kinds" if visible else "none"
-        raise UserError(f"expected image files ({kinds}) in {folder}, found {found}")
+        others = f", only {len(visible)} other files" if visible else ""
+        raise UserError(f"{folder} contains no images ({kinds}){others}")
     return names, len(visible) - len(names)
 
 
 def chosen_pictures(names: Sequence[str], num_images: int | None, folder: Path) -> list[str]:
-    """``num_images`` of the names, by default up to 1,000, by a fixed seed; the order is kept.
+    """Choose ``num_images`` of the names (default: up to 1,000) by a fixed seed; keep their order.
 
-    The same for every model that looks at the folder, so that models can be compared in pairs.
+    The choice is the same for every model that sees the folder, so models can be compared image by
+    image.
+
+    Raises:
+        UserError: If there are fewer images than asked for, or fewer than two.
     """
     wanted = min(NUM_PICTURES, len(names)) if num_images is None else num_images
     if wanted > len(names):
         raise UserError(
-            f"expected {wanted:,} images in {folder}, as asked, got {len(names):,}; "
-            "ask for fewer with --num-images"
+            f"--num-images is {wanted:,}, but {folder} contains only {len(names):,} images"
         )
     if wanted < 2:
-        raise UserError(f"expected at least 2 images in {folder} for an interval, got {wanted}")
+        raise UserError(
+            f"an interval needs at least 2 images, but there is only {wanted} to measure "
+            f"in {folder}"
+        )
     chosen = draws.sample("measured images", SEED, length=len(names), num=wanted)
     return [names[index] for index in chosen.tolist()]
 
 
+def readable_pictures(folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Decode every picture once, and return the names of those that can be read and of the others.
+
+    Raises:
+        UserError: If fewer than two can be read.
+    """
+    with ThreadPoolExecutor(READERS) as pool:
+        good = dict(zip(names, pool.map(lambda name: _can_be_read(folder / name), names)))
+    readable = [name for name in names if good[name]]
+    if len(readable) < 2:
+        raise UserError(
+            f"Only {len(readable)} of the {len(names)} images in {folder} can be read, and an "
+            "interval needs at least 2."
+        )
+    return readable, [name for name in names if not good[name]]
+
+
+def _can_be_read(path: Path) -> bool:
+    try:
+        with open_image(path) as opened:
+            as_rgb(opened)
+    except Exception as problem:  # decoders raise all kinds
+        if is_passing(problem):
+            raise
+        return False
+    return True
+
+
 def equal_size(folder: Path, names: Sequence[str]) -> tuple[int, int]:
-    """Height and width of all pictures; UserError names two that differ."""
+    """Return the height and width that all images share.
+
+    Raises:
+        UserError: If two images differ in size.
+    """
     first = _size(folder, names[0])
     for name in names[1:]:
         size = _size(folder, name)
         if size != first:
             raise UserError(
-                f"expected images of one size without resizing, got {names[0]} of "
-                f"{first[0]}x{first[1]} and {name} of {size[0]}x{size[1]} pixels in {folder}; "
+                f"--no-resize needs images of one size, but {folder} contains {names[0]} of "
+                f"{first[0]}x{first[1]} and {name} of {size[0]}x{size[1]} pixels; "
                 "leave out --no-resize"
             )
     return first
 
 
 def _size(folder: Path, name: str) -> tuple[int, int]:
-    """Height and width, from the file's header."""
+    """Read height and width from the file's header."""
     try:
         with open_image(folder / name) as image:
             width, height = image.size
@@ -93,9 +138,9 @@ def _size(folder: Path, name: str) -> tuple[int, int]:
 
 @dataclass
 class PictureBatches:
-    """The chosen pictures as batches of a model's input; can be gone through more than once.
+    """Iterate over the chosen images of a folder as batches of a model's input, as often as needed.
 
-    ``digests`` fills as pictures are read: sha256 of every file.
+    ``digests`` receives the sha256 of every file as it is read.
     """
 
     folder: Path
@@ -116,7 +161,7 @@ class PictureBatches:
                 for start in starts:
                     part = self.names[start : start + self.batch_size]
                     waiting.append([pool.submit(self._read, name) for name in part])
-                    if len(waiting) == 2:  # one is read while the other is looked at
+                    if len(waiting) == 2:  # one is being read while the model works on the other
                         yield self._batch(waiting.pop(0))
                 for rest in waiting:
                     yield self._batch(rest)
@@ -135,7 +180,14 @@ class PictureBatches:
 def read_picture(
     folder: Path, name: str, preprocessing: Preprocessing
 ) -> tuple[UInt8[np.ndarray, "3 h w"], str]:
-    """The pixels of one picture as a model wants them, and the sha256 of its file."""
+    """Read one image as the model's preprocessing wants it.
+
+    Returns:
+        The pixels, and the sha256 of the file.
+
+    Raises:
+        UserError: If the file cannot be decoded.
+    """
     try:
         content = (folder / name).read_bytes()
         with open_image(io.BytesIO(content)) as opened:
@@ -147,7 +199,7 @@ def read_picture(
 
 
 def pictures_hash(names: Sequence[str], digests: dict[str, str]) -> str:
-    """First 16 digits of the sha256 over names and contents."""
+    """Return the first 16 hex digits of the sha256 over names and contents of the images."""
     lines = "".join(f"{name} {digests[name]}\n" for name in names)
     return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()[:16]
 
@@ -159,5 +211,6 @@ def _unreadable(folder: Path, name: str, problem: Exception) -> UserError:
     if isinstance(problem, UnidentifiedImageError):
         reason = "not an image of a known format"
     return UserError(
-        f"cannot read the image {folder / name} ({reason.splitlines()[0]}); repair or remove it"
+        f"cannot read the image {folder / name} ({reason.splitlines()[0]}); repair or remove it, "
+        "or leave such images out (measure --skip-corrupt)"
     )

@@ -1,7 +1,7 @@
-"""From an image of any size to a model's input: resize, centre crop, normalise.
+"""Turn an image of any size into a model's input: resize, crop the centre, normalise.
 
-The steps and their rounding are those of torchvision and timm, so that a model sees what it saw
-when it was evaluated; every step is a field, written into the result.
+The steps and their rounding are those of torchvision and timm, so that a model sees the pixels it
+saw when it was evaluated. Every step is a field, which is written into the result.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ INTERPOLATIONS = tuple(method.name.lower() for method in Image.Resampling)
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """``resize`` and ``crop`` are (height, width); None where images are taken as they are."""
+    """How images are prepared for a model.
 
-    source: str  # whose preprocessing this is
+    ``resize`` and ``crop`` are (height, width), or None if images are used at their own size.
+    """
+
+    source: str  # where these settings come from, for example "timm's"
     resize: tuple[int, int] | None
     crop: tuple[int, int] | None
-    keep_ratio: bool = (
-        True  # scaled to cover ``resize`` (a square: its shorter side), else squashed
-    )
+    keep_ratio: bool = True  # scale the image until it covers ``resize``; False: squash it
     interpolation: str = "bicubic"
     mean: Colour = IMAGENET_MEAN
     std: Colour = IMAGENET_STD
-    doubt: str | None = None  # why it may not be what the weights were trained with
+    doubt: str | None = None  # why the weights may have been trained with other settings
 
     def __post_init__(self) -> None:
         if self.interpolation not in INTERPOLATIONS:
             raise UserError(
-                f"expected an interpolation of {', '.join(INTERPOLATIONS)}, "
-                f"got {self.interpolation!r}"
+                f"there is no interpolation {self.interpolation!r}; "
+                f"choose one of {', '.join(INTERPOLATIONS)}"
             )
 
     @classmethod
     def cropped(
         cls, source: str, size: tuple[int, int], crop_pct: float, **fields: Any
     ) -> Preprocessing:
-        """A crop of ``size`` that keeps the share ``crop_pct`` of the resized image's side.
+        """Return a preprocessing whose crop takes the share ``crop_pct`` of each resized side.
 
         >>> Preprocessing.cropped("ours", (224, 320), 0.9).resize
         (248, 355)
@@ -59,7 +60,7 @@ class Preprocessing:
         return cls(source, (height, width), size, **fields)
 
     def of_size(self, size: tuple[int, int]) -> Preprocessing:
-        """The same with a crop of another size, which keeps its share of the resized image.
+        """Return the same preprocessing for another crop size; ``resize`` changes in proportion.
 
         >>> Preprocessing("timm's", (256, 256), (224, 224)).of_size((112, 168)).resize
         (128, 192)
@@ -70,11 +71,11 @@ class Preprocessing:
         return replace(self, resize=(sides[0], sides[1]), crop=size)
 
     def untouched(self) -> Preprocessing:
-        """The same mean and deviation, without resize and crop: for prepared images."""
+        """Return the same mean and deviation without resize and crop, for prepared images."""
         return replace(self, resize=None, crop=None)
 
     def pixels(self, image: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
-        """An RGB image resized and cropped."""
+        """Resize and crop an RGB image."""
         if self.resize is not None:
             size = self._covering(image.size) if self.keep_ratio else self.resize
             image = image.resize(size[::-1], Image.Resampling[self.interpolation.upper()])
@@ -86,18 +87,19 @@ class Preprocessing:
         return np.asarray(image).transpose(2, 0, 1)
 
     def _covering(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Height and width after scaling until ``resize`` is covered; the long side truncated."""
+        """Return the smallest height and width that cover ``resize``, rounded down."""
         assert self.resize is not None
         (width, height), (rows, cols) = size, self.resize
-        if rows * width <= cols * height:  # the width decides
+        if rows * width <= cols * height:  # the width is the side that just fits
             return int(cols * height / width), cols
         return rows, int(rows * width / height)
 
     def normalised(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
+        """Convert bytes to floats and normalise each channel by mean and deviation."""
         return normalized(images, self.mean, self.std)
 
     def facts(self) -> dict[str, Any]:
-        """What the result records."""
+        """Return the settings as the entry ``preprocessing`` of a result file."""
         return {
             "source": self.source,
             "resize": list(self.resize) if self.resize else None,
@@ -111,7 +113,7 @@ class Preprocessing:
         }
 
     def text(self) -> str:
-        """In words.
+        """Describe the preprocessing in words.
 
         >>> Preprocessing.cropped("timm's", (224, 224), 0.9).text()
         "timm's: short side to 248 (bicubic), middle 224x224"

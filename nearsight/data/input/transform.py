@@ -1,4 +1,4 @@
-"""From stored pixels to a model's input: normalise, then resize where the two sizes differ."""
+"""Turn stored pixels into a model's input: normalise, then resize if the two sizes differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class InputTransform:
-    """uint8 images to the normalised float images that the model takes."""
+    """Convert uint8 images to the normalised float images that a model takes."""
 
     mean: Colour
     std: Colour
@@ -24,9 +24,11 @@ class InputTransform:
     dtype: torch.dtype = torch.float32
 
     def __call__(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
+        """Normalise the images and resize them to ``image_size``."""
         return self.resized(normalized(images, self.mean, self.std, self.dtype))
 
     def resized(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
+        """Resize images that are already normalised (bicubic, with antialiasing)."""
         if tuple(images.shape[-2:]) == self.image_size:
             return images
         return F.interpolate(images, self.image_size, mode="bicubic", antialias=True)

@@ -1,7 +1,7 @@
-"""Images with a label for every pixel: the segmentation sets by name, and any folder of masks.
+"""Images with a class for every pixel: the segmentation sets by name, and any folder of masks.
 
-``open_segmentation`` finds a split of a set in its official layout. A new set is a module that
-defines how it is found (``voc2012.py`` is the shortest example), and a line in ``table.py``.
+``open_segmentation`` opens a split of a set in its official layout. A new set is a module with a
+function that opens it (``voc2012.py`` is the shortest example), and a line in ``all_masks.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ADE20K as of the scene-parsing challenge: 150 classes.
+"""ADE20K of the scene-parsing challenge: 150 classes.
 
 The official layout is ``ADEChallengeData2016`` with ``images/{training,validation}``,
 ``annotations/{training,validation}`` and ``objectInfo150.txt``. The value 0 stands for everything
-else and is not scored ("reduce zero label"): values 1 to 150 become classes 0 to 149.
+else and is not scored ("reduce zero label"); values 1 to 150 become classes 0 to 149.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def ade20k(root: Path, split: str) -> FileSegments:
 
 
 def class_names(path: Path) -> tuple[str, ...]:
-    """The first name of each class from the official list: number, shares, names by comma.
+    """Read the first name of each class from the official list.
 
-    The name of a class that repeats that of an earlier one gets its number behind it.
+    A name that an earlier class already has gets the number of its class appended.
     """
     rows = [line.split("\t") for line in read_lines(path)[1:]]
     numbers = [row[0].strip() for row in rows]

@@ -1,4 +1,4 @@
-"""The segmentation sets by name."""
+"""The table of segmentation sets, and the function that opens one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearsight.data.segmentation.shape_masks import shape_masks
 from nearsight.data.segmentation.voc2012 import voc2012
 from nearsight.data.sets import data_root
 
-# Every segmentation set by name. A new one is a module with such a function, and a line here.
+# Every segmentation set by name. To add one, write a module with such a function, and a line here.
 SETS: dict[str, Callable[[Path, str], Segments]] = {
     "voc2012": voc2012,
     "pascal-context": pascal_context,
@@ -31,21 +31,20 @@ FOLDER_PREFIX = "folder:"
 def open_segmentation(
     name_or_path: str | Path, root: Path | None = None, split: str = "val"
 ) -> Segments:
-    """Open one split of a segmentation set: ``[i]`` is an RGB image and its mask.
+    """Open one split of a segmentation set; ``[i]`` is an RGB image and its mask.
 
     Args:
-        name_or_path: a name of ``SETS``, or the path of a folder of images and masks.
-        root: the folder that contains the named sets; by default that of all data sets.
-        split: ``train``, ``val``, or another one that the set has.
+        name_or_path: A name of ``SETS``, or the path of a folder of images and masks.
+        root: The folder that contains the named sets; by default that of all data sets.
+        split: ``train``, ``val``, or another split that the set has.
 
     Returns:
-        Images in a fixed order. A mask has the size of its image, the number of a class for every
-        pixel, and 255 where the class is not known.
+        The images in a fixed order. A mask has the size of its image and holds the number of the
+        class of every pixel, or 255 where the class is not known.
 
     Raises:
-        UserError: where the set, the split, an image or a mask is missing; on reading, where a
-            mask does not fit its image, has a value that the set does not define, or no known
-            pixel.
+        UserError: If the set, the split, an image or a mask is missing. When an image is read, also
+            if its mask has another size, an undefined value or no pixel of a known class.
     """
     text = str(name_or_path)
     if text in SETS:
@@ -56,5 +55,5 @@ def open_segmentation(
     near = closest(text, tuple(SETS), cutoff=0.4) or tuple(SETS)
     raise UserError(
         f"unknown segmentation set {text!r}: did you mean {' or '.join(near)}? "
-        "A folder of images and masks is given by its path"
+        "Give a folder of images and masks by its path"
     )

@@ -1,11 +1,11 @@
 """CamVid: frames of drives through Cambridge, in either of the two layouts in use.
 
-- The official one: ``701_StillsRaw_full/<frame>.png``, ``LabeledApproved_full/<frame>_L.png`` in
+- The official layout: ``701_StillsRaw_full/<frame>.png``, ``LabeledApproved_full/<frame>_L.png`` in
   colours, and ``label_colors.txt`` with the colours of 31 classes and of ``Void``. The usual split
-  is by frame: the second half of the drive at dusk and all of ``Seq05VD`` are the test set, the
+  is by frame: the second half of the drive at dusk and all of ``Seq05VD`` are the test set, and the
   frames of ``0016E5`` that were taken at 15 Hz are the validation set.
-- That of SegNet: ``{train,val,test}`` and ``{train,val,test}annot`` with the values of 11 classes
-  and 11 for void.
+- The layout of SegNet: ``{train,val,test}`` and ``{train,val,test}annot`` with values 0 to 10 for
+  11 classes and 11 for void.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _official(folder: Path, split: str) -> FileSegments:
 
 
 def split_of_frame(frame: str) -> str:
-    """The usual split of a frame of the official set.
+    """Return the usual split of a frame of the official set.
 
     >>> [split_of_frame(x) for x in ("0001TP_008520", "0001TP_008550", "Seq05VD_f00000")]
     ['train', 'test', 'test']
@@ -86,14 +86,14 @@ def split_of_frame(frame: str) -> str:
     drive, _, number = frame.partition("_")
     digits = number.lstrip("f")
     if drive not in ("0001TP", "0006R0", "0016E5", "Seq05VD") or not digits.isdigit():
-        raise UserError(f"{frame} is no frame of CamVid, so its split is not known")
+        raise UserError(f"{frame} is not a frame of CamVid, so its split is not known")
     if drive == "Seq05VD" or (drive == "0001TP" and int(digits) >= FIRST_TEST_FRAME_AT_DUSK):
         return "test"
     return "val" if drive == "0016E5" and int(digits) in FRAMES_AT_15_HZ else "train"
 
 
 def read_palette(path: Path) -> dict[tuple[int, int, int], str]:
-    """Names by colour from lines of ``R G B name``."""
+    """Read the names by colour from lines of ``R G B name``."""
     palette: dict[tuple[int, int, int], str] = {}
     for line in read_lines(path):
         words = line.split()
@@ -106,7 +106,7 @@ def read_palette(path: Path) -> dict[tuple[int, int, int], str]:
 
 
 def values_of_colours(path: Path, palette: dict[tuple[int, int, int], str]) -> np.ndarray:
-    """The class of every pixel of a mask in colours."""
+    """Return the class of every pixel of a mask in colours."""
     pixels = read_colours(path).astype(np.int64)
     codes = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
     values = np.full(codes.shape, -1, np.int64)

@@ -1,9 +1,9 @@
-"""Any folder of images and masks.
+"""Open any folder of images and masks.
 
-``PATH/<split>/{images,masks}`` or ``PATH/{images,masks}/<split>``. A mask is a PNG file with the
-name of its image, grey or with a palette; its values are the numbers of classes, 255 is not known.
-``PATH/classes.txt`` names the classes, one per line, beginning with number 0. Without it the
-classes are the numbers up to the largest value in the masks of all splits.
+The layout is ``PATH/<split>/{images,masks}`` or ``PATH/{images,masks}/<split>``. A mask is a grey
+or palette PNG file with the name of its image. Its values are the numbers of classes, and 255 means
+that the class is not known. ``PATH/classes.txt`` names the classes, one per line, starting with
+number 0. Without it the classes are the numbers up to the largest value in the masks of all splits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def mask_folder(folder: Path, split: str) -> FileSegments:
 
 
 def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
-    """The folders of images and of masks of every split."""
+    """Return the folder of images and the folder of masks of every split."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
@@ -59,7 +59,7 @@ def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
         }
     if not found:
         raise UserError(
-            f"{folder} is no segmentation set: expected {folder}/<split>/{IMAGES} and "
+            f"{folder} is not a segmentation set: it needs {folder}/<split>/{IMAGES} and "
             f"{folder}/<split>/{MASKS}, for example with the splits train and val"
         )
     for name, (_, masks) in found.items():
@@ -69,7 +69,7 @@ def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def class_names(folder: Path, mask_folders: list[Path]) -> tuple[str, ...]:
-    """The names in ``classes.txt``, else the numbers that occur in the masks."""
+    """Return the names in ``classes.txt``, else the numbers up to the largest in the masks."""
     if (folder / CLASS_LIST).is_file():
         return tuple(read_lines(folder / CLASS_LIST))
     largest = -1

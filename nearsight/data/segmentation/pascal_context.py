@@ -1,13 +1,13 @@
 """PASCAL-Context: 59 classes on the images of PASCAL VOC 2010.
 
-Two layouts are in use below ``VOCdevkit/VOC2010``, which holds ``JPEGImages`` in both:
+Two layouts are in use below ``VOCdevkit/VOC2010``, which contains ``JPEGImages`` in both:
 
 - the official labels: ``trainval/<image>.mat``, each with a ``LabelMap`` of more than 400 labels
   whose names are in ``labels.txt``, and the splits in ``ImageSets/Main/{train,val}.txt``;
 - labels reduced to 59: ``SegmentationClassContext/<image>.png`` with values 0 to 59, and the
   splits in ``ImageSets/SegmentationContext/{train,val}.txt``.
 
-What is none of the 59 classes (value 0) is not scored.
+Pixels of none of the 59 classes (value 0) are not scored.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def pascal_context(root: Path, split: str) -> FileSegments:
 
 
 def reduced_labels(path: Path) -> dict[int, int]:
-    """The class of every label of the official list (lines of ``number: name``)."""
+    """Return the class of every label of the official list, which has lines of ``number: name``."""
     names = {}
     for line in read_lines(path):
         number, colon, name = line.partition(":")
@@ -81,7 +81,7 @@ def reduced_labels(path: Path) -> dict[int, int]:
 
 
 def read_label_map(path: Path) -> np.ndarray:
-    """The label values of a MATLAB file."""
+    """Read the label values of a MATLAB file."""
     from scipy.io import loadmat
 
     try:

@@ -1,8 +1,8 @@
-"""One split of a segmentation set: images and masks that are read, translated and checked.
+"""One split of a segmentation set: images, and masks that are read, translated and checked.
 
-A mask gives every pixel the number of its class, 0 .. number of classes - 1, or 255 where the
-truth is not known (``VOID``). The label values in the files are translated by a table, so a value
-that the set does not define is an error and never a class of its own.
+A mask holds the number of the class of every pixel, 0 to the number of classes - 1, or 255
+(``VOID``) where the class is not known. A table translates the label values in the files, so a
+value that the set does not define is an error and never becomes a class of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nearsight.data.sets import as_rgb, is_passing, open_image
 
 VOID = 255
 LARGEST_VALUE = 65_535
-GREY_MODES = ("1", "L", "P", "I", "I;16")  # of mask files that hold label values
+GREY_MODES = ("1", "L", "P", "I", "I;16")  # Pillow's modes of masks that hold label values
 
 Mask = UInt8[np.ndarray, "h w"]
 Values = Integer[np.ndarray, "h w"]
@@ -53,7 +53,7 @@ class Segments(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """First 16 hex digits of a sha256 over classes, images and masks."""
+        """Return the first 16 hex digits of a sha256 over classes, images and masks."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class FileSegments(Segments):
             raise UserError(f"the {self.split} split of {self.name} contains no images")
         if len(self.classes) > VOID:
             raise UserError(
-                f"{self.name} has {len(self.classes)} classes, but a mask can tell {VOID} apart"
+                f"{self.name} has {len(self.classes)} classes, but a mask can hold only {VOID}"
             )
         if repeated := {x for x in self.classes if self.classes.count(x) > 1}:
             raise UserError(f"the class list of {self.name} names {min(repeated)!r} more than once")
@@ -81,10 +81,12 @@ class FileSegments(Segments):
         return len(self.files)
 
     def image(self, index: int) -> Image.Image:
+        """Return an image in RGB."""
         with _open(self.files[index][0]) as image:
             return as_rgb(image)
 
     def mask(self, index: int) -> Mask:
+        """Return the class of every pixel of an image, VOID where it is not known."""
         image_path, mask_path = self.files[index]
         values = (self.read_values or read_grey)(mask_path)
         with _open(image_path, decode=False) as image:
@@ -99,6 +101,7 @@ class FileSegments(Segments):
 
     @cached_property
     def identity(self) -> str:
+        """Return the first 16 hex digits of a sha256 over classes, images and masks."""
         digest = hashlib.sha256(f"{self.classes} {sorted(self.labels.items())}\n".encode())
         for pair in self.files:
             for path in pair:
@@ -132,7 +135,7 @@ class FileSegments(Segments):
 
 
 def read_grey(path: Path) -> Values:
-    """The label values of a mask that is stored as a grey or palette image."""
+    """Read the label values of a mask that is stored as a grey or palette image."""
     with _open(path) as image:
         if image.mode not in GREY_MODES:
             raise UserError(
@@ -144,7 +147,7 @@ def read_grey(path: Path) -> Values:
 
 
 def read_colours(path: Path) -> UInt8[np.ndarray, "h w 3"]:
-    """The colours of a mask that is stored as a colour image."""
+    """Read the colours of a mask that is stored as a colour image."""
     with _open(path) as image:
         return np.asarray(image.convert("RGB"))
 
@@ -152,7 +155,11 @@ def read_colours(path: Path) -> UInt8[np.ndarray, "h w 3"]:
 def pair_files(
     image_folder: Path, mask_folder: Path, stems: Sequence[str], mask_suffix: str = ".png"
 ) -> list[tuple[Path, Path]]:
-    """Find the image and the mask of every name in a list; UserError names the first missing."""
+    """Find the image and the mask of every name in a list.
+
+    Raises:
+        UserError: If an image or a mask is missing; it names the first one.
+    """
     images = {path.stem: path for path in _files(image_folder)}
     masks = {path.name: path for path in _files(mask_folder)}
     pairs = []
@@ -168,27 +175,27 @@ def pair_files(
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a list of names, without blank ones; UserError if there is no such file."""
+    """Read a list of names without blank lines, or raise UserError if there is no such file."""
     if not path.is_file():
-        raise UserError(f"expected a list of names, but there is no file {path}")
+        raise UserError(f"the list of names {path} does not exist")
     return [line.strip() for line in path.read_text().splitlines() if line.strip()]
 
 
 def choose_folder(root: Path, candidates: Sequence[str], name: str) -> Path:
-    """The first of the folders that exists below ``root``, or ``root`` itself if it is one."""
+    """Return the first folder that exists below ``root``, or ``root`` if it is one of them."""
     for candidate in candidates:
         if (root / candidate).is_dir():
             return root / candidate
         if root.name == Path(candidate).name and root.is_dir():
             return root
     raise UserError(
-        f"there is no {name} in {root}: expected a folder {' or '.join(candidates)}; give the "
-        "folder that contains it with --data-root"
+        f"there is no {name} in {root}; give the folder that contains {' or '.join(candidates)} "
+        "with --data-root"
     )
 
 
 def choose_split(split: str, known: Sequence[str], name: str) -> str:
-    """The split itself; UserError names those that there are."""
+    """Return the split if the set has it, else raise UserError with the splits that it has."""
     if split not in known:
         raise UserError(f"{name} has no split {split!r}; it has {', '.join(known)}")
     return split

@@ -1,4 +1,4 @@
-"""`shapes` as a segmentation set: the background, and the class of the object on its pixels."""
+"""`shapes` as a segmentation set: class 0 is the background, the others are the objects."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ class ShapeSegments(Segments):
         return len(self._images)
 
     def image(self, index: int) -> Image.Image:
+        """Return an image in RGB."""
         return Image.fromarray(self._images.images[index].transpose(1, 2, 0).copy())
 
     def mask(self, index: int) -> Mask:
+        """Return the class of every pixel: 0 for the background, else the object's class plus 1."""
         assert self._images.masks is not None
         on_object = self._images.masks[index].astype(bool)
         return np.where(on_object, self._images.labels[index] + 1, 0).astype(np.uint8)
 
     @property
     def identity(self) -> str:
+        """Return the hash of the data set and the split."""
         return f"{self._hash}-{SPLITS[self.split]}"
 
 

@@ -2,8 +2,8 @@
 
 The official layout is ``VOCdevkit/VOC2012`` with ``JPEGImages``, ``SegmentationClass`` and
 ``ImageSets/Segmentation/{train,val,trainval}.txt``; 255 marks the borders of objects, whose class
-is not known. The split ``trainaug`` takes its masks from ``SegmentationClassAug``, where the
-10,582 training images of published results are kept.
+is not known. The split ``trainaug`` is the list of 10,582 training images that published results
+use; its masks are in ``SegmentationClassAug``.
 """
 
 from __future__ import annotations

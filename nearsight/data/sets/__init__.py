@@ -1,36 +1,46 @@
-"""Data sets by name: where they are found, downloaded, decoded, cached and split."""
+"""Labelled data sets by name or folder: find, decode, cache and split them.
+
+A new data set is a module that makes a ``NamedSet``, and a line in ``catalog.py``.
+"""
 
 from __future__ import annotations
 
-from nearsight.data.sets.archive import fetch_dataset, import_folder
 from nearsight.data.sets.cache import writable_cache
 from nearsight.data.sets.catalog import (
     check_dataset,
     data_root,
     dataset_name,
+    described,
     list_datasets,
     load_dataset,
     register_dataset,
+    source_of,
+    sources,
 )
-from nearsight.data.sets.dataset import Dataset, ImageSet
+from nearsight.data.sets.dataset import Dataset, Images, ImageSet
 from nearsight.data.sets.pixels import SUFFIXES, as_rgb, is_passing, open_image
+from nearsight.data.sets.sources import Archive, write_origin
 from nearsight.data.sets.split import train_and_validation
 
 __all__ = [
     "SUFFIXES",
+    "Archive",
     "Dataset",
     "ImageSet",
+    "Images",
     "as_rgb",
     "check_dataset",
     "data_root",
     "dataset_name",
-    "fetch_dataset",
-    "import_folder",
+    "described",
     "is_passing",
     "list_datasets",
     "load_dataset",
     "open_image",
     "register_dataset",
+    "source_of",
+    "sources",
     "train_and_validation",
     "writable_cache",
+    "write_origin",
 ]

@@ -1,10 +1,10 @@
-"""Decode once: a data set as flat files of bytes that are memory-mapped from then on.
+"""Decode a data set once, into flat files of bytes that are memory-mapped from then on.
 
 A decoded set is a folder ``<slot>-<key>`` with ``train.images``, ``train.labels``, ..., and
-``manifest.json``, which holds the sha256 of every file. The key names the source (paths, sizes,
-times of change), so a changed source is decoded anew; a damaged file is noticed by its hash and
-decoded anew as well. The folder appears by one rename, when all of it is on the disk; a lock lets
-one process decode while others wait for it.
+``manifest.json``, which holds the sha256 of every file. The key depends on the source (paths,
+sizes, times of change), so a changed source is decoded again; so is a set with a damaged file,
+which is noticed by its hash. The folder appears by one rename when all of it is on the disk, and a
+lock lets one process decode while others wait for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from nearsight.core import UserError, hold_lock, sync
 from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
 
-SCHEMA_VERSION = 2  # 2: images are upright, as their EXIF data say
+SCHEMA_VERSION = 2  # since 2, images are turned as their EXIF data say
 ARRAYS = {"images": np.uint8, "labels": np.int64, "masks": np.uint8}
 
 log = logging.getLogger(__name__)
@@ -35,40 +35,42 @@ class Decoding:
     """How to decode one data set, and what its bytes depend on."""
 
     name: str
-    source: str  # which data this is, whatever its content
-    key: str  # the state of the source; another key, another content
+    source: str  # where the data come from; stays the same when their content changes
+    key: str  # the state of the source; changes with its content
     classes: tuple[str, ...]
     splits: Mapping[str, Callable[[], Iterable[ImageSet]]]  # "train" and "test", in pieces
     origin: Callable[[], str] = lambda: "generated"
-    notes: Callable[[], tuple[str, ...]] = tuple  # asked after the last piece
+    notes: Callable[[], tuple[str, ...]] = tuple  # called after the last piece
 
     @property
     def slot(self) -> str:
+        """Return the start of the folder's name, which all states of this source share."""
         return f"{self.name.partition(':')[0]}-{_digest(self.source)}"
 
     @property
     def folder(self) -> str:
+        """Return the name of the folder in the cache."""
         return f"{self.slot}-{_digest(self.key)}"
 
 
 def cache_folders(root: Path) -> list[Path]:
-    """Where decoded sets are looked for; the first that can be written takes new ones."""
+    """Return the folders of decoded sets: beside the data sets, and in the home folder."""
     return [root / ".nearsight-cache", Path.home() / ".cache" / "nearsight" / "decoded"]
 
 
 def writable_cache(root: Path) -> Path:
-    """Return the folder that takes new caches: beside the data sets, or at home."""
+    """Return the folder for new decoded sets: beside the data sets if writable, else at home."""
     beside, home = cache_folders(root)
     return beside if os.access(beside if beside.exists() else root, os.W_OK) else home
 
 
 def decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset:
-    """Return the data set from the cache, decoded first if it is not there, stale or damaged.
+    """Return a data set from the cache; decode it first if it is missing, stale or damaged.
 
     Args:
         decoding: What to decode.
         root: The folder of data sets.
-        again: Read the source in any case, and not what is in the cache.
+        again: Decode the source even if the cache has it.
     """
     beside, home = cache_folders(root)
     for cache in () if again else (beside, home):
@@ -83,7 +85,7 @@ def decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset:
             _build(decoding, cache)
             found = _opened(cache / decoding.folder, decoding.name)
     if found is None:
-        raise OSError(f"{cache / decoding.folder} does not read back as it was written: bad disk?")
+        raise OSError(f"{cache / decoding.folder} differs from what was just written: bad disk?")
     return found
 
 
@@ -92,7 +94,7 @@ def _digest(text: str) -> str:
 
 
 def _opened(folder: Path, name: str) -> Dataset | None:
-    """The decoded set in ``folder``; None if it is missing or not what was written."""
+    """Return the decoded set in ``folder``, or None if it is missing or has changed."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         if manifest["schema_version"] != SCHEMA_VERSION:
@@ -132,8 +134,8 @@ def _mapped(folder: Path, manifest: dict[str, Any], split: str) -> ImageSet:
 
 
 def _build(decoding: Decoding, cache: Path) -> None:
-    """Write the decoded set beside its place, then move it there; the caller holds the lock."""
-    for left in cache.glob(f"{decoding.slot}-*"):  # of a killed process, or stale, or damaged
+    """Write the decoded set to a partial folder, then move it; the caller holds the lock."""
+    for left in cache.glob(f"{decoding.slot}-*"):  # stale, damaged, or left by a killed process
         shutil.rmtree(left)
     partial = cache / f"{decoding.folder}.partial"
     partial.mkdir()
@@ -152,7 +154,7 @@ def _build(decoding: Decoding, cache: Path) -> None:
 
 
 def _written(decoding: Decoding, folder: Path) -> dict[str, Any]:
-    """Write every array, piece by piece; returns the manifest."""
+    """Write every array, piece by piece, and return the manifest."""
     files: dict[str, dict[str, Any]] = {}
     counts = {}
     for split, pieces in decoding.splits.items():

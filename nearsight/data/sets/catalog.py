@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nearsight.core import UserError, closest, expand_path
 from nearsight.data.sets.cache import Decoding, decoded
 from nearsight.data.sets.cifar import CIFAR10, CIFAR100
+from nearsight.data.sets.class_subset import first_classes, images_of_first_classes
 from nearsight.data.sets.dataset import Dataset
 from nearsight.data.sets.identity import (
     REGISTERED,
@@ -20,7 +21,8 @@ from nearsight.data.sets.identity import (
     register,
     registrations,
 )
-from nearsight.data.sets.image_folder import image_folder
+from nearsight.data.sets.image_files import DEFAULT_SIZE, MOST_DECODED
+from nearsight.data.sets.image_folder import image_folder, undecoded
 from nearsight.data.sets.shapes import SHAPES
 from nearsight.data.sets.sources import Archive, NamedSet, origin_of
 from nearsight.data.sets.tiny_imagenet import TINY_IMAGENET
@@ -39,7 +41,7 @@ FOLDER_PREFIX = "folder:"
 
 
 def data_root(given: Path | None = None) -> Path:
-    """Where data sets are: as given, else $NEARSIGHT_DATA, else ~/.cache/nearsight/data."""
+    """Return the folder of data sets: as given, $NEARSIGHT_DATA, or ~/.cache/nearsight/data."""
     if given is not None:
         return Path(given)
     named = os.environ.get("NEARSIGHT_DATA")
@@ -47,10 +49,13 @@ def data_root(given: Path | None = None) -> Path:
 
 
 def dataset_name(text: str, root: Path | None = None) -> str:
-    """Return the name of a data set from what a user typed.
+    """Return the name of a data set from what a user typed: a known name or the path of a folder.
 
-    That is a known name, or the path of an image folder. A name that a user made up for a folder
-    becomes its path, so that presets have the values for image folders.
+    A name that the user registered for a folder becomes the folder's path, because presets have
+    values for image folders but not for that name.
+
+    Raises:
+        UserError: If the name is unknown, or a published set that is not registered here.
     """
     registered = registrations(data_root(root))
     if text in SETS or text.startswith(FOLDER_PREFIX):
@@ -69,22 +74,32 @@ def dataset_name(text: str, root: Path | None = None) -> str:
     near = closest(text, known, cutoff=0.4) or known
     raise UserError(
         f"unknown data set {text!r}: did you mean {' or '.join(near)}? "
-        "An image folder is given by its path"
+        "Give an image folder by its path"
     )
 
 
 def load_dataset(
     settings: DataSettings | str, root: Path | None = None, again: bool = False
 ) -> Dataset:
-    """Return the decoded data set.
+    """Load a data set; it is decoded at first use and memory-mapped from then on.
 
     Args:
-        settings: A data set by name ("shapes"), or the settings of a protocol.
+        settings: The name of a data set ("shapes", "cifar100"), the path of an image folder, or the
+            settings of a protocol.
         root: The folder of data sets; by default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
-        again: Read its files even if they were decoded before.
+        again: Decode the files again even if the cache has them.
+
+    Returns:
+        A ``Dataset``: ``train`` and ``test`` with ``images`` (uint8 [n, 3, h, w]) and ``labels``,
+        the names of the ``classes``, and ``mean`` and ``std`` of the training images per channel (0
+        to 1).
 
     Raises:
-        UserError: The data set is missing or damaged; it says what to do.
+        UserError: If the data set is missing or damaged; the message says what to do.
+
+    >>> shapes = load_dataset("shapes")
+    >>> shapes.train.images.shape, shapes.classes[1]
+    ((12000, 3, 32, 32), 'striped disc')
     """
     if isinstance(settings, str):
         from nearsight.protocol import DataSettings
@@ -93,15 +108,22 @@ def load_dataset(
     root = data_root(root)
     name = dataset_name(settings.name, root)
     if name in SETS:
-        return decoded(_decoding(name, settings, root), root, again)
+        whole = decoded(_decoding(name, settings, root), root, again)
+        return whole if settings.classes is None else first_classes(whole, settings.classes)
     if name.startswith(FOLDER_PREFIX):
         folder = expand_path(name.removeprefix(FOLDER_PREFIX))
         identity, found = identify(folder, root)
     else:
         identity = registrations(root)[name]
         found = check_registered(identity)
-    decoding = image_folder(found, settings.image_size, settings.skip_corrupt)
-    dataset = decoded(decoding, root, again)
+    if settings.classes is not None:
+        found = images_of_first_classes(found, settings.classes)
+    keep = len(found.train) <= MOST_DECODED if settings.decoded is None else settings.decoded
+    if keep:
+        decoding = image_folder(found, settings.image_size, settings.skip_corrupt)
+        dataset = decoded(decoding, root, again)
+    else:
+        dataset = undecoded(found, settings.image_size or DEFAULT_SIZE)
     if identity is None:
         return dataset
     return replace(dataset, name=identity.name, origin=REGISTERED, identity=identity.identity)
@@ -113,11 +135,11 @@ def register_dataset(name: str, folder: Path, root: Path | None = None) -> Regis
 
 
 def _decoding(name: str, settings: DataSettings, root: Path) -> Decoding:
-    image_size = SETS[name].image_size
-    if settings.image_size not in (None, image_size):
+    stored, wanted = SETS[name].image_size, settings.image_size
+    if stored is not None and wanted is not None and wanted < stored:
         raise UserError(
-            f"data.image_size={settings.image_size} is for image folders, {name} has "
-            f"{image_size} x {image_size} pixels; set model.image_size to resize the model's input"
+            f"data.image_size={wanted} is smaller than the images of {name}, which are {stored} x "
+            f"{stored} pixels; set model.image_size to resize the model's input instead"
         )
     if SETS[name].source is None:
         return SETS[name].decode(root, settings.skip_corrupt)
@@ -125,32 +147,36 @@ def _decoding(name: str, settings: DataSettings, root: Path) -> Decoding:
 
 
 def described(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
-    """How to decode an unpacked official data set; UserError if it is not structured as one."""
+    """Return how to decode an unpacked official data set.
+
+    Raises:
+        UserError: If a file of the data set is missing or damaged.
+    """
     source = source_of(name)
     decoding = SETS[name].decode(folder, skip_corrupt)
     return replace(decoding, origin=lambda: origin_of(folder, source))
 
 
 def sources() -> dict[str, Archive]:
-    """The data sets that have an official archive, by name."""
+    """Return the official archives of the data sets that have one, by name."""
     return {name: each.source for name, each in SETS.items() if each.source is not None}
 
 
 def source_of(name: str) -> Archive:
-    """The official archive of a data set that has one."""
+    """Return the official archive of a data set that has one."""
     source = SETS[name].source
     assert source is not None
     return source
 
 
 def found_folder(name: str, root: Path) -> Path:
-    """The unpacked folder of ``name``; UserError if there is none."""
+    """Return the unpacked folder of a data set, or raise UserError if there is none."""
     source = source_of(name)
     folder = root / source.folder
     if not folder.is_dir():
         raise UserError(
-            f"there is no {name} in {root}: run `nearsight data fetch {name}`, "
-            f"or give the folder that holds {source.folder} with --data-root"
+            f"there is no {name} in {root}; run `nearsight data fetch {name}`, "
+            f"or give the folder that contains {source.folder} with --data-root"
         )
     return folder
 
@@ -165,7 +191,7 @@ class ListedSet:
 
 
 def list_datasets(root: Path | None = None) -> list[ListedSet]:
-    """Every data set known by name, and whether it is there."""
+    """List every data set that is known by name, and whether it is available."""
     rows = []
     for name, each in SETS.items():
         if each.source is None:
@@ -183,7 +209,7 @@ def list_datasets(root: Path | None = None) -> list[ListedSet]:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``nearsight data check`` found."""
+    """The result of ``nearsight data check``."""
 
     name: str
     verdict: str  # as Dataset.origin
@@ -195,7 +221,11 @@ class Report:
 
 
 def check_dataset(name: str, root: Path | None = None) -> Report:
-    """Read all of a data set and compare it with the official files; UserError if damaged."""
+    """Read all of a data set and compare it with the official files.
+
+    Raises:
+        UserError: If a file is missing or damaged.
+    """
     from nearsight.protocol import DataSettings
 
     dataset = load_dataset(DataSettings(name=name), root, again=True)

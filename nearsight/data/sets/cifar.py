@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 from the official binary files (www.cs.toronto.edu/~kriz/cifar.html).
 
-A file is a row of records: one label byte (CIFAR-100: coarse, then fine; we use the fine one) and
-3,072 bytes of pixels, channel by channel. Nothing is unpickled.
+A file is a sequence of records: one label byte (CIFAR-100: coarse, then fine; we use the fine one)
+and 3,072 bytes of pixels, channel by channel. No pickle is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORDS_PER_PIECE = 4096
 
 @dataclass(frozen=True)
 class FileLayout:
-    """Which files a CIFAR has."""
+    """The files of CIFAR-10 or CIFAR-100."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
@@ -33,6 +33,7 @@ class FileLayout:
 
     @property
     def files(self) -> tuple[str, ...]:
+        """Return the names of all files."""
         return (*self.train, *self.test, self.names)
 
 
@@ -53,21 +54,25 @@ LAYOUTS = {
 
 
 def cifar(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
-    """How to decode the CIFAR in ``folder``; UserError if a file is missing or cut off."""
+    """Return how to decode the CIFAR in ``folder``.
+
+    Raises:
+        UserError: If a file is missing or cut off.
+    """
     layout = LAYOUTS[name]
     if missing := [file for file in layout.files if not (folder / file).is_file()]:
-        raise UserError(f"{folder} lacks {', '.join(missing)}, so it is no unpacked {name}")
+        raise UserError(f"{folder} is not an unpacked {name}: it lacks {', '.join(missing)}")
     record = layout.num_label_bytes + NUM_PIXELS
     for file in (*layout.train, *layout.test):
         size = (folder / file).stat().st_size
         if size == 0 or size % record:
             raise UserError(
-                f"{folder / file} has {size} bytes, expected a multiple of {record}: it is cut off "
-                f"or no CIFAR file; remove {folder} and fetch it again"
+                f"{folder / file} has {size} bytes, expected a multiple of {record}; it is cut off "
+                f"or not a CIFAR file. Remove {folder} and download it again"
             )
     classes = tuple((folder / layout.names).read_text().split())
     if not classes:
-        raise UserError(f"{folder / layout.names} names no class")
+        raise UserError(f"{folder / layout.names} contains no class names; download it again")
 
     def pieces(files: tuple[str, ...]) -> Callable[[], Iterator[ImageSet]]:
         return lambda: (

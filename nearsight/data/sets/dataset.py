@@ -1,22 +1,29 @@
-"""What a data set is once it is decoded: pixels, labels and the statistics of its training set."""
+"""A decoded data set: pixels, labels and the statistics of its training images."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+if TYPE_CHECKING:
+    Images = Any  # an array, or what is indexed like one
+else:
+    from nearsight.data.sets.image_files import ImageFiles
+
+    Images = UInt8[np.ndarray, "n 3 h w"] | ImageFiles
 Statistics = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with their labels: a split, or a piece of one."""
+    """Images with their labels: a split of a data set, or a piece of one."""
 
-    images: UInt8[np.ndarray, "n 3 h w"]
+    images: Images  # uint8 [n, 3, h, w]
     labels: Int64[np.ndarray, " n"]
     masks: UInt8[np.ndarray, "n h w"] | None = None  # 1 on the object, else 0; only `shapes` has it
 
@@ -26,7 +33,7 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set; its arrays are read-only memory maps."""
+    """A data set whose arrays are read-only memory maps."""
 
     name: str  # "cifar100", ..., a registered name, or "folder:PATH"
     classes: tuple[str, ...]
@@ -37,20 +44,21 @@ class Dataset:
     hash: str  # first 16 hex digits of the sha256 of pixels and labels
     origin: str  # "official", "not the official bytes", "generated", "registered" or "folder"
     notes: tuple[str, ...] = ()  # what the user should know: files ignored, images skipped
-    identity: str | None = None  # of a registered or recognised set: the hash of its files
+    identity: str | None = None  # the hash of its files, for a registered or recognised set
 
 
 def histogram(images: UInt8[np.ndarray, "n 3 h w"]) -> Int64[np.ndarray, "3 256"]:
-    """How often each channel has each of the 256 values."""
+    """Count how often each channel has each of the 256 values."""
     channels = [np.bincount(images[:, channel].ravel(), minlength=256) for channel in range(3)]
     return np.stack(channels).astype(np.int64)
 
 
 def statistics(counts: Int64[np.ndarray, "3 256"]) -> Statistics:
-    """Mean and standard deviation per channel in 0..1 from a histogram, by whole numbers.
+    """Compute mean and standard deviation per channel in 0..1 from a histogram.
 
-    Only the last division and root round, hence every machine gets the same bits. A channel that
-    never changes gets 1/255 (one grey level), so that one can divide by it.
+    The sums are whole numbers and only the last division and root round, so every machine gets the
+    same bits. A channel that never changes gets 1/255 (one grey level), so that one can divide by
+    it.
 
     >>> counts = np.zeros((3, 256), np.int64)
     >>> counts[:, 0] = counts[:, 255] = 5

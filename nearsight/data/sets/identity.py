@@ -1,12 +1,12 @@
 """Give image folders an identity: a name that papers and claims use, and a hash of the files.
 
 ``nearsight data register NAME DIR`` writes ``<data root>/registered/NAME.json``. The folder of a
-registered set is compared with it every time it is loaded. Three names stand for published sets and
-are given only to folders that have their classes (wnids) and their numbers of images; such a folder
-is recognised without being registered, too.
+registered set is compared with this file every time it is loaded. Three names stand for published
+sets (ImageNet, ImageNet-100, mini-ImageNet). Only a folder with their classes (wnids) and numbers
+of images may have such a name, and it is recognised even if it was never registered.
 
-The hash covers names and contents of all images; in a set of ImageNet's size it covers names and
-sizes, because reading every file takes hours.
+The hash covers names and contents of all images. For a set of ImageNet's size it covers names and
+sizes only, because reading every file takes hours.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 MOST_READ = 100_000  # images; a larger set is hashed by names and sizes
 CONTENTS, SIZES = "contents", "names and sizes"
 CLASS_FILE = Path(__file__).with_name("imagenet_classes.txt")
-HELP = "register it by another name, which claims will not take for that set"
+HELP = "register it under another name; claims about the published set will then not use it"
 
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """A set that papers name: its classes, and how many images of each class a copy has."""
+    """A data set that papers use: its classes, and how many images of each class a copy has."""
 
     name: str
     classes: tuple[str, ...]
-    told: str  # which classes these are
+    told: str  # which classes these are, in words
     train: tuple[int, int]  # fewest and most training images of a class
     test: tuple[int, int]
     totals: tuple[int, int] | None = None  # all training and all test images
 
     def problem(self, found: FolderImages) -> str | None:
-        """Return why a folder is not this set, in words; None if it is."""
+        """Return the reason why a folder is not this set, or None if it is."""
         if found.classes != self.classes:
             return f"{_class_problem(found.classes, self.classes)}; {self.name} has {self.told}"
         for images, split, (low, high) in (
@@ -82,7 +82,7 @@ def _numbers(images: Sequence[tuple[Path, int]], num_classes: int) -> list[int]:
 
 @cache
 def published_sets() -> dict[str, PublishedSet]:
-    """Return the published sets by name, with the numbers that their authors give."""
+    """Return the published sets by name, with the numbers of images that their authors give."""
     lines = [line.split() for line in CLASS_FILE.read_text().splitlines()]
     wnids = tuple(words[0] for words in lines)
     mini = tuple(words[0] for words in lines if "mini" in words)
@@ -106,7 +106,7 @@ def published_sets() -> dict[str, PublishedSet]:
 
 @dataclass(frozen=True)
 class Registration:
-    """What ``registered/NAME.json`` says of a set."""
+    """The content of ``registered/NAME.json``."""
 
     name: str
     folder: str
@@ -120,7 +120,7 @@ class Registration:
 
     @property
     def identity(self) -> str:
-        """What a run records beside the name."""
+        """Return the hash and what it covers, as runs record it beside the name."""
         return f"{self.hash} (of {self.hash_of})"
 
 
@@ -134,16 +134,16 @@ def register(name: str, folder: Path, root: Path, taken: Sequence[str]) -> Regis
         name: The name of a published set, or any other.
         folder: One folder per class, as ``image_folder`` reads it.
         root: The data root, which keeps the registration.
-        taken: Names that stand for other sets.
+        taken: Names of other data sets, which cannot be registered.
 
     Raises:
-        UserError: If the name is taken or no name, or the folder is another set than the name says.
+        UserError: If the name is taken or malformed, or the folder is not the set of that name.
     """
     if not NAME.fullmatch(name) or name in taken:
-        why = "stands for another data set" if name in taken else "is no name"
+        why = "is the name of another data set" if name in taken else "is not a valid name"
         raise UserError(
-            f"{name!r} {why}; choose a name of small letters, digits and . _ + - "
-            f"that is none of {', '.join(taken)}"
+            f"{name!r} {why}; use lower-case letters, digits and . _ + -, "
+            f"and none of {', '.join(taken)}"
         )
     folder = expand_path(folder).resolve()
     found = list_images(folder)
@@ -151,7 +151,7 @@ def register(name: str, folder: Path, root: Path, taken: Sequence[str]) -> Regis
         if problem := published_sets()[name].problem(found):
             raise UserError(f"{folder} is not {name}: {problem}; {HELP}")
     elif (known := _published(found)) is not None:
-        raise UserError(f"{folder} is {known.name}; register it by that name")
+        raise UserError(f"{folder} is {known.name}; register it under that name")
     registration = _registration(name, folder, found)
     path = root / REGISTERED / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ def registrations(root: Path) -> dict[str, Registration]:
 
 
 def check_registered(given: Registration) -> FolderImages:
-    """Return the images of a registered set, which must be the ones that were registered.
+    """Return the images of a registered set after checking that they are the registered ones.
 
     Raises:
         UserError: If the folder is gone, or a file in it was changed, added or removed.
@@ -186,8 +186,8 @@ def check_registered(given: Registration) -> FolderImages:
     again = f"nearsight data register {given.name} DIR"
     if not folder.is_dir():
         raise UserError(
-            f"{given.name} was registered in {folder}, which is not there; "
-            f"if it was moved, run {again}"
+            f"{given.name} is registered in {folder}, but there is no such folder; "
+            f"if it was moved, run `{again}`"
         )
     found = list_images(folder)
     if _key(found) == given.key:
@@ -195,18 +195,18 @@ def check_registered(given: Registration) -> FolderImages:
     now = _hash(found, given.hash_of)
     if now != given.hash:
         raise UserError(
-            f"{given.name} in {folder} is not the set that was registered (hash {given.hash} of "
-            f"its {given.hash_of}, now {now}): a file was changed, added or removed; "
-            f"restore it, or run {again}, which makes another set of it"
+            f"{given.name} in {folder} is not the set that was registered (the hash of its "
+            f"{given.hash_of} was {given.hash} and is now {now}): a file was changed, added or "
+            f"removed. Restore it, or register the folder as a new set with `{again}`"
         )
     return found
 
 
 def identify(folder: Path, root: Path) -> tuple[Registration | None, FolderImages]:
-    """Return what set a folder given by its path is, None if unknown, and its images.
+    """Return which set a folder is (None if unknown) and its images.
 
-    A folder is what it was registered as, or a published set that it has the classes and numbers
-    of images of.
+    A folder is the set that it was registered as, or else a published set if it has the classes and
+    numbers of images of one.
     """
     for each in registrations(root).values():
         if Path(each.folder) == folder.resolve():
@@ -235,7 +235,7 @@ def _key(found: FolderImages) -> str:
 
 
 def _hash(found: FolderImages, hash_of: str) -> str:
-    """The first 16 digits of the sha256 over the names and contents, or sizes, of all images."""
+    """Return 16 hex digits of the sha256 over the names and contents (or sizes) of all images."""
     digest = hashlib.sha256()
     for path in found.paths:
         if hash_of == SIZES:

@@ -1,11 +1,12 @@
-"""Any folder of images: one folder per class.
+"""Read any folder of images that has one folder per class.
 
-``PATH/train/<class>/*`` with ``PATH/test/<class>/*`` or ``PATH/val/<class>/*``; or
-``PATH/<class>/*`` alone, of which a stratified fifth becomes the test set.
+The layout is ``PATH/train/<class>/*`` with ``PATH/test/<class>/*`` or ``PATH/val/<class>/*``, or
+only ``PATH/<class>/*``, of which a stratified fifth becomes the test set.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
+from nearsight.data.sets.dataset import Dataset, ImageSet
+from nearsight.data.sets.image_files import ImageFiles
 from nearsight.data.sets.pixels import SUFFIXES, Labelled, Reader
 from nearsight.data.sets.sources import files_key
 from nearsight.data.sets.split import stratified_split
@@ -20,11 +23,13 @@ from nearsight.data.sets.tiny_imagenet import ANNOTATIONS
 
 TEST_FRACTION = 0.2
 TEST_SEED = 0
+PUBLISHED_MEAN = (0.485, 0.456, 0.406)  # of ImageNet; this room may not import them from data/input
+PUBLISHED_STD = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
 class FolderImages:
-    """The images of a folder, by split, with the numbers of their classes."""
+    """The images of a folder by split, each with the number of its class."""
 
     folder: Path
     classes: tuple[str, ...]
@@ -34,11 +39,16 @@ class FolderImages:
 
     @property
     def paths(self) -> list[Path]:
+        """Return the paths of all images."""
         return [path for path, _ in self.train + self.test]
 
 
 def list_images(folder: Path) -> FolderImages:
-    """List the images of a folder; UserError if its structure is not one of the above."""
+    """List the images of a folder by split and class.
+
+    Raises:
+        UserError: If the folder does not have one of the two layouts.
+    """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
     if (folder / ANNOTATIONS).is_file():
@@ -50,10 +60,13 @@ def list_images(folder: Path) -> FolderImages:
     if (folder / "train").is_dir():
         part = next((name for name in ("test", "val") if (folder / name).is_dir()), None)
         if part is None:
-            raise UserError(f"{folder} has train/ but neither test/ nor val/")
+            raise UserError(f"{folder} has train/ but neither test/ nor val/; add one of them")
         classes = _classes(folder / "train")
         if unknown := sorted(set(_classes(folder / part)) - set(classes)):
-            raise UserError(f"{folder / part / unknown[0]}: train/ has no class {unknown[0]!r}")
+            raise UserError(
+                f"{folder / part / unknown[0]} has no counterpart: train/ has no class "
+                f"{unknown[0]!r}"
+            )
         train = _images(folder / "train", classes)
         test = _images(folder / part, _classes(folder / part), classes)
     else:
@@ -63,18 +76,20 @@ def list_images(folder: Path) -> FolderImages:
         kept, held = stratified_split(labels, TEST_FRACTION, TEST_SEED)
         train, test = [images[i] for i in kept], [images[i] for i in held]
         notes.append(
-            f"no train/ and test/: a stratified fifth, {len(test)} of {len(images)} images, "
-            "is the test set"
+            f"the folder has no train/ and test/, so a stratified fifth ({len(test)} of "
+            f"{len(images)} images) is the test set"
         )
     if len(classes) < 2:
-        raise UserError(f"{folder} has one class, {classes[0]!r}; expected at least two folders")
+        raise UserError(
+            f"{folder} has only one class, {classes[0]!r}; it needs at least two folders of images"
+        )
     if ignored := _num_other_files(folder, len(train) + len(test)):
-        notes.append(f"ignored {ignored} files that are no images of a class")
+        notes.append(f"ignored {ignored} files that are not images in a class folder")
     return FolderImages(folder, classes, train, test, tuple(notes))
 
 
 def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool) -> Decoding:
-    """How to decode the images of a folder."""
+    """Return how to decode the images of a folder."""
     folder, train, test = found.folder, found.train, found.test
     reader = Reader(folder, size=image_size, skip_corrupt=skip_corrupt)
     return Decoding(
@@ -88,6 +103,37 @@ def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool
     )
 
 
+def undecoded(found: FolderImages, size: int) -> Dataset:
+    """Return the images of a folder as a data set that reads the files whenever they are used.
+
+    The pixels are normalised by ImageNet's published mean and deviation, because computing those of
+    the set would need a pass over all files. The hash covers names and sizes of the files.
+    """
+    lines = [
+        f"{path.relative_to(found.folder)} {label} {path.stat().st_size}\n"
+        for path, label in found.train + found.test
+    ]
+    digest = hashlib.sha256("".join([f"{size}\n", *lines]).encode(errors="surrogateescape"))
+    train, test = (
+        ImageSet(
+            ImageFiles([path for path, _ in files], size),
+            np.array([label for _, label in files], np.int64),
+        )
+        for files in (found.train, found.test)
+    )
+    return Dataset(
+        name=f"folder:{found.folder}",
+        classes=found.classes,
+        train=train,
+        test=test,
+        mean=PUBLISHED_MEAN,
+        std=PUBLISHED_STD,
+        hash=digest.hexdigest()[:16],
+        origin="folder",
+        notes=(*found.notes, "images are read from their files and no decoded copy is kept"),
+    )
+
+
 def _visible(path: Path) -> bool:
     return not path.name.startswith(".")
 
@@ -98,19 +144,19 @@ def _classes(folder: Path) -> tuple[str, ...]:
     names = (path.name for path in folder.iterdir() if path.is_dir() and _visible(path))
     classes = tuple(sorted(names))
     if not classes:
-        raise UserError(f"{folder} is empty: expected one folder of images per class")
+        raise UserError(f"{folder} contains no folders; it needs one folder of images per class")
     return classes
 
 
 def _images(
     folder: Path, names: tuple[str, ...], classes: tuple[str, ...] | None = None
 ) -> list[Labelled]:
-    """The images below ``folder/<name>`` for every name; labels are indices into ``classes``."""
+    """List the images below ``folder/<name>`` of each name; a label is an index of ``classes``."""
     found = []
     for name in names:
         paths = [path for path in sorted((folder / name).rglob("*")) if _is_image(path)]
         if not paths:
-            raise UserError(f"{folder / name} holds no images ({', '.join(sorted(SUFFIXES))})")
+            raise UserError(f"{folder / name} contains no images ({', '.join(sorted(SUFFIXES))})")
         found += [(path, (classes or names).index(name)) for path in paths]
     return found
 

@@ -1,9 +1,9 @@
-"""Outlines and textures in whole numbers: what `shapes` is drawn with.
+"""The outlines and textures of `shapes`, computed in whole numbers.
 
-A place is measured in units of 1/64 pixel, an angle in 1/64 turn, and every pixel is looked at in
-2 x 2 points, so the same bytes come out on every machine. Arrays are int32 [n, 64, 64]: two
-points per pixel and side, ``u`` and ``v`` being their coordinates in the turned frame of the
-object.
+Positions are in units of 1/64 pixel and angles in units of 1/64 turn. Every pixel is sampled at 2 x
+2 points, and no floating-point number is used, so every machine makes the same bytes. Arrays are
+int32 [n, 64, 64]: two points per pixel and side; ``u`` and ``v`` are their coordinates in the
+rotated frame of the object.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Sizes = Int32[np.ndarray, "n 1 1"]
 
 
 def turned(centre_x: Numbers, centre_y: Numbers, angle: Numbers) -> tuple[Points, Points]:
-    """Coordinates of all points, seen from a centre and turned by an angle."""
+    """Return the coordinates of all points relative to a centre, rotated by an angle."""
     points = np.arange(2 * SIDE, dtype=np.int32) * (UNIT // 2) + UNIT // 4
     dx = points[None, None, :] - centre_x[:, None, None]
     dy = points[None, :, None] - centre_y[:, None, None]
@@ -107,7 +107,7 @@ FRAGMENTS: tuple[Rule, ...] = (_disc, _bar)  # of distractors
 def chosen_inside(
     rules: Sequence[Rule], choice: Numbers, u: Points, v: Points, size: Numbers
 ) -> Inside:
-    """Which points the rule that every image chose holds, at its size."""
+    """Return which points are inside the figure that each image chose, at its size."""
     found = np.zeros(u.shape, bool)
     for number, rule in enumerate(rules):
         images = choice == number
@@ -116,7 +116,7 @@ def chosen_inside(
 
 
 def coverage(points: Inside) -> Pixels:
-    """How many of its four points every pixel has inside: 0 to 4."""
+    """Count how many of the four points of each pixel are inside: 0 to 4."""
     count = points.view(np.uint8)
     rows = count[:, 0::2] + count[:, 1::2]
     return (rows[..., 0::2] + rows[..., 1::2]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Image files to pixels; the ones that cannot be read are named and counted."""
+"""Read image files into pixels, and report the files that cannot be read."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
 from nearsight.core import UserError
-from nearsight.data.sets.dataset import ImageSet
+
+if TYPE_CHECKING:
+    from nearsight.data.sets.dataset import ImageSet
 
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # none that starts programs
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # none of them starts a program
 IMAGES_PER_PIECE = 1024
 
 Labelled = tuple[Path, int]
@@ -26,13 +29,13 @@ Labelled = tuple[Path, int]
 
 @dataclass
 class Reader:
-    """Reads the image files of one data set.
+    """Read the image files of one data set.
 
-    With ``size`` the middle square is kept and resized to it; without, all images must have the
-    size of the first.
+    With ``size``, the middle square of each image is resized to it. Without, all images must have
+    the size of the first.
     """
 
-    folder: Path  # names in messages are relative to it
+    folder: Path  # messages give paths relative to it
     size: int | None
     skip_corrupt: bool
     num_files: int = 0
@@ -40,7 +43,9 @@ class Reader:
     _shape: tuple[int, ...] | None = None
 
     def pieces(self, files: Sequence[Labelled]) -> Iterator[ImageSet]:
-        """Images and labels of ``files``, in order, without the corrupt ones."""
+        """Yield images and labels of ``files`` in order, without the corrupt ones."""
+        from nearsight.data.sets.dataset import ImageSet  # dataset imports this module
+
         with ThreadPoolExecutor() as pool:
             for start in range(0, len(files), IMAGES_PER_PIECE):
                 part = files[start : start + IMAGES_PER_PIECE]
@@ -58,7 +63,11 @@ class Reader:
                     yield ImageSet(np.stack(images), np.array(labels, np.int64))
 
     def notes(self) -> tuple[str, ...]:
-        """What is to be said about corrupt images; UserError unless they are to be skipped."""
+        """Return what to tell the user about corrupt images.
+
+        Raises:
+            UserError: If there are corrupt images and ``skip_corrupt`` is not set.
+        """
         if not self.corrupt:
             return ()
         number = f"{len(self.corrupt)} of {self.num_files} images"
@@ -71,7 +80,7 @@ class Reader:
         )
 
     def _read(self, path: Path) -> UInt8[np.ndarray, "3 h w"] | str:
-        """Return the pixels, or why the file is damaged.
+        """Return the pixels, or the reason why the file is damaged.
 
         Errors of the machine, such as too many open files, are raised: they say nothing about the
         file, and a data set without it must not be kept.
@@ -87,14 +96,14 @@ class Reader:
         self._shape = self._shape or pixels.shape
         if pixels.shape != self._shape:
             raise UserError(
-                f"{path} is {pixels.shape[2]} x {pixels.shape[1]} pixels, images before it are "
-                f"{self._shape[2]} x {self._shape[1]}; give all the same size, "
-                "for an image folder with --set data.image_size=N"
+                f"{path} is {pixels.shape[2]} x {pixels.shape[1]} pixels, but the images before "
+                f"it are {self._shape[2]} x {self._shape[1]}; make them the same size, "
+                "in an image folder with --set data.image_size=N"
             )
 
 
 def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w"]:
-    """Read the RGB pixels of an image file, upright; see ``as_rgb`` for other kinds of pixels."""
+    """Read the RGB pixels of an image file, upright; ``as_rgb`` converts other modes."""
     with open_image(path) as opened:
         image = as_rgb(opened)
     if size is not None and image.size != (size, size):
@@ -111,17 +120,17 @@ def open_image(source: Path | io.BytesIO, formats: tuple[str, ...] = FORMATS) ->
 
 
 def is_passing(problem: Exception) -> bool:
-    """Return whether an error comes from the machine and not from the content of a file."""
+    """Return whether an error comes from the machine, and not from the content of a file."""
     return isinstance(problem, MemoryError) or getattr(problem, "errno", None) is not None
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """Turn an image as its EXIF data say and convert it to 8 bits of red, green and blue.
+    """Turn an image as its EXIF data say, and convert it to 8 bits of red, green and blue.
 
-    Grey becomes RGB, 16 bits become 8, transparency is dropped.
+    Grey becomes RGB, 16 bits become 8, and transparency is dropped.
 
     Raises:
-        UserError: The pixels are floating-point numbers, or integers of an unknown scale.
+        UserError: If the pixels are floating-point numbers, or integers of an unknown scale.
     """
     image = ImageOps.exif_transpose(image)
     if image.mode == "F":
@@ -134,7 +143,7 @@ def as_rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(values: np.ndarray) -> Image.Image:
-    """Scale integers of 16 bits; the range tells whether they are what they claim to be."""
+    """Scale integers of 16 bits to 8, after checking that their range is that of 16 bits."""
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535 or 0 < high < 256:
         raise UserError(

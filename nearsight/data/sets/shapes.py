@@ -1,10 +1,10 @@
-"""`shapes`: an embedded data set, generated in whole numbers, hence the same bytes everywhere.
+"""`shapes`: a data set that is generated in whole numbers, so it has the same bytes everywhere.
 
-A class is an outline with a texture ("striped disc"). Place, size and turn of the object, turn,
-period and phase of its texture, all colours, the background (a smooth random surface with a faint
-texture and noise) and small distractors behind the object are drawn per image and say nothing
-about the class. Every image is a function of (split, index). The class survives a mirror and any
-change of colour.
+A class is an outline with a texture ("striped disc"). The position, size and rotation of the
+object, the rotation, period and phase of its texture, all colours, the background (a smooth random
+surface with a faint texture and noise) and small distractors behind the object are drawn per image
+and are independent of the class. Every image is a function of (split, index). Mirroring an image or
+changing its colours keeps its class.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Colours = Int32[np.ndarray, "n 3"]
 
 
 class Draws:
-    """Whole numbers for some images of a split, each kind from its own hash."""
+    """Draw whole numbers for some images of a split, each quantity from its own hash."""
 
     def __init__(self, split: str, indices: Int64[np.ndarray, " n"]) -> None:
         self.split = split
         self.indices = torch.from_numpy(indices)
 
     def between(self, what: str, low: int, high: int, *shape: int) -> Int32[np.ndarray, "n ..."]:
-        """Numbers from low to high, both included, of shape [n, *shape]."""
+        """Draw numbers from ``low`` to ``high``, both included, of shape [n, *shape]."""
         num = int(np.prod(shape, dtype=np.int64))
         hashed = bits("shapes", SEED, self.split, what, self.indices, num=num).numpy()
         numbers = low + ((((hashed >> 33) & 0x7FFFFFFF) * (high - low + 1)) >> 31)
@@ -62,7 +62,7 @@ class Draws:
 
 
 def shapes_images(split: str, start: int, stop: int) -> ImageSet:
-    """Images ``start`` to ``stop`` of a split, with labels and masks."""
+    """Generate images ``start`` to ``stop`` of a split, with labels and masks."""
     indices = np.arange(start, stop, dtype=np.int64)
     labels = indices % len(CLASSES)
     draws = Draws(split, indices)
@@ -76,7 +76,7 @@ def shapes_images(split: str, start: int, stop: int) -> ImageSet:
 
 
 def _background(draws: Draws) -> Canvas:
-    """A surface through random heights around a dark colour, under a faint texture."""
+    """Draw a surface through random heights around a dark colour, under a faint texture."""
     num_heights = SIDE // CELL + 1
     heights = draws.between("heights", -20, 20, 3, num_heights, num_heights)
     cell, step = np.divmod(np.arange(SIDE, dtype=np.int32), CELL)
@@ -104,7 +104,7 @@ def _add_distractor(canvas: Canvas, draws: Draws, what: str) -> None:
 
 
 def _add_object(canvas: Canvas, draws: Draws, labels: Int32[np.ndarray, " n"]) -> Pixels:
-    """Paint the object in two light colours; returns how much of every pixel it covers, 0 to 4."""
+    """Paint the object in two light colours; return how many points it covers per pixel, 0 to 4."""
     outline, texture = np.divmod(labels, len(TEXTURES))
     radius = draws.between("radius", 9 * UNIT, 12 * UNIT)
     place = SIDE * UNIT // 2 + draws.between("place", -4 * UNIT, 4 * UNIT, 2)
@@ -124,13 +124,13 @@ def _add_object(canvas: Canvas, draws: Draws, labels: Int32[np.ndarray, " n"]) -
 
 
 def _texture_frame(draws: Draws, what: str) -> tuple[Points, Points]:
-    """All points as a texture of random phase and turn sees them."""
+    """Return all points in the frame of a texture with random phase and rotation."""
     phase = draws.between(f"{what} phase", 0, 16 * UNIT - 1, 2)
     return turned(phase[:, 0], phase[:, 1], draws.between(f"{what} turn", 0, TURN - 1))
 
 
 def _paint(canvas: Canvas, *layers: tuple[Pixels, Colours]) -> None:
-    """Mix colours into the canvas, each by how many of a pixel's four points it covers."""
+    """Mix colours into the canvas, each weighted by how many of a pixel's four points it covers."""
     free = np.full_like(layers[0][0], 4)
     for covered, _ in layers:
         free -= covered
@@ -141,7 +141,7 @@ def _paint(canvas: Canvas, *layers: tuple[Pixels, Colours]) -> None:
 
 
 def shapes() -> Decoding:
-    """How to generate the set; the cache keeps it."""
+    """Return how to generate the set; the cache keeps it."""
 
     def pieces(split: str) -> Callable[[], Iterator[ImageSet]]:
         starts = range(0, NUM_IMAGES[split], IMAGES_PER_PIECE)

@@ -1,4 +1,4 @@
-"""What a data set by name declares, what its official bytes are, and the state of files on disk."""
+"""What a named data set declares, how official bytes are recognised, and the state of its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_OFFICIAL = "not the official bytes"
 
 @dataclass(frozen=True)
 class Archive:
-    """One official archive."""
+    """The official archive of a data set."""
 
     url: str
     sha256: str
@@ -28,6 +28,7 @@ class Archive:
 
     @property
     def archive(self) -> str:
+        """Return the file name of the archive."""
         return self.url.rpartition("/")[2]
 
 
@@ -35,18 +36,19 @@ class Archive:
 class NamedSet:
     """A data set that users call by name.
 
-    The module of the data set makes one; its line in the table of catalog.py is all it needs.
+    The module of the data set makes one, and a line in the table of ``catalog.py`` registers it.
     """
 
     image_size: int  # pixels
-    decode: Callable[[Path, bool], Decoding]  # of its folder, and whether to skip corrupt images
+    decode: Callable[[Path, bool], Decoding]  # takes its folder, and whether to skip corrupt images
     source: Archive | None = None  # None: it is generated
 
 
 def files_key(folder: Path, paths: Iterable[Path]) -> str:
     """Return a key that changes when a file is added, removed, renamed or written.
 
-    The time of change of the inode counts too: tools that copy can keep the time of writing.
+    The time of change of the inode counts too, because tools that copy can keep the time of
+    writing.
     """
     lines = []
     origin = folder / ORIGIN_FILE
@@ -59,7 +61,7 @@ def files_key(folder: Path, paths: Iterable[Path]) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """sha256 over the names and contents of all files in a folder, ``origin.json`` aside."""
+    """Return the sha256 over names and contents of all files in a folder but ``origin.json``."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path != folder / ORIGIN_FILE:
@@ -71,7 +73,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def write_origin(folder: Path, source: Archive) -> None:
-    """Record that ``folder`` came out of the source's archive, whose checksum was right."""
+    """Record that ``folder`` was unpacked from the official archive, whose checksum was right."""
     record = {
         "schema_version": 2,
         "archive_sha256": source.sha256,
@@ -81,7 +83,7 @@ def write_origin(folder: Path, source: Archive) -> None:
 
 
 def origin_of(folder: Path, source: Archive) -> str:
-    """``official`` if the files are those of the checksummed archive, else not."""
+    """Return OFFICIAL if the files are still those of the archive, else NOT_OFFICIAL."""
     try:
         record = json.loads((folder / ORIGIN_FILE).read_text())
         known = record["schema_version"] == 1 or record["archive_sha256"] == source.sha256

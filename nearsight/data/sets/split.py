@@ -1,7 +1,7 @@
-"""The official training set, or a fraction of every class of it, split into train and validation.
+"""Split the official training set, or a fraction of each class, into train and validation.
 
-The fraction is taken first, so 10 % means a tenth of both sides: choosing the best epoch uses no
-more images than the run claims. Fractions are nested: the 5 % are among the 10 %.
+The fraction is taken before the split, so 10 % means a tenth of both parts: choosing the best epoch
+uses no more images than the run claims. Fractions are nested: the 5 % are among the 10 %.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Held = Int64[np.ndarray, " held"]
 
 
 def rounded_share(number: int, fraction: float) -> int:
-    """``number * fraction``, rounded; a half goes down. The fraction is taken as it is written.
+    """Return ``number * fraction`` rounded, a half downwards; the fraction is taken as written.
 
     >>> rounded_share(500, 0.2), rounded_share(5, 0.1), rounded_share(8, 0.2)
     (100, 0, 2)
@@ -32,9 +32,15 @@ def rounded_share(number: int, fraction: float) -> int:
 def stratified_split(
     labels: Int64[np.ndarray, " n"], fraction: float, seed: int
 ) -> tuple[Kept, Held]:
-    """Sorted indices of train and validation; ``fraction`` of every class goes to validation.
+    """Split images into train and validation, with ``fraction`` of every class in validation.
 
-    A function of labels, fraction and seed alone: the order within a class is a hash.
+    The result is a function of labels, fraction and seed alone: the order within a class is a hash.
+
+    Returns:
+        The sorted indices of train and of validation.
+
+    Raises:
+        UserError: If one of the two would be empty.
     """
     parts = []
     for label in np.unique(labels):
@@ -45,16 +51,16 @@ def stratified_split(
     chosen[np.concatenate(parts)] = True
     if not chosen.any() or chosen.all():
         raise UserError(
-            f"{len(labels)} images in {len(parts)} classes leave one side of a split by {fraction} "
-            "empty; add images or change the fraction"
+            f"a split by {fraction} of {len(labels)} images in {len(parts)} classes leaves one "
+            "side empty; add images or change the fraction"
         )
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
 def class_fraction(labels: Int64[np.ndarray, " n"], fraction: float, seed: int) -> Chosen:
-    """Sorted indices of ``fraction`` of every class; a larger fraction contains a smaller.
+    """Return sorted indices of ``fraction`` of every class; a larger fraction contains a smaller.
 
-    Which images of a class is a hash of seed and class alone.
+    Which images of a class are taken is a hash of seed and class alone.
     """
     parts = []
     for label in np.unique(labels):
@@ -67,7 +73,7 @@ def class_fraction(labels: Int64[np.ndarray, " n"], fraction: float, seed: int) 
 def train_and_validation(
     labels: Int64[np.ndarray, " n"], fraction: float, validation_fraction: float, seed: int
 ) -> tuple[Kept, Held]:
-    """Sorted indices of train and validation, together ``fraction`` of every class."""
+    """Return the sorted indices of train and validation, together ``fraction`` of every class."""
     if fraction == 1:
         return stratified_split(labels, validation_fraction, seed)
     chosen = class_fraction(labels, fraction, seed)
@@ -76,8 +82,8 @@ def train_and_validation(
         held = rounded_share(number, validation_fraction)
         if not 0 < held < number:
             raise UserError(
-                f"expected a fraction that leaves every class an image to train and one to "
-                f"validate on, got {fraction}: class {label} has {number - held} and {held}"
+                f"every class needs an image to train and one to validate on, but with a fraction "
+                f"of {fraction} class {label} has {number - held} and {held}; use a larger one"
             )
     train, validation = stratified_split(labels[chosen], validation_fraction, seed)
     return chosen[train], chosen[validation]

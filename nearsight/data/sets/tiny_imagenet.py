@@ -1,8 +1,8 @@
 """Tiny-ImageNet in its official layout.
 
-Training images are ``train/<wnid>/images/*.JPEG``. The official validation set, our test set, has
-all images in one folder ``val/images`` and their classes in ``val/val_annotations.txt``: read as
-an image folder it would be one class. Labels are indices into the sorted wnids of the training
+Training images are ``train/<wnid>/images/*.JPEG``. The official validation set, which is our test
+set, has all images in one folder ``val/images`` and their classes in ``val/val_annotations.txt``,
+so it cannot be read as an image folder. Labels are indices into the sorted wnids of the training
 set.
 """
 
@@ -19,9 +19,13 @@ ANNOTATIONS = "val/val_annotations.txt"
 
 
 def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
-    """How to decode the Tiny-ImageNet in ``folder``; UserError if it lacks something."""
+    """Return how to decode the Tiny-ImageNet in ``folder``.
+
+    Raises:
+        UserError: If a file is missing or an annotation is wrong.
+    """
     if not (folder / "train").is_dir() or not (folder / ANNOTATIONS).is_file():
-        raise UserError(f"{folder} lacks train/ or {ANNOTATIONS}, so it is no Tiny-ImageNet")
+        raise UserError(f"{folder} is not Tiny-ImageNet: it lacks train/ or {ANNOTATIONS}")
     classes = tuple(sorted(path.name for path in (folder / "train").iterdir() if path.is_dir()))
     train = [
         (path, label)
@@ -29,9 +33,11 @@ def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
         for path in sorted((folder / "train" / wnid / "images").glob("*.JPEG"))
     ]
     if empty := sorted(set(range(len(classes))) - {label for _, label in train}):
-        raise UserError(f"{folder / 'train' / classes[empty[0]] / 'images'} holds no .JPEG image")
+        raise UserError(
+            f"{folder / 'train' / classes[empty[0]] / 'images'} contains no .JPEG images"
+        )
     if not train:
-        raise UserError(f"{folder / 'train'} holds no class")
+        raise UserError(f"{folder / 'train'} contains no class folders")
     test = _annotated(folder, classes)
     reader = Reader(folder, size=None, skip_corrupt=skip_corrupt)
     return Decoding(

@@ -1,7 +1,7 @@
-"""Frozen features of any model that ``measure`` can place, extracted once into a cache.
+"""Extract frozen features of any model that ``measure`` supports, once, into a cache.
 
-A subject is what is evaluated: a model or a control. Its features are read at a layer, before or
-after the final norm or PRR, and kept in half precision in memory-mapped files.
+A subject is what is evaluated: a model or a control. Its features are taken at a layer, before or
+after the final norm or PRR, and stored in half precision in memory-mapped files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a number would be without anything learned: the controls that stand in every table.
+"""Build the controls of every table: scores that are possible without anything learned.
 
 random initialisation  the same architecture before any training
 pixel statistics       mean and deviation of each colour in a patch (of an image: also a 4x4 thumb)
@@ -39,6 +39,7 @@ class PixelStatistics(Extractor):
     def features(
         self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
     ) -> list[FeatureBatch]:
+        """Return the same features for every layer: statistics of each patch's colours."""
         size = (self.grid.rows, self.grid.cols)
         mean = F.adaptive_avg_pool2d(images, size)
         square = F.adaptive_avg_pool2d(images.square(), size)
@@ -65,26 +66,29 @@ class PositionOnly(Extractor):
     def features(
         self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
     ) -> list[FeatureBatch]:
+        """Return the same features for every layer and image: waves of the position."""
         patches = self.waves.expand(len(images), *self.waves.shape)
         return [FeatureBatch(patches, patches.mean((1, 2)))] * len(layers)
 
 
 def control_subject(subject: Subject, control: str) -> Subject:
-    """Return a control of a subject: the same images, without what training gave.
+    """Return a control of a subject, for the same images but without anything learned.
 
     Raises:
-        UserError: The control is unknown.
+        UserError: If the control is unknown.
     """
     if control == RANDOM_INITIALISATION:
         if subject.fresh is None:
-            raise UserError(f"{subject.name} cannot be drawn anew at random initialisation")
+            raise UserError(
+                f"{subject.name} cannot be built with random weights. Use --no-controls."
+            )
         return replace(subject.fresh(), name=control, control=control)
     assert isinstance(subject.extractor, Tapped)
     kinds: dict[str, type[PixelStatistics] | type[PositionOnly]] = {
         PIXEL_STATISTICS: PixelStatistics, POSITION_ONLY: PositionOnly,
     }  # fmt: skip
     if control not in kinds:
-        raise UserError(f"expected a control of {', '.join(CONTROLS)}, got {control!r}")
+        raise UserError(f"There is no control {control!r}. Use one of {', '.join(CONTROLS)}.")
     grid = subject.extractor.grid
     return replace(
         subject,

@@ -1,4 +1,4 @@
-"""Features of a split of images, from the cache or extracted into it."""
+"""Return the features of a split of images from the cache, or extract them into it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from nearsight.evaluate.features.taps import FeatureBatch
 
 READERS = 2  # threads that read images while the model works
 BATCH_SIZE = 32
-NOTED_EVERY = 8  # batches, after which the progress is written down
+NOTED_EVERY = 8  # batches between two records of the progress on disk
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Need:
-    """Which features of which images: what a cache is known by."""
+    """A request for features of images at a layer. It identifies a cache."""
 
     subject: Subject
     split: Split
@@ -37,7 +37,7 @@ class Need:
     place: str
 
     def facts(self) -> dict[str, Any]:
-        """Return what the features depend on; the first three are for people."""
+        """Return everything that the features depend on; the first three are for people to read."""
         return {
             "subject": self.subject.name,
             "data": self.split.data,
@@ -59,17 +59,17 @@ def extract_features(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> list[Features]:
-    """Return the features of one subject on one split at several layers, extracting what misses.
+    """Return the features of one subject on one split at several layers.
 
-    All missing layers are filled by the same forward passes. A cache that an earlier process
-    began is continued.
+    Missing layers are extracted in the same forward passes. A cache that an earlier process began
+    is continued.
 
     Args:
-        needs: One for every layer; they differ in nothing else.
-        cache: Where features are kept.
-        batch_size: Images in a forward.
-        device: Where the model is.
-        progress: Called with the images done and the images in all.
+        needs: One request per layer, with everything else equal.
+        cache: Where features are stored.
+        batch_size: The number of images per forward pass.
+        device: The device on which the model runs.
+        progress: Called with the number of finished images and of all images.
     """
     missing = [need for need in needs if cache.open(need.facts()) is None]
     if missing:
@@ -126,16 +126,16 @@ def _write(store: Features, batch: FeatureBatch, start: int, need: Need) -> None
 
 
 def _halved(values: Tensor, need: Need) -> np.ndarray:
-    """Features in half precision.
+    """Return features in half precision.
 
     Raises:
-        UserError: A feature is not a number, or too large for half precision.
+        UserError: If a feature is not a number, or too large for half precision.
     """
     found = values.to(torch.float16).cpu()
     if not bool(found.isfinite().all()):
         raise UserError(
-            f"{need.subject.name} has features at layer {need.layer} that are not numbers or "
-            "beyond 65,504, the largest number of half precision; take them with --place norm"
+            f"{need.subject.name} has features at layer {need.layer} that are NaN or beyond "
+            "65,504, the largest number in half precision. Try --place norm."
         )
     return found.numpy()
 
@@ -184,7 +184,7 @@ def _normalised(
 
 @dataclass(frozen=True)
 class Estimated:
-    """What an extraction will take."""
+    """The estimated time and disk space of an extraction."""
 
     num_images: int  # that are not in the cache yet
     num_bytes: int
@@ -192,7 +192,7 @@ class Estimated:
     free_bytes: int
 
     def text(self) -> str:
-        """Say it in one sentence.
+        """Return the estimate as a sentence.
 
         >>> Estimated(2913, 219_000_000, 61.0, 70_000_000_000).text()
         '2,913 images: 0.22 GB of cache, about 1:01; 70.00 GB of disk are free'
@@ -209,16 +209,16 @@ def estimate_extraction(
     device: str = "cpu",
     forwards: Sequence[tuple[Need, float]] = (),
 ) -> Estimated:
-    """Estimate the size and the time of what misses, from one timed forward of each subject.
+    """Estimate the size and time of missing features, from one timed forward pass per subject.
 
     Args:
-        needs: The features that are wanted.
-        cache: Where some of them may be.
-        device: Where models are.
-        forwards: Images that are shown to a model so many times each, without being cached.
+        needs: The requested features.
+        cache: Where some of them may be stored already.
+        device: The device on which models run.
+        forwards: Requests with the number of forward passes per image that are not cached.
 
     Raises:
-        UserError: The caches would not fit on the disk.
+        UserError: If the caches would not fit on the disk.
     """
     groups: dict[tuple[Any, ...], list[Need]] = {}
     for need in needs:
@@ -249,14 +249,14 @@ def estimate_extraction(
     estimated = Estimated(num_images, num_bytes, seconds, free)
     if num_bytes > free:
         raise UserError(
-            f"{estimated.text()}: the features do not fit; evaluate fewer images with --num-train "
-            "and --num-val, or free space with nearsight data cache --delete"
+            f"The features do not fit on the disk: {estimated.text()}. Evaluate fewer images with "
+            "--num-train and --num-val, or free space with `nearsight data cache --delete`."
         )
     return estimated
 
 
 def _timed(group: Sequence[Need], device: str) -> tuple[float, list[FeatureBatch]]:
-    """Seconds for an image, and features of a few images."""
+    """Return the seconds per image, and the features of a few images."""
     need = group[0]
     images = next(_inputs(need, 0, min(8, len(need.split)), device))
     layers = [each.layer for each in group]

@@ -1,9 +1,9 @@
-"""Features on disk: half precision, memory-mapped, known by what they depend on.
+"""Store features on disk, in half precision and memory-mapped.
 
 A cache is a folder ``features/<key>`` with ``patches`` [image, patch, width], ``cls``
-[image, width] where the model has a class token, and ``manifest.json``, which says what the
-features depend on (the key is a hash of it) and how many images are done. It grows in place, so an
-extraction that was killed goes on where it stopped.
+[image, width] if the model has a class token, and ``manifest.json``. The manifest records what the
+features depend on (the key is a hash of it) and how many images are done. The cache grows in place,
+so that an interrupted extraction continues where it stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nearsight.models.layers import Grid
 
 DTYPE = np.dtype("<f2")
 MANIFEST = "manifest.json"
-VERSION = 1  # another one: features of older caches are not comparable
+VERSION = 1  # increase it when features change, so that older caches are not used
 FOLDER = "features"
 
 
@@ -45,10 +45,12 @@ class Features:
 
     @property
     def num_images(self) -> int:
+        """The number of images."""
         return len(self.patches)
 
     @property
     def width(self) -> int:
+        """The number of features per patch."""
         return int(self.patches.shape[-1])
 
 
@@ -64,6 +66,7 @@ class Shape:
 
     @property
     def num_bytes(self) -> int:
+        """The size of the cached features on disk."""
         per_image = self.rows * self.cols * self.width + self.cls_width
         return self.num_images * per_image * DTYPE.itemsize
 
@@ -75,15 +78,15 @@ class FeatureCache:
         self.folder = Path(folder)
 
     def key(self, facts: Mapping[str, Any]) -> str:
-        """Hash what features depend on, the first 20 digits."""
+        """Return the first 20 digits of a hash of what the features depend on."""
         text = json.dumps({"version": VERSION, **facts}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def open(self, facts: Mapping[str, Any]) -> Features | None:
-        """Return features that were extracted to the end, or None.
+        """Return the features if their extraction is finished, else None.
 
         Raises:
-            UserError: The folder holds the features of something else, or is damaged.
+            UserError: If the folder contains other features, or is damaged.
         """
         manifest = self._manifest(facts)
         if manifest is None or manifest["done"] < manifest["shape"]["num_images"]:
@@ -96,7 +99,7 @@ class FeatureCache:
         return manifest["done"] if manifest else 0
 
     def create(self, facts: Mapping[str, Any], shape: Shape) -> Features:
-        """Return writable features; those of an extraction that was killed keep what they have."""
+        """Return writable features, with the contents of an interrupted extraction if any."""
         manifest = self._manifest(facts)
         if manifest is None:
             place = self.folder / self.key(facts)
@@ -110,7 +113,7 @@ class FeatureCache:
         return self._mapped(facts, shape, "r+")
 
     def note(self, facts: Mapping[str, Any], shape: Shape, done: int) -> None:
-        """Write down how many images are done; their features must be on the disk before."""
+        """Record how many images are done. Their features must be on disk already."""
         contents = {"version": VERSION, "facts": facts, "shape": vars(shape), "done": done}
         path = self.folder / self.key(facts) / MANIFEST
         write_bytes(path, (json.dumps(contents, indent=1) + "\n").encode())
@@ -131,7 +134,7 @@ class FeatureCache:
         except (ValueError, KeyError, TypeError):
             raise self._damaged(facts, f"its {MANIFEST} cannot be read") from None
         if theirs != json.loads(json.dumps({"version": VERSION, **facts})) or done > num:
-            raise self._damaged(facts, "it holds the features of another model or other images")
+            raise self._damaged(facts, "it contains features of another model or other images")
         return found
 
     def _mapped(self, facts: Mapping[str, Any], shape: Shape, mode: Any) -> Features:
@@ -149,13 +152,13 @@ class FeatureCache:
     def _damaged(self, facts: Mapping[str, Any], problem: str) -> UserError:
         key = self.key(facts)
         return UserError(
-            f"the feature cache {self.folder / key} cannot be used: {problem}; "
-            f"delete it with nearsight data cache --delete {key}"
+            f"The feature cache {self.folder / key} cannot be used: {problem}. "
+            f"Delete it with: nearsight data cache --delete {key}"
         )
 
 
 def _sizes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """The shape of every file of a cache."""
+    """Return the shape of the array in every file of a cache."""
     sizes: dict[str, tuple[int, ...]] = {
         "patches": (shape.num_images, shape.rows, shape.cols, shape.width)
     }
@@ -196,9 +199,12 @@ def delete_cache(folder: Path, key: str) -> None:
     """Delete one feature cache.
 
     Raises:
-        UserError: There is none of this key.
+        UserError: If there is no cache with this key.
     """
     known = [each.key for each in stored_caches(folder)]
     if key not in known:
-        raise UserError(f"there is no feature cache {key!r} in {folder}; it has {len(known)}")
+        raise UserError(
+            f"There is no feature cache {key!r} among the {len(known)} in {folder}. "
+            "List them with `nearsight data cache`."
+        )
     shutil.rmtree(folder / key)

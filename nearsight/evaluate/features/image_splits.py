@@ -42,7 +42,7 @@ class Split:
         return self.masks(number)
 
     def part(self, chosen: np.ndarray, name: str) -> Split:
-        """Return some of the images as a split of its own."""
+        """Return some of the images as a new split."""
         image, masks = self.image, self.masks
         return Split(
             self.data,
@@ -65,7 +65,7 @@ def spread(num: int, wanted: int | None) -> np.ndarray:
     if wanted is None:
         return np.arange(num)
     if not 1 <= wanted <= num:
-        raise UserError(f"{wanted:,} images were asked for, but the split has {num:,}")
+        raise UserError(f"{wanted:,} images were requested, but the split has only {num:,}.")
     return np.arange(wanted) * num // wanted
 
 
@@ -76,7 +76,7 @@ def open_masks(data: str, root: Path | None, split: str, num: int | None = None)
         data: A name, or the path of a folder of images and masks.
         root: The folder of data sets.
         split: ``train`` or ``val``.
-        num: How many of its images, at equal steps; None for all.
+        num: Use this many of its images, at equal steps; None for all.
     """
     found = open_segmentation(data, root, split)
     chosen = spread(len(found), num)
@@ -116,7 +116,7 @@ def open_labels(data: str, root: Path | None, split: str, num: int | None = None
 
 
 def _numbered_files(folder: Path) -> dict[Path, int]:
-    """The images of a folder by the number in their name; none if a name is no number."""
+    """Return the images of a folder with the number in their name; none if a name is no number."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     if any(x.suffix.lower() not in SUFFIXES or not x.stem.isdecimal() for x in files):
         return {}
@@ -125,7 +125,9 @@ def _numbered_files(folder: Path) -> dict[Path, int]:
 
 def _open_numbered(folder: Path, files: dict[Path, int], split: str, num: int | None) -> Split:
     if split != "val":
-        raise UserError(f"{folder} has images to score but none to train on; use it with occlusion")
+        raise UserError(
+            f"{folder} has images to score but no training images. Use it with --task occlusion."
+        )
     chosen = spread(len(files), num)
     paths, labels = list(files), np.array(list(files.values()))
     digest = hashlib.sha256()
@@ -152,7 +154,7 @@ def _open_numbered(folder: Path, files: dict[Path, int], split: str, num: int | 
 
 @dataclass(frozen=True)
 class Preparation:
-    """From an image to a model's input: resize, mirror, normalise."""
+    """The steps from an image to a model's input: resize, mirror, normalise."""
 
     steps: Preprocessing
     mirrored: bool = False
@@ -163,7 +165,7 @@ class Preparation:
         return found[:, :, ::-1] if self.mirrored else found
 
     def facts(self) -> dict[str, Any]:
-        """Return what decides the result, for the key of a cache."""
+        """Return everything that determines the result, for the key of a cache."""
         facts = self.steps.facts()
         kept = ("resize", "crop", "keep_ratio", "interpolation", "mean", "std")
         return {name: facts[name] for name in kept} | {"mirrored": self.mirrored}

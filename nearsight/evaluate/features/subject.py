@@ -1,4 +1,4 @@
-"""What is evaluated: a run, a model by name or a module, with the images it expects."""
+"""Open what is evaluated: a run, a named model or a module, with its preprocessing."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ class Subject:
     """A source of features and what its images must look like.
 
     Args:
-        name: How tables call it.
-        extractor: Makes the features.
-        identity: Equal for two subjects only if they make the same features of the same images.
+        name: Its name in tables.
+        extractor: Computes the features.
+        identity: Equal for two subjects only if they give the same features for the same images.
         size: Height and width of its images in pixels.
-        mean: Of its normalised images, where white is 1.
-        std: Of its normalised images.
-        classify: How an image is brought to ``size`` for classification; None squashes it.
+        mean: The mean by which its images are normalised, where white is 1.
+        std: The standard deviation by which its images are normalised.
+        classify: How an image is resized to ``size`` for classification. None ignores its aspect
+            ratio.
         model: The model itself; a control without one has None.
         locality: How the model's attention was made local, if it was.
-        fresh: Makes the same architecture at random initialisation.
-        control: Why it is in the table, if it is a control.
+        fresh: Builds the same architecture with random weights.
+        control: The name of the control, if it is one.
         folder: The run folder, if it is a run.
         statistics: Whose ``mean`` and ``std`` these are.
         notes: What was changed to make its weights fit.
@@ -59,7 +60,7 @@ class Subject:
 
 
 def model_identity(model: nn.Module) -> str:
-    """Hash a model's weights and its modules, the first 16 digits."""
+    """Return the first 16 digits of a hash of a model's weights and modules."""
     digest = hashlib.sha256(repr(model).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
@@ -81,23 +82,23 @@ def open_subject(
     """Open a run folder, or a model by name with its weights.
 
     Args:
-        target: A folder of a trained run, or a name as ``nearsight measure`` takes it.
-        weights: A file of weights, for a name.
-        pretrained: Take the weights of the hub, for a name.
-        random_init: Take no weights, for a name.
+        target: A folder of a trained run, or a name as for ``nearsight measure``.
+        weights: A weight file, for a model given by name.
+        pretrained: Download weights from the hub, for a model given by name.
+        random_init: Use random weights, for a model given by name.
         image_size: Height and width in pixels; by default the model's own. Positions are
             interpolated and GAug's variance is scaled.
-        device: Where the model runs.
-        locality: Makes the model's attention local before it is tapped (``ns.localise``).
+        device: The device on which the model runs.
+        locality: Make the model's attention local first (see ``ns.localise``).
 
     Raises:
-        UserError: There is no such run or model, or it does not take this image size.
+        UserError: If there is no such run or model, or it does not take this image size.
     """
     if (Path(target) / RECORD).is_file():
         if weights or pretrained or random_init:
             raise UserError(
-                f"{target} is a run, which is evaluated with its own weights: leave out "
-                "--weights, --pretrained and --random-init"
+                f"{target} is a run, which has its own weights. Leave out --weights, --pretrained "
+                "and --random-init."
             )
         return _run_subject(Path(target), image_size, device, locality)
     found = named_model(target, weights, pretrained, random_init, image_size)
@@ -126,11 +127,11 @@ def subject_of(
 
     Args:
         model: A model that takes normalised images.
-        name: How tables call it; by default the name of its class.
-        preprocessing: How its images are prepared; by default ImageNet's mean and deviation.
-        image_size: Height and width; by default those of ``preprocessing``, or of the model.
-        device: Where the model runs.
-        locality: Makes its attention local before it is tapped.
+        name: Its name in tables. By default the name of its class.
+        preprocessing: The preprocessing of its images. By default ImageNet's mean and deviation.
+        image_size: Height and width. By default those of ``preprocessing``, or of the model.
+        device: The device on which the model runs.
+        locality: Make its attention local first.
     """
     name = name or type(model).__name__
     size = image_size or (preprocessing.crop if preprocessing else None) or own_image_size(model)
@@ -156,7 +157,7 @@ def subject_of(
 def _reset(
     model: nn.Module, name: str, steps: Preprocessing, size: tuple[int, int], device: str
 ) -> Subject:
-    """Draw the weights of a copy anew, module by module."""
+    """Return a subject with random weights, by resetting the modules of a copy."""
     fresh: Any = copy.deepcopy(model)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -172,12 +173,12 @@ def _reset(
 def _run_subject(
     folder: Path, image_size: tuple[int, int] | None, device: str, locality: Locality | None
 ) -> Subject:
-    """The best weights of a trained run."""
+    """Load the best weights of a trained run."""
     run = load_run(folder, device)
     model, size = run.model, run.transform.image_size
     if image_size is not None and image_size != size:
         if not hasattr(model, "set_input_size"):
-            raise UserError(f"{folder} takes images of {size[0]}x{size[1]} pixels only")
+            raise UserError(f"{folder} accepts only images of {size[0]}x{size[1]} pixels.")
         model.set_input_size(img_size=image_size)  # type: ignore[operator]
         size = image_size
     steps = Preprocessing(
@@ -206,7 +207,7 @@ def with_statistics(subject: Subject, name: str) -> Subject:
     """Return the subject with other input statistics: ``own``, ``imagenet`` or a method's quirk.
 
     Raises:
-        UserError: The name is unknown.
+        UserError: If the name is unknown.
     """
     known: dict[str, tuple[Colour, Colour, str]] = {
         "own": (subject.mean, subject.std, subject.statistics),
@@ -216,6 +217,6 @@ def with_statistics(subject: Subject, name: str) -> Subject:
         ),
     }  # fmt: skip
     if name not in known:
-        raise UserError(f"--statistics is {name!r}, but only {', '.join(known)} are known")
+        raise UserError(f"--statistics is {name!r}, but it must be one of {', '.join(known)}.")
     mean, std, words = known[name]
     return replace(subject, mean=mean, std=std, statistics=words)

@@ -1,8 +1,8 @@
-"""Where a model is tapped: the blocks around its attention, its final norm, and its parts.
+"""Find where to read a model's features: after its blocks, its final norm, or its parts.
 
-One forward of a test image is watched as ``measure`` watches it, which tells the layers, their
-blocks and where their tokens sit. From then on plain hooks read the blocks, so that extraction
-costs a forward and no more.
+One forward pass of a test image is captured as in ``measure``. It shows the layers, their blocks
+and where their tokens are. Afterwards plain hooks read the outputs of the blocks, so that
+extraction costs no more than a forward pass.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FeatureBatch(NamedTuple):
 
 
 class Extractor(ABC):
-    """Makes features of prepared images at some of its layers, which are counted from 1."""
+    """A source of features of preprocessed images at its layers, which are counted from 1."""
 
     num_layers: int
 
@@ -57,13 +57,13 @@ class Extractor(ABC):
     def features(
         self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
     ) -> list[FeatureBatch]:
-        """Return the features of a batch at every layer asked for."""
+        """Return the features of a batch at every requested layer."""
 
     def choose_layers(self, text: str | int) -> list[int]:
-        """Return the layers that a user asks for: ``last``, ``all``, or numbers with commas.
+        """Return the requested layers: ``last``, ``all``, or numbers separated by commas.
 
         Raises:
-            UserError: The model has no such layer.
+            UserError: If the model has no such layer.
         """
         if text == LAST:
             return [self.num_layers]
@@ -74,8 +74,8 @@ class Extractor(ABC):
             number = word.strip()
             if not number.isdecimal() or not 1 <= int(number) <= self.num_layers:
                 raise UserError(
-                    f"--layer is {text!r}, but the model has layers 1 to {self.num_layers}; give "
-                    f"numbers of them with commas, {LAST} or {ALL}"
+                    f"--layer is {text!r}, but the model has layers 1 to {self.num_layers}. Give "
+                    f"their numbers separated by commas, {LAST} or {ALL}."
                 )
             found.append(int(number))
         return found
@@ -83,7 +83,7 @@ class Extractor(ABC):
 
 @dataclass(frozen=True)
 class Tap:
-    """A layer: the module whose output is read, and where its tokens sit."""
+    """A layer: the module whose output is read, and where its tokens are."""
 
     name: str  # of the attention
     block: nn.Module | None
@@ -95,11 +95,11 @@ class Tapped(Extractor):
     """A model whose layers are read by hooks.
 
     Args:
-        model: Any model that ``measure`` can place, in evaluation mode.
+        model: Any model that ``measure`` supports, in evaluation mode.
         size: Height and width of its images in pixels.
 
     Raises:
-        UserError: No layer of the model attends between patches.
+        UserError: If no layer of the model attends between patches.
     """
 
     def __init__(self, model: nn.Module, size: tuple[int, int], device: str = "cpu") -> None:
@@ -108,15 +108,15 @@ class Tapped(Extractor):
         self.taps = self._probe(size)
         if not self.taps:
             raise UserError(
-                f"{type(self.model).__name__} has no patch features: none of its layers attends "
-                "between patches"
+                f"{type(self.model).__name__} has no patch features, because none of its layers "
+                "attends between patches."
             )
         self.num_layers = len(self.taps)
         self.carried = carried_tokens(self.model)
         self.readers = {name: place.reader(self.model) for name, place in PART_PLACES.items()}
 
     def _probe(self, size: tuple[int, int]) -> list[Tap]:
-        """Watch one forward of a test image."""
+        """Capture one forward pass of a test image."""
         taps: list[Tap] = []
         normed: list[Seen] = []
 
@@ -156,6 +156,7 @@ class Tapped(Extractor):
     def features(
         self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
     ) -> list[FeatureBatch]:
+        """Return the features of ``images`` at some layers, taken at ``place``."""
         taps = [self.taps[layer - 1] for layer in layers]
         self._check(taps, place)
         outputs: dict[nn.Module, Tensor] = {}
@@ -179,13 +180,12 @@ class Tapped(Extractor):
                 raise UserError(f"layer {tap.name} has no patch features: {tap.problem}")
         if place != PLACES[0] and self.norm is None:
             raise UserError(
-                f"{type(self.model).__name__} has no norm over its patches after the last block; "
-                "take its features with --place block"
+                f"{type(self.model).__name__} has no norm over its patches after the last block. "
+                "Use --place block."
             )
         if place in PART_PLACES and self.readers[place] is None:
             raise UserError(
-                f"{type(self.model).__name__} has no {PART_PLACES[place].title}; take its features "
-                "with --place norm"
+                f"{type(self.model).__name__} has no {PART_PLACES[place].title}. Use --place norm."
             )
 
     def _read(self, tap: Tap, output: Tensor, place: str) -> FeatureBatch:
@@ -207,7 +207,7 @@ class Tapped(Extractor):
 
 
 def _noting(seen: list[Seen]) -> Callable[..., None]:
-    """Return a hook that notes the module, what it got and what it gave."""
+    """Return a hook that records the module, its inputs and its output."""
 
     def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         given = inputs[0] if inputs else None

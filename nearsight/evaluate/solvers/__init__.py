@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from nearsight.evaluate.solvers.heads import (
+from nearsight.evaluate.solvers.logistic import (
+    LabelledRows,
+    LogisticModel,
+    LogisticProblem,
+    feature_scale,
+)
+from nearsight.evaluate.solvers.neighbours import Nearness, nearest
+from nearsight.evaluate.solvers.trained_head import (
     Batch,
     HeadRecipe,
     batch_norm_head,
@@ -15,18 +22,11 @@ from nearsight.evaluate.solvers.heads import (
     warm_cosine,
     warm_linear,
 )
-from nearsight.evaluate.solvers.logistic import (
-    Examples,
-    LogisticModel,
-    LogisticProblem,
-    feature_scale,
-)
-from nearsight.evaluate.solvers.neighbours import Nearness, nearest
 
 __all__ = [
     "Batch",
-    "Examples",
     "HeadRecipe",
+    "LabelledRows",
     "LogisticModel",
     "LogisticProblem",
     "Nearness",

@@ -69,7 +69,7 @@ def minimise(
 
 
 def _direction(gradient: Vector, pairs: list[tuple[Vector, Vector, float]]) -> Vector:
-    """The two loops: the estimated inverse curvature times the negative gradient."""
+    """Multiply the negative gradient by the estimated inverse curvature (two-loop recursion)."""
     found = -gradient
     weights = []
     for change, turned, inverse in reversed(pairs):
@@ -91,7 +91,7 @@ def _search(
     direction: Vector,
     length: float,
 ) -> tuple[Vector, float, Vector] | None:
-    """A step along ``direction`` that meets both conditions; None if none descends."""
+    """Find a step along ``direction`` that meets both conditions; None if none descends."""
     slope = float(gradient @ direction)
     low, high = 0.0, np.inf
     best = None

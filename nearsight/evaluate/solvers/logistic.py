@@ -27,7 +27,7 @@ MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class Examples:
+class LabelledRows:
     """Rows of features and their targets.
 
     Args:
@@ -42,6 +42,7 @@ class Examples:
 
     @property
     def num_classes(self) -> int:
+        """The number of classes."""
         return int(self.targets.shape[1])
 
     def chunks(self) -> Iterator[tuple[Float[Tensor, "row width"], Float[Tensor, "row cls"]]]:
@@ -54,17 +55,18 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Scale:
+class FeatureScale:
     """Mean and deviation of every feature; a constant feature has deviation 1."""
 
     mean: Float[Tensor, " width"]
     deviation: Float[Tensor, " width"]
 
     def __call__(self, features: Float[Tensor, "row width"]) -> Float[Tensor, "row width"]:
+        """Return features with mean 0 and deviation 1."""
         return (features - self.mean) / self.deviation
 
 
-def feature_scale(features: np.ndarray, rows: Int[np.ndarray, " row"]) -> Scale:
+def feature_scale(features: np.ndarray, rows: Int[np.ndarray, " row"]) -> FeatureScale:
     """Return the scale of some rows of features, in two passes over chunks."""
     parts = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
     sums = sum(np.asarray(features[part], np.float64).sum(0) for part in parts)
@@ -72,14 +74,14 @@ def feature_scale(features: np.ndarray, rows: Int[np.ndarray, " row"]) -> Scale:
     squares = sum(((np.asarray(features[part], np.float64) - mean) ** 2).sum(0) for part in parts)
     deviation = np.sqrt(squares / len(rows))
     deviation[deviation == 0] = 1
-    return Scale(torch.from_numpy(mean).float(), torch.from_numpy(deviation).float())
+    return FeatureScale(torch.from_numpy(mean).float(), torch.from_numpy(deviation).float())
 
 
 @dataclass(frozen=True)
 class LogisticModel:
     """A fitted regression."""
 
-    scale: Scale
+    scale: FeatureScale
     weight: Float[np.ndarray, "cls width"]
     bias: Float[np.ndarray, " cls"]
     steps: int
@@ -95,7 +97,7 @@ class LogisticModel:
 class LogisticProblem:
     """The regression on some examples, to be solved for one or several values of C."""
 
-    def __init__(self, examples: Examples, scale: Scale | None = None) -> None:
+    def __init__(self, examples: LabelledRows, scale: FeatureScale | None = None) -> None:
         self.examples = examples
         self.scale = scale or feature_scale(examples.features, examples.rows)
         self.width = int(examples.features.shape[1])
@@ -105,7 +107,7 @@ class LogisticProblem:
             float(targets.double().sum()) for _, targets in self.held or self._chunks()
         )
         if not self.total > 0:
-            raise UserError("no training patch has a label, so nothing can be fitted")
+            raise UserError("No training patch has a label, so nothing can be fitted.")
 
     def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         return ((self.scale(rows), targets) for rows, targets in self.examples.chunks())
@@ -117,7 +119,7 @@ class LogisticProblem:
         tolerance: float = TOLERANCE,
         most: int = MOST_STEPS,
     ) -> LogisticModel:
-        """Fit with one value of C, which has one solution wherever the search starts."""
+        """Fit with one value of C. The solution does not depend on ``start``."""
         num_classes = self.examples.num_classes
         shape = (num_classes, self.width + 1)
         first = np.zeros(shape)
@@ -134,7 +136,7 @@ class LogisticProblem:
         )
 
     def _loss(self, solved: Float[np.ndarray, "cls number"], c: float) -> tuple[float, Vector]:
-        """The mean loss with its penalty, and its gradient; sums are in float64."""
+        """Return the mean loss with its penalty, and its gradient, summed in float64."""
         weight = torch.from_numpy(solved[:, :-1].astype(np.float32)).T.contiguous()
         bias = torch.from_numpy(solved[:, -1].astype(np.float32))
         value = 0.0

@@ -1,8 +1,12 @@
 """Exact nearest neighbours by inner product, in chunks, over a memory of any size.
 
-The products of a chunk are never sorted whole. Memory vectors are taken in blocks of BLOCK, only
-the largest product of every block is kept, and the k blocks with the largest ones are looked into:
-the k nearest vectors are in these, because every other block has k vectors before its best.
+The products of a chunk are never all sorted. Memory vectors are divided into blocks of BLOCK, and
+only the largest product of each block is kept. The k nearest vectors are in the k blocks with the
+largest of these products, because every other block has k vectors that are better than its best.
+These k blocks are found in the same way, among groups of GROUP blocks.
+
+On a CPU, products are computed by oneDNN. On AMD processors it takes less than half the time of
+MKL, which torch.mm uses.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from torch import Tensor
 from nearsight.core import UserError
 
 BLOCK = 8  # memory vectors
+GROUP = 8  # blocks
 QUERIES = 1024  # at once
 ROWS = 1024  # memory vectors in one product
 TOGETHER = 16  # queries whose blocks are looked into at once: they fit into the cache
@@ -54,10 +59,10 @@ def nearest(
         prepare: Changes vectors of both in float32 before that, such as a scale.
         rows: Which vectors of the memory to take, in ascending order; None for all.
         held: How many numbers of the memory to hold at once.
-        progress: Called with the queries done and the queries in all, of all passes.
+        progress: Called with the number of finished queries and of all queries, of all passes.
 
     Raises:
-        UserError: The memory has fewer than k vectors.
+        UserError: If the memory has fewer than k vectors.
 
     >>> memory = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     >>> products, found = nearest(memory, torch.tensor([[0.0, 2.0]]), 2)
@@ -67,7 +72,7 @@ def nearest(
     width = memory.shape[1]
     num = len(memory) if rows is None else len(rows)
     if num < k:
-        raise UserError(f"{k} neighbours were asked for, but the memory has only {num} vectors")
+        raise UserError(f"{k} neighbours were requested, but the memory has only {num} vectors.")
     at_once = max(k, held // width // BLOCK * BLOCK)
     starts = list(range(0, num, at_once))
     best = torch.full((len(queries), k), -torch.inf)
@@ -107,7 +112,7 @@ def _floats(
 
 
 def _blocks(memory: Float[Tensor, "memory width"]) -> Float[Tensor, "block member width"]:
-    """The memory in whole blocks, filled up with zeros."""
+    """Return the memory in whole blocks, padded with zeros."""
     return F.pad(memory, (0, 0, 0, -len(memory) % BLOCK)).unflatten(0, (-1, BLOCK))
 
 
@@ -117,20 +122,18 @@ def _nearest_of(
     queries: Float[Tensor, "query width"],
     k: int,
 ) -> tuple[Float[Tensor, "query k"], Int[Tensor, "query k"]]:
-    """The k nearest of the first ``num`` vectors in the blocks."""
+    """Find the k nearest of the first ``num`` vectors in the blocks."""
     largest = torch.empty(len(blocks), len(queries))
-    flat, asked = blocks.flatten(0, 1), queries.t().contiguous()
-    products = torch.empty(min(ROWS, len(flat)), len(queries))
+    flat, multiply = blocks.flatten(0, 1), _multiplication(queries)
     for start in range(0, len(flat), ROWS):
         part = flat[start : start + ROWS]
-        out = products[: len(part)]
-        torch.mm(part, asked, out=out)  # [memory, query]
+        products = multiply(part)  # [memory, query]
         if start + len(part) > num:
-            out[num - start :] = -torch.inf  # what only fills up the last block
+            products[num - start :] = -torch.inf  # what only fills up the last block
         first = start // BLOCK
         into = largest[first : first + len(part) // BLOCK]
-        torch.amax(out.unflatten(0, (-1, BLOCK)), 1, out=into)
-    chosen = largest.t().contiguous().topk(min(k, len(blocks)), -1).indices  # [query, block]
+        torch.amax(products.unflatten(0, (-1, BLOCK)), 1, out=into)
+    chosen = _largest_blocks(largest, min(k, len(blocks)))  # [query, block]
     places = (chosen[..., None] * BLOCK + torch.arange(BLOCK)).flatten(1)  # [query, member]
     exact = torch.empty(places.shape)
     for start in range(0, len(queries), TOGETHER):
@@ -140,3 +143,29 @@ def _nearest_of(
     exact.masked_fill_(places >= num, -torch.inf)
     values, order = exact.topk(k, -1)
     return values, places.gather(1, order)
+
+
+def _multiplication(
+    queries: Float[Tensor, "query width"],
+) -> Callable[[Float[Tensor, "row width"]], Float[Tensor, "row query"]]:
+    """Return the function that multiplies rows of the memory with every query, in float32."""
+    if torch.backends.mkldnn.is_available():
+        weight = queries.to_mkldnn()
+        return lambda rows: F.linear(rows.to_mkldnn(), weight).to_dense()
+    asked = queries.t().contiguous()
+    return lambda rows: rows @ asked
+
+
+def _largest_blocks(largest: Float[Tensor, "block query"], k: int) -> Int[Tensor, "query k"]:
+    """Return the k blocks with the largest products of every query."""
+    num_groups = len(largest) // GROUP
+    if num_groups <= k:
+        return largest.t().contiguous().topk(k, -1).indices
+    whole = num_groups * GROUP
+    of_groups = largest[:whole].unflatten(0, (-1, GROUP)).amax(1)
+    groups = of_groups.t().contiguous().topk(k, -1).indices  # [query, group]
+    blocks = (groups[..., None] * GROUP + torch.arange(GROUP)).flatten(1)
+    rest = torch.arange(whole, len(largest)).expand(len(blocks), -1)  # in no whole group
+    blocks = torch.cat([blocks, rest], 1)
+    order = largest.gather(0, blocks.t().contiguous()).t().topk(k, -1).indices
+    return blocks.gather(1, order)

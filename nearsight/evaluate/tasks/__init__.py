@@ -1,4 +1,4 @@
-"""What frozen features are good for: one file per task, and the table of tasks."""
+"""The tasks that test frozen features: one file per task, and the table of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks by name. A new one is a module that makes a ``Task``, and a line here."""
+"""List the tasks by name. To add one, write a module with a ``Task`` and add a line here."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ TASKS: dict[str, Task] = {
 
 
 def tasks_named(text: str) -> list[Task]:
-    """Return the tasks of names with commas between them.
+    """Return the tasks with the given names, which are separated by commas.
 
     Raises:
-        UserError: A name is unknown.
+        UserError: If a name is unknown.
     """
     found = []
     for name in (word.strip() for word in text.split(",")):
         if name not in TASKS:
             raise UserError(
-                f"there is no task {name!r}{suggestion(name, TASKS)}; the tasks are "
-                f"{', '.join(TASKS)}"
+                f"There is no task {name!r}. The tasks are {', '.join(TASKS)}"
+                f"{suggestion(name, TASKS)}"
             )
         found.append(TASKS[name])
     return found

@@ -92,7 +92,7 @@ def class_rows(
     """Return the class token's attention at the bench's layer, and by rollout up to it.
 
     Raises:
-        UserError: The model has no class token beside its patches in every layer.
+        UserError: If the model has no class token beside its patches in every layer.
     """
     assert bench.subject.model is not None
     assert isinstance(bench.subject.extractor, Tapped)
@@ -104,7 +104,7 @@ def class_rows(
     if leading < 1 or any(x.shape[-2:] != (upto[-1].shape[-1],) * 2 for x in upto):
         raise UserError(
             f"{bench.subject.name} has no class token beside its patches in every layer, so its "
-            "attention gives no masks"
+            "attention gives no masks."
         )
     rolled = rollout(upto)
     return upto[-1][:, :, 0, leading:].cpu().numpy(), rolled[:, 0, leading:].numpy(), grid
@@ -114,7 +114,7 @@ def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the Jaccard indices."""
     mass = float(bench.options["mass"])
     if not 0 < mass < 1:
-        raise UserError(f"mass is {mass}, but it must be between 0 and 1")
+        raise UserError(f"mass is {mass}, but it must be between 0 and 1.")
     records: list[list[float]] = []
     for images in bench.images(bench.val):
         heads, rolled, grid = class_rows(bench, images)
@@ -137,7 +137,7 @@ def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
     found = np.array(records)
     there = np.isfinite(found).all(1)
     if not there.any():
-        raise UserError(f"no image of {bench.val.data} has an object beside the background")
+        raise UserError(f"No image of {bench.val.data} shows an object other than background.")
     settings = {
         **bench.settings(),
         "label_size": "of each mask",
@@ -155,7 +155,7 @@ def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
 def _on_pixels(
     masks: Bool[np.ndarray, "map patch"], grid: Grid, size: tuple[int, ...]
 ) -> Bool[np.ndarray, "map h w"]:
-    """Masks of patches at the size of an image, nearest."""
+    """Resize masks of patches to the size of an image by nearest neighbour."""
     height, width = size
     deep = masks.reshape(len(masks), grid.rows, grid.cols)
     return np.stack([resize_labels(each, (height, width)) for each in deep])

@@ -38,7 +38,7 @@ def image_features(
         normalise: Divide the class token and the mean of patches each by its length.
 
     Raises:
-        UserError: The model has no class token, or ``tokens`` is none of these.
+        UserError: If the model has no class token, or ``tokens`` is none of these.
     """
     if tokens not in TOKENS:
         raise UserError(f"tokens should be one of {', '.join(TOKENS)}, but it is {tokens!r}")

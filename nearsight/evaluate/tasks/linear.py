@@ -22,13 +22,13 @@ from torch import Tensor, nn
 from nearsight.core import UserError
 from nearsight.data.draws import permutation, uniform
 from nearsight.evaluate.features import PIXEL_STATISTICS, RANDOM_INITIALISATION
-from nearsight.evaluate.solvers import Examples, LogisticModel, LogisticProblem
+from nearsight.evaluate.solvers import LabelledRows, LogisticModel, LogisticProblem
 from nearsight.evaluate.tasks.knn import image_features
 from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
 from nearsight.stats import weighted_mean
 
 VALUES = (1e-3, 1e-2, 1e-1, 1.0)
-HELD_OUT = 10  # one training image of so many chooses C
+HELD_OUT = 10  # C is chosen on one in ten training images
 BATCH, RATE, EPOCHS = 1024, 1e-3, 50
 
 
@@ -75,10 +75,10 @@ def _logreg(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, A
         held_out = every[HELD_OUT - 1 :: HELD_OUT]
         if not len(held_out):
             raise UserError(
-                f"C is chosen on every {HELD_OUT}th training image, but there are {num}; give more "
-                "with --num-train, or C itself with --set C=1"
+                f"C is chosen on every {HELD_OUT}th training image, but there are only {num}. Use "
+                "more with --num-train, or set C with --set C=1."
             )
-        problem = LogisticProblem(Examples(features, targets, np.setdiff1d(every, held_out)))
+        problem = LogisticProblem(LabelledRows(features, targets, np.setdiff1d(every, held_out)))
         found: dict[float, tuple[float, LogisticModel]] = {}
         for step, value in enumerate(VALUES, 1):
             start = problem.fit(value, start)
@@ -89,7 +89,7 @@ def _logreg(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, A
         c = max(found, key=lambda value: (found[value][0], -value))
         start = found[c][1]
         tried = {f"{value:.3g}": round(score, 5) for value, (score, _) in found.items()}
-    fitted = LogisticProblem(Examples(features, targets, every)).fit(c, start)
+    fitted = LogisticProblem(LabelledRows(features, targets, every)).fit(c, start)
     chosen = f"C on every {HELD_OUT}th training image" if tried else "C was given"
     stated = {"C": c, "chosen_on": chosen, "tried": tried, "converged": fitted.converged}
     return fitted.logits(val), stated

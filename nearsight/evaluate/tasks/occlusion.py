@@ -109,7 +109,7 @@ def class_attention(model: torch.nn.Module, images: Images, grid: Grid) -> Tenso
     """Return the last layer's attention from the class token to every patch, mean over heads.
 
     Raises:
-        UserError: The model has no class token, or its last layer has another grid.
+        UserError: If the model has no class token, or its last layer has another grid.
     """
     with evaluating(model) as inner, capture_attention(inner) as maps:
         inner(images)
@@ -167,7 +167,7 @@ def run_occlusion(bench: Bench) -> Iterator[TaskNumber]:
 
 
 def _area(kind: str, found: np.ndarray, plain: np.ndarray, settings: dict[str, Any]) -> TaskNumber:
-    """The area under a curve; every image has its own, of which the number is the mean."""
+    """Return the mean over images of the area under each image's curve."""
     curve = np.column_stack([plain, found])  # [image, level]
     levels = [1, *(side**2 for side in CELLS)] if kind == "shuffle" else [0.0, *SHARES]
     if kind == "shuffle":
@@ -184,7 +184,7 @@ def _area(kind: str, found: np.ndarray, plain: np.ndarray, settings: dict[str, A
 
 
 def _columns(records: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The mean of every column, each row counted as often as ``counts`` says."""
+    """Return the mean of every column, with each row counted ``counts`` times."""
     return counts @ records / counts.sum(-1, keepdims=True)
 
 

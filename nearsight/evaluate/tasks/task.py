@@ -1,9 +1,10 @@
-"""What a task is, and what it gets to work with.
+"""Define a task and the bench on which it runs.
 
 A task is one file with a function that takes a ``Bench`` (a subject, two splits of a data set,
-options) and yields findings: a name, a record for each image of the second split, the function
-that turns any set of records into the number, and the settings that decided it. mIoU is no mean
-over images, so its record is a confusion matrix; that of k-NN is right or wrong.
+options) and yields numbers. Each has a name, a record for each image of the second split, the
+function that computes the number from any set of records, and the settings that determined it.
+mIoU is not a mean over images, so its record is a confusion matrix; the record of k-NN is right or
+wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from nearsight.stats import Number
 
 Kind = Literal["masks", "labels"]
 RESULTS = "results"  # folder of finished outcomes, in the cache
-VERSION = 2  # of the methods; another one: finished outcomes are not taken from the cache
+VERSION = 2  # increase it when a method changes, so that older outcomes are not used
 Progress = Callable[[int, int], None]
 
 
@@ -52,13 +53,13 @@ class TaskNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A way to do a task, with the features that it takes unless told otherwise."""
+    """A way to do a task, and the features that it uses by default."""
 
     name: str
     place: str = "block"
     statistics: str = "own"
     options: Mapping[str, Any] = field(default_factory=dict)
-    mirrored: bool = False  # takes the features of mirrored training images too
+    mirrored: bool = False  # also uses the features of mirrored training images
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Bench:
 
     @property
     def key(self) -> str:
-        """Hash everything that decides the outcome, the first 20 digits."""
+        """Return the first 20 digits of a hash of everything that determines the outcome."""
         facts = {
             "version": VERSION,
             "task": self.task,
@@ -123,7 +124,7 @@ class Bench:
         return self.cache.folder / RESULTS / self.key
 
     def scratch(self, name: str) -> Path:
-        """Return the path of a file for what is not finished; the task deletes it."""
+        """Return the path of a temporary file, which the task deletes."""
         return self.result / name
 
     def images(self, split: Split) -> Iterator[Tensor]:
@@ -131,7 +132,7 @@ class Bench:
         return image_batches(split, self.preparation(), self.batch_size, self.device)
 
     def settings(self) -> dict[str, Any]:
-        """Return what every result states."""
+        """Return the settings that every result contains."""
         steps = self.preparation().steps
         return {
             "layer": self.layer,
@@ -161,14 +162,14 @@ class Task:
     """A task and its methods; the first method is the default.
 
     Args:
-        name: The word for it on the command line.
-        kind: What its images come with: ``masks`` or ``labels``.
-        run: Yields its findings.
+        name: Its name on the command line.
+        kind: What its images are annotated with: ``masks`` or ``labels``.
+        run: Yields its numbers.
         methods: The ways to do it.
-        controls: Which controls make sense for it.
-        of_features: Whether it works on cached features; else it runs the model itself.
-        trains: Whether it takes training images.
-        passes: Returns how often it shows the images of a split to the model itself.
+        controls: The controls that make sense for it.
+        of_features: Whether it uses cached features. Otherwise it runs the model itself.
+        trains: Whether it uses training images.
+        passes: Returns the number of forward passes per image that it runs itself.
     """
 
     name: str
@@ -181,7 +182,7 @@ class Task:
     passes: Passes = _no_passes
 
     def needs(self, bench: Bench) -> list[Need]:
-        """Return the features that a bench of this task takes."""
+        """Return the features that a bench of this task uses."""
         if not self.of_features or bench.options.get("scale") == "full":
             return []
         mirrored = next(x.mirrored for x in self.methods if x.name == bench.method)
@@ -189,10 +190,10 @@ class Task:
         return [*plain, bench.need(bench.train, mirrored=True)] if mirrored else plain
 
     def choose_methods(self, text: str | None) -> list[Method]:
-        """Return the methods that a user asks for: names with commas, ``all``, or the default.
+        """Return the requested methods: names separated by commas, ``all``, or the default.
 
         Raises:
-            UserError: The task has no such method.
+            UserError: If the task has no such method.
         """
         by_name = {method.name: method for method in self.methods}
         if text is None:
@@ -203,32 +204,34 @@ class Task:
         for name in (word.strip() for word in text.split(",")):
             if name not in by_name:
                 raise UserError(
-                    f"the task {self.name} has no method {name!r}{suggestion(name, by_name)}; it "
-                    f"has {', '.join(by_name)} and all"
+                    f"The task {self.name} has no method {name!r}. It has {', '.join(by_name)} and "
+                    f"all{suggestion(name, by_name)}"
                 )
             found.append(by_name[name])
         return found
 
 
 def choose_options(methods: Sequence[Method], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options given, each of the type that its method has it in.
+    """Return the given options, converted to the types that their methods expect.
 
     Raises:
-        UserError: No method takes an option, or a value is of the wrong type.
+        UserError: If no method takes an option, or a value is of the wrong type.
     """
     known = {name: value for method in methods for name, value in method.options.items()}
     found = {}
     for name, value in given.items():
         if name not in known:
             raise UserError(
-                f"there is no option {name!r}{suggestion(name, known)}; the methods asked for "
-                f"have {', '.join(sorted(known)) or 'none'}"
+                f"There is no option {name!r}. The chosen methods have "
+                f"{', '.join(sorted(known)) or 'none'}{suggestion(name, known)}"
             )
         kind = type(known[name])
         try:
             found[name] = kind(value)
         except ValueError:
-            raise UserError(f"{name} should be like {known[name]!r}, but it is {value!r}") from None
+            raise UserError(
+                f"{name} is {value!r}, but it must be of the same type as {known[name]!r}."
+            ) from None
     return found
 
 

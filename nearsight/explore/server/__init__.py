@@ -1,8 +1,8 @@
-"""The explorer of many runs, served on this machine: needs the extra ``web``.
+"""Serve the explorer of many runs on this machine. Needs the extra ``web``.
 
-The page is the only client. ``guard`` decides which requests are answered at all, ``uploads`` turns
-what a browser sends into an image, ``library`` knows the runs, ``app`` joins them, and ``start``
-runs it.
+The page is the only client. ``guard`` decides which requests are answered, ``uploads`` decodes
+images that a browser sends, ``served_folders`` reads the runs, ``web_app`` combines them to an
+application, and ``start`` runs it.
 """
 
 from __future__ import annotations

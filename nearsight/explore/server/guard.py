@@ -1,9 +1,9 @@
-"""Which requests the server answers: none for another host, no change without the page's token.
+"""Refuse requests for other hosts, and requests that cause work without the page's token.
 
-A page on the web can make a browser send requests to this machine. It cannot read the answers, but
-with a domain that it points at this machine it could (DNS rebinding); so requests whose Host header
-is not one of ours are refused. It could also make the server work; so whatever is not a plain
-request for data needs a token that only our own page knows.
+A web page of someone else can make the browser send requests to this machine. It could read the
+answers if its domain pointed at this machine (DNS rebinding), so requests with a foreign Host
+header are refused. It could also make the server compute, so every request other than a plain
+request for data needs a token that only our own page has.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(header: str) -> str | None:
-    """Return the host of a Host header without its port; None where it is malformed.
+    """Return the host of a Host header without its port, or None if it is malformed.
 
     >>> host_name("localhost:8000"), host_name("[::1]:8000"), host_name("a b"), host_name("x:y")
     ('localhost', '::1', None, None)
@@ -81,7 +81,7 @@ def is_ours(header: str, host: str) -> bool:
         return False
     if name == socket.gethostname().lower():
         return True
-    try:  # an address cannot be pointed elsewhere, unlike a name
+    try:  # a name may be made to point at this machine; a numeric address may not
         ipaddress.ip_address(name)
     except ValueError:
         return False
@@ -89,7 +89,7 @@ def is_ours(header: str, host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware: refuse foreign hosts and changes without the token, add strict headers."""
+    """ASGI middleware that refuses foreign requests and adds strict headers to every answer."""
 
     def __init__(self, app: Any, host: str, token: str) -> None:
         self.app = app
@@ -97,11 +97,12 @@ class Guard:
         self.token = token
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request with a refusal, or pass it to the application."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise RuntimeError("expected requests by HTTP")  # no socket is offered
+            raise RuntimeError("expected requests by HTTP")  # the application has no web sockets
         reason = self.refusal(scope["method"], _headers(scope))
 
         async def guarded(message: Message) -> None:
@@ -120,7 +121,7 @@ class Guard:
         await guarded({"type": "http.response.body", "body": text.encode()})
 
     def refusal(self, method: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Return why a request is refused, if it is."""
+        """Return the status and the reason if a request is refused, else None."""
         if not is_ours(headers.get("host", ""), self.host):
             return 421, "This server answers requests for its own address only."
         if method in SAFE:
@@ -134,7 +135,7 @@ class Guard:
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Header names in small letters; of a header that is given twice, nothing."""
+    """Return headers by lower-case name, with an empty value if a header occurs twice."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()

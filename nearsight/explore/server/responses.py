@@ -1,4 +1,4 @@
-"""The types of the server's answers; the page's own are in page/src/types.js."""
+"""Define the types of the server's answers. page/src/types.js defines the same for the page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ Setting = bool | int | float | str | None
 
 
 class Curve(BaseModel):
+    """The learning curve of a run, one value per shown epoch."""
+
     epoch: list[int]
     train_loss: list[float | None]
     validation_accuracy: list[float | None]
@@ -15,6 +17,8 @@ class Curve(BaseModel):
 
 
 class RunContent(BaseModel):
+    """A row of the table of runs."""
+
     key: str
     name: str
     protocol: str
@@ -29,6 +33,8 @@ class RunContent(BaseModel):
 
 
 class ConditionContent(BaseModel):
+    """A value of a study for one condition: mean, low and high."""
+
     value: str
     condition: str
     num_seeds: int
@@ -36,6 +42,8 @@ class ConditionContent(BaseModel):
 
 
 class EffectContent(BaseModel):
+    """The effect of one or more factors of a study on a value."""
+
     value: str
     factors: list[str]
     num_seeds: int
@@ -44,6 +52,8 @@ class EffectContent(BaseModel):
 
 
 class ClaimContent(BaseModel):
+    """A claim of a paper and what a study says about it."""
+
     id: str
     source: str
     sentence: str
@@ -55,6 +65,8 @@ class ClaimContent(BaseModel):
 
 
 class StudyContent(BaseModel):
+    """The results of one study."""
+
     name: str
     study: str
     question: str
@@ -66,6 +78,8 @@ class StudyContent(BaseModel):
 
 
 class NamingContent(BaseModel):
+    """The thresholds by which heads get their names."""
+
     mostly: float
     max_shift: float
     max_spread: float
@@ -75,12 +89,16 @@ class NamingContent(BaseModel):
 
 
 class MetricContent(BaseModel):
+    """The label and the axis of a metric."""
+
     label: str
     axis: str
     top: float
 
 
 class ColumnContent(BaseModel):
+    """A column of the table of runs."""
+
     name: str
     heading: str
     percent: bool
@@ -88,6 +106,8 @@ class ColumnContent(BaseModel):
 
 
 class Places(BaseModel):
+    """Where the queries and keys of one layer lie on the grid of patches."""
+
     name: str
     grid: tuple[int, int]
     num_heads: int
@@ -100,12 +120,16 @@ class Places(BaseModel):
 
 
 class Image(BaseModel):
+    """An example image: its name, a data URL to display it, and its encoded attention."""
+
     name: str
     source: str
     bytes: str
 
 
 class ExamplesContent(BaseModel):
+    """The example images of a model, in the format of examples.json."""
+
     schema_version: int
     prefix_names: list[str]
     layers: list[Places]
@@ -113,12 +137,16 @@ class ExamplesContent(BaseModel):
 
 
 class EstimatesContent(BaseModel):
+    """A metric of every head, [layer][head], with its interval if there is one."""
+
     mean: list[list[float]]
     low: list[list[float]] | None = None
     high: list[list[float]] | None = None
 
 
 class Null(BaseModel):
+    """The values that metrics have without learning."""
+
     name: str
     mad: float
     entropy: float
@@ -126,11 +154,15 @@ class Null(BaseModel):
 
 
 class Spread(BaseModel):
+    """The mean and percentiles of a read-out that has many values."""
+
     mean: float
     percentiles: list[float]
 
 
 class ReadOutContent(BaseModel):
+    """What a part of a model, such as a gate, learned in each layer."""
+
     kind: str
     title: str
     unit: str
@@ -139,6 +171,8 @@ class ReadOutContent(BaseModel):
 
 
 class Numbers(BaseModel):
+    """The measured numbers of all heads of a model."""
+
     num_images: int
     mad: EstimatesContent
     entropy: EstimatesContent
@@ -149,6 +183,8 @@ class Numbers(BaseModel):
 
 
 class LookContent(BaseModel):
+    """The numbers of all heads, measured at one epoch during training."""
+
     epoch: int
     num_images: int
     mad: list[list[float]]
@@ -158,6 +194,8 @@ class LookContent(BaseModel):
 
 
 class ModelContent(BaseModel):
+    """One model of the page."""
+
     key: str
     name: str
     detail: str
@@ -168,6 +206,8 @@ class ModelContent(BaseModel):
 
 
 class Contents(BaseModel):
+    """All data of the page."""
+
     schema_version: int
     version: str
     title: str

@@ -1,7 +1,7 @@
-"""The runs of the folders that are served: found, read and loaded, and nothing beside them.
+"""Find, read and load the runs in the served folders, and nothing outside of them.
 
-A run is asked for by a key, which is a hash of its name, so that no request holds a path. Weights
-are loaded only from safetensors files inside the folders, by models that need no network.
+A request names a run by a hash of its name, so that no request contains a path. Weights are loaded
+only from safetensors files inside the folders, and only into models that need no network.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from nearsight.explore.shown_model import NUM_SHOWN, ShownModel, subject_of_fold
 from nearsight.runs import EXAMPLES, LOG, MEASURE, RECORD, WEIGHTS, LoadedRun, load_run, read_record
 from nearsight.runs.records import TrainedRun
 
-MAX_LOADED = 2  # models that are kept
-NEEDS_NETWORK = ("hf/",)  # models of these names are looked for elsewhere
+MAX_LOADED = 2  # models kept in memory
+NEEDS_NETWORK = ("hf/",)  # prefixes of models that may be fetched from a hub
 READ = (EXAMPLES, LOG, MEASURE, RECORD)
 
 
 class Unknown(LookupError):
-    """There is no run of this key."""
+    """Report that no run has the requested key."""
 
 
 def run_key(name: str) -> str:
-    """Return what a run is asked for by.
+    """Return the key by which requests name a run.
 
     >>> run_key("runs/a")
     '7c3ea94701224bf1'
@@ -46,18 +46,19 @@ class ServedFolders:
     def __init__(self, roots: Sequence[Path], data_root: Path | None = None) -> None:
         for root in roots:
             if not Path(root).is_dir():
-                raise UserError(f"there is no folder {root} to serve")
+                raise UserError(f"{root} is not a folder, so it cannot be served.")
         self.roots = tuple(Path(root).resolve() for root in roots)
         self.data_root = data_root
         self._loaded: OrderedDict[Path, LoadedRun] = OrderedDict()
-        self._lock = Lock()  # one model works at a time
+        self._lock = Lock()  # one model computes at a time
 
     @property
     def title(self) -> str:
+        """The names of the served folders."""
         return " and ".join(root.name for root in self.roots)
 
     def contents(self) -> dict[str, Any]:
-        """Return the tables of all runs and studies, read anew; attention comes run by run."""
+        """Read and return the tables of all runs and studies; attention is requested run by run."""
         found = find_folders(self.roots)
         rows = run_rows({name: x for name, x in found.runs.items() if self.is_safe(x)})
         for row in rows:
@@ -66,7 +67,7 @@ class ServedFolders:
         return Exploration(self.title, (), tuple(rows), studies).contents()
 
     def model(self, key: str) -> dict[str, Any]:
-        """Return what the page shows of one run."""
+        """Return the data of one run for the page."""
         name, folder = self._folder(key)
         subject = replace(subject_of_folder(folder), name=name)
         if subject.examples is None:
@@ -74,7 +75,7 @@ class ServedFolders:
         return subject.contents() | {"key": key}
 
     def see(self, key: str, picture: Any) -> dict[str, Any]:
-        """Show an image to the model of a run; return its attention as in examples.json."""
+        """Run the model of a run on an image, and return its attention as in examples.json."""
         from nearsight.data.input import Preprocessing
         from nearsight.explore.images import picture_image
 
@@ -88,7 +89,7 @@ class ServedFolders:
         return found.examples
 
     def is_safe(self, folder: Path) -> bool:
-        """Tell whether none of the files that are read leads out of the folders served."""
+        """Tell whether all files of a run lie inside the served folders."""
         present = [folder / name for name in READ if (folder / name).exists()]
         return all(any(inside(path, root) for root in self.roots) for path in present)
 
@@ -99,17 +100,17 @@ class ServedFolders:
         raise Unknown(key)
 
     def _run(self, folder: Path) -> LoadedRun:
-        """Load the weights of a run, or refuse to."""
+        """Load the model of a run. Raise an error if that could need a file from elsewhere."""
         if folder in self._loaded:
             self._loaded.move_to_end(folder)
             return self._loaded[folder]
         record = read_record(folder)
         if not isinstance(record, TrainedRun):
-            raise UserError("This folder holds a measurement without weights of its own.")
+            raise UserError("This folder contains a measurement but no weights.")
         if not any(inside(folder / WEIGHTS, root) for root in self.roots):
             raise UserError("This run has no weights in the folders that are served.")
         if record.model.name.startswith(NEEDS_NETWORK):
-            raise UserError("Models that may be looked for on a hub are not loaded by the server.")
+            raise UserError("The server does not load models that may need a download from a hub.")
         run = load_run(folder)
         self._loaded[folder] = run
         if len(self._loaded) > MAX_LOADED:
@@ -117,7 +118,7 @@ class ServedFolders:
         return run
 
     def _with_test_images(self, folder: Path, subject: ShownModel) -> ShownModel:
-        """Show the run images of its own data set, if that is a known one that is there."""
+        """Add attention on images of the run's own data set, if that is a known one and present."""
         from nearsight.data.sets import list_datasets, load_dataset
         from nearsight.explore.images import run_images
 

@@ -1,4 +1,4 @@
-"""``nearsight explore --serve``: run the server until it is interrupted."""
+"""Run the server of ``nearsight explore --serve`` until it is interrupted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def serve_folders(
 ) -> None:
     """Serve the runs below some folders until Ctrl-C.
 
-    Only this machine can reach the server unless ``host`` says otherwise; then everybody who can
-    reach the port sees the runs, and the command says so.
+    By default only this machine can reach the server. With another ``host``, everybody who can
+    reach the port sees the runs, and the command prints a warning.
 
     Raises:
-        UserError: without the extra ``web``, or where a folder or the port cannot be had.
+        UserError: If the extra ``web`` is not installed, a folder does not exist, or the port is in
+            use.
     """
     try:
         import uvicorn
@@ -32,8 +33,8 @@ def serve_folders(
         from nearsight.explore.server.web_app import create_app
     except ImportError as error:
         raise UserError(
-            f"--serve needs {error.name}, which is not installed: run "
-            "pip install '.[web]' in nearsight's folder"
+            f"--serve needs {error.name}, which is not installed. Run "
+            "pip install '.[web]' in nearsight's folder."
         ) from error
     from nearsight.explore.server.served_folders import ServedFolders
 
@@ -53,7 +54,8 @@ def serve_folders(
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise UserError(
-            f"cannot listen on port {port} of {host} ({error.strerror}); give another with --port"
+            f"The server cannot listen on port {port} of {host}: {error.strerror}. "
+            "Choose another port with --port."
         ) from None
     with listening:
         shown = f"[{host}]" if ":" in host else host

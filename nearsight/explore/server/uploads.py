@@ -1,4 +1,4 @@
-"""An image that a browser sends: limited in bytes and pixels, of few formats, decoded whole."""
+"""Read and decode an image that a browser sends, with limits on its bytes, pixels and format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 
 
 class TooLarge(UserError):
-    """More bytes or pixels than the server takes."""
+    """Report that an image has more bytes or pixels than the server accepts."""
 
 
 async def read_limited(chunks: AsyncIterator[bytes], declared: str | None) -> bytes:
@@ -33,7 +33,7 @@ async def read_limited(chunks: AsyncIterator[bytes], declared: str | None) -> by
 
 
 def decoded_image(content: bytes) -> Image.Image:
-    """Decode an image; the size is checked before any pixel is decoded."""
+    """Decode an image, after checking its size in pixels."""
     known = ", ".join(FORMATS)
     try:
         with warnings.catch_warnings():
@@ -46,6 +46,6 @@ def decoded_image(content: bytes) -> Image.Image:
         raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.") from None
     except TooLarge:
         raise
-    except Exception as problem:  # decoders raise all kinds
+    except Exception as problem:  # decoders raise many kinds of errors
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise UserError(f"The file is no {known} image that can be read ({reason}).") from None
+        raise UserError(f"The file cannot be read as a {known} image ({reason}).") from None

@@ -1,4 +1,4 @@
-"""The application: the page, its script and style, and the data that the page asks for."""
+"""Build the web application: the page, its script and style, and the data that it requests."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(library: ServedFolders, host: str, token: str) -> FastAPI:
-    """Build the application for the runs of a library.
+    """Build the application that serves the given folders.
 
     Args:
-        library: what is served.
-        host: the address it is served on; requests for other hosts are refused.
-        token: what requests that make the server work must carry.
+        library: The runs and studies to serve.
+        host: The address of the server. Requests for other hosts are refused.
+        token: The secret that requests must contain if they make the server compute.
     """
     app = FastAPI(title="nearsight explore", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host, token=token)
@@ -81,7 +81,7 @@ def create_app(library: ServedFolders, host: str, token: str) -> FastAPI:
 
 
 def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Turn what a user can cause into an answer in words."""
+    """Return the answer of ``ask``, or an HTTP error with a sentence for errors of the user."""
     try:
         return ask()
     except Unknown:
@@ -89,6 +89,6 @@ def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except TooLarge as error:
         raise HTTPException(413, str(error)) from None
     except (UserError, OSError, KeyError, TypeError, ValueError) as error:
-        # files of a run may be damaged in any way; they are a user's, not ours
+        # A run's files may be damaged in any way, so every exception is reported to the user.
         words = str(error) if isinstance(error, UserError) else "The files of this run are damaged."
         raise HTTPException(409, words) from None

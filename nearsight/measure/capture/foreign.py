@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError
 
+FOREIGN = ("xformers", "flash_attn", "flash_attn_interface", "sageattention")
 Shown = Callable[..., Tensor]
 Unwatched = Callable[[], AbstractContextManager[None]]
 
@@ -147,3 +148,16 @@ def _shown(
 
     vars(call)[ORIGINAL] = function
     return call
+
+
+def foreign_library(module: nn.Module) -> str | None:
+    """The library of fused attention that a module's forward refers to."""
+    forward = inspect.unwrap(type(module).forward)
+    code = getattr(forward, "__code__", None)
+    for name in code.co_names if code else ():
+        used = forward.__globals__.get(name)
+        home = getattr(used, "__module__", None) or getattr(used, "__name__", "")
+        root = str(home).partition(".")[0]
+        if root in FOREIGN:
+            return root
+    return None

@@ -25,19 +25,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from nearsight.measure.capture.foreign import showing_foreign
+from nearsight.core import UserError
+from nearsight.measure.capture.foreign import foreign_library, showing_foreign
 from nearsight.measure.capture.tracking import (
     PRODUCTS,
     SOFTMAXES,
     Factors,
     SoftmaxTracking,
-    over_keys,
+    TrackedProduct,
 )
 from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
 # Words in a class's name, not just any "att": FlattenTokens and ScatterHead are no attention.
 NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
-OTHER_SOFTMAX = "softmax over another axis than the keys"
+SOFTMAX = "a softmax was taken"
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class AttentionCapture(TorchFunctionMode):
         self.consumer = consumer
         self.change = change
         self.unseen: list[Place] = []  # modules named for attention that ran without a call
+        self.passed_over: list[Place] = []  # those of a forward in which other modules made calls
         self._tracking = SoftmaxTracking(with_factors)
         self._folded_heads = 0
         self._handles: list[Any] = []
@@ -190,9 +192,16 @@ class AttentionCapture(TorchFunctionMode):
             if quiet and NAMED_FOR_ATTENTION.search(type(module).__name__):
                 self.unseen.append(place)
             if not self._path:
-                self.unseen[:] = [x for x in self.unseen if not self._covered(x.name)]
+                self._end()
 
         return enter, leave
+
+    def _end(self) -> None:
+        """Sort the modules in which nothing was seen, at the end of a forward."""
+        left = [x for x in self.unseen if not self._covered(x.name)]
+        hidden = [x for x in left if not self.callers or foreign_library(x.module)]
+        self.unseen[:] = hidden
+        self.passed_over[:] = [x for x in left if x not in hidden]
 
     def _covered(self, name: str) -> bool:
         """Whether a module above this one made an attention call itself."""
@@ -212,19 +221,37 @@ class AttentionCapture(TorchFunctionMode):
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
             self._tracking.follow(func, args, kwargs, output)  # it may mix the heads of weights
-        elif func in PRODUCTS and (found := self._tracking.product(func, args, output)):
+        elif func in PRODUCTS and (found := self._tracked(func, args, output)):
             shown = self._show(output.permute(found.order), **found.arguments)
             if self.change:  # otherwise the model keeps the very tensor it made
                 output = shown.permute([found.order.index(x) for x in range(output.ndim)])
             self._tracking.clear()
         else:
             self._tracking.follow(func, args, kwargs, output)
-            if func in SOFTMAXES and not over_keys(func, args, kwargs):
-                for place, _ in self._path:
-                    place.marks.add(OTHER_SOFTMAX)
+            if func in SOFTMAXES:
+                self._mark(SOFTMAX)
             if func in CUTS and (size := cut_grid(args[0], output)):
                 self._convolved.append(size)
         return output
+
+    def _tracked(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
+        """What a product of attention and values is made of; a UserError names the layer."""
+        if mark := self._tracking.other_factor(func, args):
+            self._mark(mark)
+        try:
+            return self._tracking.product(func, args, output)
+        except UserError as error:
+            if not self._path:
+                raise
+            place, _ = self._path[-1]
+            kind = type(place.module).__name__
+            raise UserError(
+                f"layer {place.name or kind} ({kind}) cannot be measured: {error}"
+            ) from None
+
+    def _mark(self, mark: str) -> None:
+        for place, _ in self._path:
+            place.marks.add(mark)
 
     @contextmanager
     def _unwatched(self) -> Iterator[None]:

@@ -6,17 +6,17 @@ call may use a fused kernel of another library.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from nearsight.core import UserError
-from nearsight.measure.capture.interception import OTHER_SOFTMAX, Place
+from nearsight.measure.capture.foreign import foreign_library
+from nearsight.measure.capture.interception import SOFTMAX, Place
+from nearsight.measure.capture.tracking import LINEAR, UNBATCHED
 
 SWITCH = "switch the model to torch's scaled_dot_product_attention or to explicit attention"
-FOREIGN = ("xformers", "flash_attn", "flash_attn_interface", "sageattention")
 
 
 def refuse_scripted(model: nn.Module) -> None:
@@ -36,31 +36,32 @@ def refuse_unseen(unseen: Sequence[Place]) -> None:
         return
     place = unseen[0]
     kind = type(place.module).__name__
-    library = _foreign_library(place.module)
-    if library:
-        reason = f"it uses {library}; {SWITCH}"
-    elif OTHER_SOFTMAX in place.marks:
-        reason = (
-            "it is linear attention: its softmax goes over keys or features alone before they are "
-            "multiplied, so there is no row of weights per query"
-        )
-    else:
-        reason = (
-            "no softmax over keys was seen in it; if it does have one, in a kernel that cannot be "
-            f"seen, {SWITCH}"
-        )
+    reason = unseen_reason(place)
     others = f" (and {len(unseen) - 1} more like it)" if len(unseen) > 1 else ""
     raise UserError(f"layer {place.name} ({kind}){others} cannot be measured: {reason}")
 
 
-def _foreign_library(module: nn.Module) -> str | None:
-    """The library of fused attention that a module's forward refers to."""
-    forward = inspect.unwrap(type(module).forward)
-    code = getattr(forward, "__code__", None)
-    for name in code.co_names if code else ():
-        used = forward.__globals__.get(name)
-        home = getattr(used, "__module__", None) or getattr(used, "__name__", "")
-        root = str(home).partition(".")[0]
-        if root in FOREIGN:
-            return root
-    return None
+def unseen_reason(place: Place) -> str:
+    """Why a module that is named for attention has no attention that can be measured."""
+    library = foreign_library(place.module)
+    if library:
+        return f"it uses {library}; {SWITCH}"
+    if LINEAR in place.marks:
+        return (
+            "it is linear attention: its softmax goes over keys or features alone before they are "
+            "multiplied, so there is no row of weights per query"
+        )
+    if UNBATCHED in place.marks:
+        return (
+            "its softmax has two axes only, so it does not tell the images of a batch apart; "
+            "weights [image, query, key] are needed"
+        )
+    if SOFTMAX in place.marks:
+        return (
+            "its softmax scales features entry by entry, as some linear attention and selective "
+            "kernels do, so there is no row of weights per query"
+        )
+    return (
+        "no softmax over keys was seen in it; if it does have one, in a kernel that cannot be "
+        f"seen, {SWITCH}"
+    )

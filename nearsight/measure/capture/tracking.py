@@ -46,6 +46,8 @@ EXCHANGES = frozenset(
     }
 )
 TURNS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
+LINEAR = "a softmax over another axis than the keys was multiplied"
+UNBATCHED = "a softmax of two axes was multiplied"
 MIN_DIMENSIONS = 3  # [batch x head, query, key] at least; a classifier's softmax has fewer
 
 
@@ -79,11 +81,13 @@ class SoftmaxTracking:
 
     def __init__(self, with_factors: bool = False) -> None:
         self._sources: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}  # id -> tensor, softmax
+        self._others: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # no attention over keys
         self._factors: dict[int, tuple[weakref.ref[Tensor], tuple[Factors, ...]]] = {}
         self._with_factors = with_factors
 
     def clear(self) -> None:
         self._sources.clear()
+        self._others.clear()
         self._factors.clear()
 
     def _factors_of(self, value: Any) -> tuple[Factors, ...]:
@@ -125,6 +129,19 @@ class SoftmaxTracking:
         tensor, softmax = self._sources.get(id(value), (None, None))
         return softmax if tensor is not None and tensor() is value else None
 
+    def _other(self, value: Any) -> str | None:
+        """What is known of the softmax this tensor comes from, if that is no attention."""
+        if not isinstance(value, Tensor):
+            return None
+        tensor, mark = self._others.get(id(value), (None, None))
+        return mark if tensor is not None and tensor() is value else None
+
+    def other_factor(self, func: Callable, args: tuple) -> str | None:
+        """What kind of softmax that is no attention over keys is a factor of this product."""
+        if not self._others:
+            return None
+        return next(filter(None, map(self._other, _factors_given(func, args))), None)
+
     def follow(self, func: Callable, args: tuple, kwargs: dict, output: Any) -> None:
         """Remember ``output`` where it is a softmax over the last axis, or made from one."""
         if not isinstance(output, Tensor):
@@ -134,10 +151,16 @@ class SoftmaxTracking:
         if func in SOFTMAXES:
             if over_keys(func, args, kwargs):
                 self._sources[id(output)] = weakref.ref(output), output
+            else:
+                mark = UNBATCHED if output.ndim < MIN_DIMENSIONS else LINEAR
+                self._others[id(output)] = weakref.ref(output), mark
             return
-        if not self._sources:
+        if not self._sources and not self._others:
             return
         for value in (*args, *kwargs.values()):
+            other = self._other(value)
+            if other and output.numel() == value.numel():
+                self._others[id(output)] = weakref.ref(output), other
             softmax = self._source(value)
             if softmax is not None and output.numel() == softmax.numel():
                 self._sources[id(output)] = weakref.ref(output), softmax
@@ -145,14 +168,14 @@ class SoftmaxTracking:
 
     def product(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
         """Weights and values of a product one of whose factors comes from a softmax."""
-        factors = args[1:] if func is torch.einsum else args
-        if len(factors) == 1 and isinstance(factors[0], (list, tuple)):
-            factors = tuple(factors[0])
+        factors = _factors_given(func, args)
         if len(factors) != 2:
             return None
         side = 0 if self._source(factors[0]) is not None else 1
         made, values, softmax = factors[side], factors[1 - side], self._source(factors[side])
         if softmax is None or min(values.ndim, output.ndim) < 2:
+            return None
+        if _is_mixing(func, args, side, made, softmax, output):
             return None
         tensors = made, values, output
         orders = _einsum_orders(args[0], side, tensors) if func is torch.einsum else None
@@ -168,9 +191,29 @@ class SoftmaxTracking:
         if _is_stochastic(made):  # shares of the queries, not of the keys
             return None
         raise UserError(
-            "attention weights that were changed after the softmax are multiplied with the values "
-            "from the right, a form of attention that is not known to nearsight"
+            "its weights are changed after the softmax and multiplied from the right, so they are "
+            "no shares of what each query gets; nearsight does not know this form"
         )
+
+
+def _factors_given(func: Callable, args: tuple) -> tuple:
+    """The tensors that a product multiplies."""
+    given = args[1:] if func is torch.einsum else args
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+
+
+def _is_mixing(
+    func: Callable, args: tuple, side: int, made: Tensor, softmax: Tensor, output: Tensor
+) -> bool:
+    """Whether a product mixes the heads of weights, as DeepViT does, and sums no keys."""
+    if output.numel() != softmax.numel():
+        return False
+    if func is torch.einsum:
+        inputs, _, result = args[0].replace(" ", "").partition("->")
+        weights = inputs.split(",")[side]
+        return weights[-1] in result and weights[-2] in result
+    kept = made.shape[-2:] if side == 0 else made.mT.shape[-2:]
+    return kept != softmax.shape[-2:] and made.ndim == softmax.ndim
 
 
 def over_keys(func: Callable, args: tuple, kwargs: dict) -> bool:

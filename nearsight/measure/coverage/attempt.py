@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nearsight.core import UserError
+from nearsight.measure.coverage.building import builds
 from nearsight.measure.profile import measure_model
-from nearsight.models.compat import declare_missing_ops
 
-SIDES = (96, 128, 224, 256)  # of the images, in this order
-SMALL = {
-    "hidden_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-}
+UNCLEAR = "where its tokens sit is not clear"
+GAP = re.compile(r"the smallest gap is ([\d.]+) cells")
+ENOUGH_SECONDS = 60.0  # after which no larger image is tried
+MOST_REASON = 300  # characters of an error
 
 
 @dataclass(frozen=True)
-class Row:
-    """What came of one model. ``outcome`` is "measured", "refused" or "crashed"."""
+class ModelRow:
+    """What came of one model. ``outcome`` is "measured", "refused", "not built" or "crashed"."""
 
     model: str
     outcome: str
@@ -37,107 +32,88 @@ class Row:
     gap: float | None = None  # the smallest one of the layers whose places were found
     reason: str = ""  # of a refusal, of a crash, or of layers that were left out
     seconds: float = 0.0
+    num_unclear: int = 0  # layers that were left out as their places are not clear
 
     def contents(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def try_model(name: str) -> Row:
+def try_model(name: str) -> ModelRow:
     """Measure a model with random weights on two images of noise.
 
-    The smallest image that the model takes is used. Nothing is downloaded.
+    The smallest image that the model takes is used, or a larger one where more of its layers are
+    clear. Nothing is downloaded.
     """
     torch.manual_seed(0)
-    began, problem = time.perf_counter(), "no image size was tried"
-    for side, model in _builds(name):
+    began = time.perf_counter()
+    best: ModelRow | None = None
+    unbuilt, unfit = "", ""
+    for side, model in builds(name):
+        if isinstance(model, Exception):
+            unbuilt = _sentence(model)
+            continue
         images = torch.randn(2, 3, side, side)
         try:
             with torch.no_grad():
                 model.eval()(images)
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+            unfit = _sentence(error)
             continue
-        row = _measure(name, model, images)
-        return Row(**{**asdict(row), "seconds": time.perf_counter() - began})
-    return Row(name, "crashed", reason=f"no image size fits ({problem[:200]})")
+        row = measured_row(name, model, images)
+        if best is None or (row.outcome == "measured" and row.num_unclear < best.num_unclear):
+            best = row
+        if not best.num_unclear or time.perf_counter() - began > ENOUGH_SECONDS:
+            break
+    if best is None and unfit:
+        best = ModelRow(
+            name, "refused", reason=f"it does not take images [n, 3, side, side]: {unfit}"
+        )
+    best = best or ModelRow(name, "not built", reason=unbuilt)
+    return replace(best, seconds=time.perf_counter() - began)
 
 
-def _measure(name: str, model: nn.Module, images: torch.Tensor) -> Row:
+def measured_row(name: str, model: nn.Module, images: Tensor) -> ModelRow:
+    """Measure a model on some images, and say what came of it."""
     side = images.shape[-1]
     try:
         profile = measure_model(model, images, metrics=("mad",))
     except UserError as error:
-        return Row(name, "refused", side, reason=str(error))
+        unclear = int(UNCLEAR in str(error))
+        return ModelRow(name, "refused", side, reason=str(error), num_unclear=unclear)
     except Exception as error:
-        return Row(name, "crashed", side, reason=f"{type(error).__name__}: {error}"[:300])
+        return ModelRow(name, "crashed", side, reason=_sentence(error))
     gaps = [float(x.note.split("gap ")[1].split(" ")[0]) for x in profile.layers
             if x.note and "gap " in x.note]  # fmt: skip
-    left_out: dict[str, int] = {}
-    for _, reason in profile.skipped:
-        left_out[reason] = left_out.get(reason, 0) + 1
-    reason = "; ".join(f"{num} left out: {text}" for text, num in left_out.items())
-    return Row(
+    reasons = [reason for _, reason in profile.skipped]
+    return ModelRow(
         name,
         "measured",
         side,
         len(profile.layers),
         max(x.proof_error for x in profile.layers),
         min(gaps, default=None),
-        reason,
+        counted_reasons(reasons),
+        num_unclear=sum(UNCLEAR in x for x in reasons),
     )
 
 
-def _builds(name: str) -> Iterator[tuple[int, nn.Module]]:
-    """The model for one image size after another."""
-    declare_missing_ops()
-    library, _, rest = name.partition("/")
-    builders = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}
-    yield from builders[library](rest)
+def counted_reasons(reasons: list[str]) -> str:
+    """Return each reason once, with the number of layers and the largest gap seen in them.
+
+    >>> counted_reasons(["it pools", "it pools"])
+    '2 layers left out: it pools'
+    """
+    found: dict[str, list[str]] = {}
+    for reason in reasons:
+        found.setdefault(GAP.sub("GAP", reason), []).append(reason)
+    sentences = []
+    for text, each in found.items():
+        gaps = [float(x) for reason in each for x in GAP.findall(reason)]
+        if gaps:
+            text = text.replace("GAP", f"the smallest gap is at most {max(gaps):.2f} cells")
+        sentences.append(f"{len(each)} layer{'s' * (len(each) > 1)} left out: {text}")
+    return "; ".join(sentences)
 
 
-def _timm(name: str) -> Iterator[tuple[int, nn.Module]]:
-    import timm
-
-    own = timm.get_pretrained_cfg(name)
-    fixed = (own.input_size[-1],) if own else ()
-    for side in dict.fromkeys((*SIDES, *fixed)):
-        try:
-            yield side, timm.create_model(name, img_size=side)
-        except Exception:
-            try:
-                yield side, timm.create_model(name)
-            except Exception:
-                continue
-
-
-def _torchvision(name: str) -> Iterator[tuple[int, nn.Module]]:
-    from torchvision.models import get_model
-
-    for side in (*SIDES, 299):
-        options: dict[str, dict[str, Any]] = {
-            "vit_b_16": {"image_size": side},
-            "maxvit_t": {"input_size": (side, side)},
-        }
-        extra = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
-        try:
-            yield side, get_model(name, weights=None, **options.get(name, extra))
-        except Exception:
-            continue
-
-
-def _hugging_face(kind: str) -> Iterator[tuple[int, nn.Module]]:
-    from transformers import AutoConfig, AutoModel
-
-    for side in SIDES:
-        for small in (True, False):
-            try:
-                config = AutoConfig.for_model(kind)
-                if hasattr(config, "image_size") and isinstance(config.image_size, int):
-                    config.image_size = side
-                for key, value in SMALL.items() if small else ():
-                    if isinstance(getattr(config, key, None), int):
-                        setattr(config, key, value)
-                config.use_pretrained_backbone = False
-                yield side, AutoModel.from_config(config)
-            except Exception:
-                continue
+def _sentence(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MOST_REASON]

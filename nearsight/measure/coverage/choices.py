@@ -12,7 +12,7 @@ from nearsight.models.compat import declare_missing_ops
 TIMM_CHOICES = {
     "beit": ("beit_base_patch16_224",),
     "byoanet": ("botnet26t_256", "halonet26t", "lambda_resnet26t"),
-    "byobnet": ("resnet51q",),
+    "byobnet": ("resnet51q", "resnet50_clip"),
     "cait": ("cait_xxs24_224",),
     "efficientformer": ("efficientformer_l1",),
     "efficientformer_v2": ("efficientformerv2_s0",),
@@ -22,6 +22,7 @@ TIMM_CHOICES = {
     "hieradet_sam2": ("sam2_hiera_tiny",),
     "levit": ("levit_128s",),
     "maxxvit": ("maxvit_rmlp_pico_rw_256", "coatnet_nano_rw_224"),
+    "mobilenetv3": ("mobilenetv3_small_050", "mobilenetv4_hybrid_medium"),
     "mobilevit": ("mobilevit_xxs", "mobilevitv2_050"),
     "mvitv2": ("mvitv2_tiny",),
     "naflexvit": ("naflexvit_base_patch16_gap",),

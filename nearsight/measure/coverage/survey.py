@@ -1,19 +1,24 @@
-"""Run the attempts of all models, each in a process of its own, into one file of rows."""
+"""Run the attempts of all models, each in a process of its own, into one file of rows.
+
+The processes are forked from a server that has imported the libraries and done nothing else, so
+that the imports are paid once. A model that crashes its process, or takes too long, is one row.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from nearsight.core import append_bytes
-from nearsight.measure.coverage.attempt import Row, try_model
+from nearsight.measure.coverage.attempt import ModelRow, try_model
 from nearsight.measure.coverage.choices import covered_models
 
 ROWS_FILE = "coverage.jsonl"
-TIMEOUT = 900  # seconds for one model
+TIMEOUT = 300.0  # seconds for one model
+WARM = "nearsight.measure.coverage.warm"  # imports what the attempts need
 SAMPLE = (
     "timm/vit_tiny_patch16_224", "timm/levit_128s", "timm/nest_tiny", "timm/gcvit_xxtiny",
     "timm/mobilevit_xxs", "timm/xcit_nano_12_p16_224", "timm/coat_tiny", "timm/resnet10t",
@@ -26,19 +31,20 @@ def run_coverage(
     names: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     again: Sequence[str] = (),
-) -> list[Row]:
+) -> list[ModelRow]:
     """Try models that have no row in the folder yet, and return all rows.
 
     Args:
         folder: Where ``coverage.jsonl`` is, or will be.
         names: Models to try; all by default.
-        progress: Called with the models done and the models in all.
-        again: Outcomes of rows that are tried again, such as "crashed".
+        progress: Called with the number of finished models and of all models.
+        again: Outcomes of rows that are tried again, such as "crashed", and names of models.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ROWS_FILE
     wanted = list(names) if names is not None else covered_models()
-    done = {row.model: row for row in read_rows(path) if row.outcome not in again}
+    done = {row.model: row for row in read_rows(path)
+            if row.outcome not in again and row.model not in again}  # fmt: skip
     for number, name in enumerate(wanted, 1):
         if name not in done:
             done[name] = _in_process(name)
@@ -48,25 +54,34 @@ def run_coverage(
     return [done[name] for name in wanted]
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[ModelRow]:
     """The last row of every model in a file."""
     lines = path.read_text().splitlines() if path.exists() else []
-    rows = {row["model"]: Row(**row) for row in map(json.loads, lines)}
+    rows = {row["model"]: ModelRow(**row) for row in map(json.loads, lines)}
     return list(rows.values())
 
 
-def _in_process(name: str) -> Row:
-    command = [sys.executable, "-m", "nearsight.measure.coverage.survey", name]
+def _in_process(name: str, attempt: Callable[[str], ModelRow] = try_model) -> ModelRow:
+    """Try a model in a process of its own."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([WARM])
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(sender, attempt, name), daemon=True)
+    process.start()
+    sender.close()
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        return Row(name, "crashed", reason=f"it took more than {TIMEOUT} seconds")
-    lines = [line for line in ran.stdout.splitlines() if line.startswith('{"model"')]
-    if ran.returncode or not lines:
-        last = (ran.stderr.strip().splitlines() or ["no output"])[-1]
-        return Row(name, "crashed", reason=f"the process ended with {ran.returncode}: {last}"[:300])
-    return Row(**json.loads(lines[-1]))
+        if not receiver.poll(TIMEOUT):
+            return ModelRow(name, "crashed", reason=f"it took more than {TIMEOUT:.0f} seconds")
+        return receiver.recv()
+    except EOFError:
+        process.join()
+        return ModelRow(name, "crashed", reason=f"its process ended with {process.exitcode}")
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
 
 
-if __name__ == "__main__":
-    print(json.dumps(try_model(sys.argv[1]).contents()))
+def _send(sender: Connection, attempt: Callable[[str], ModelRow], name: str) -> None:
+    sender.send(attempt(name))
+    sender.close()

@@ -27,6 +27,7 @@ from nearsight.data.input import (
     find_pictures,
     pictures_hash,
     read_picture,
+    readable_pictures,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.source import MeasuredSource, measure_folder
@@ -46,6 +47,7 @@ from nearsight.runs.records import RUN_FILE, TrainedRun
 KIND = "model"  # of run.json: a model that was measured, not trained here
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}
 BATCH_SIZE = 32
+NUM_NAMED = 3  # images that cannot be read; further ones are counted
 
 
 class ModelChoice(NamedTuple):
@@ -70,12 +72,16 @@ class PictureSource(MeasuredSource):
         batch_size: int,
         device: str,
         locality: Locality | None = None,
+        skip_corrupt: bool = False,
     ) -> None:
         self.choice, self.images, self.locality = choice, images, locality
         self.batch_size, self.device = batch_size, device
         available, self.num_others = find_pictures(images)
         self.num_available = len(available)
         self.names = chosen_pictures(available, num_images, images)
+        corrupt: list[str] = []
+        if skip_corrupt:
+            self.names, corrupt = readable_pictures(images, self.names)
         size = None if resize else equal_size(images, self.names)
         found = named_model(*choice)
         self.steps = found.preprocessing if resize else found.preprocessing.untouched()
@@ -85,6 +91,12 @@ class PictureSource(MeasuredSource):
         self.digests: dict[str, str] = {}  # sha256 of every file that was read, by its name
         self.record: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": KIND}
         self.record |= _origin(found, choice.weights, device)
+        if corrupt:
+            more = ", ..." if len(corrupt) > NUM_NAMED else ""
+            self.record["notes"].append(
+                f"Images left out because they cannot be read: {len(corrupt)} "
+                f"({', '.join(corrupt[:NUM_NAMED])}{more})."
+            )
         if locality is not None:
             self.record["notes"].append(f"Its attention was made local: {locality}.")
 
@@ -158,6 +170,7 @@ def measure_named(
     localise: str | None = None,
     num_images: int | None = None,
     resize: bool = True,
+    skip_corrupt: bool = False,
     convention: str = "paper",
     metrics: Sequence[str] | str = DEFAULT_METRICS,
     batch_size: int = BATCH_SIZE,
@@ -171,8 +184,9 @@ def measure_named(
     ``out`` defaults to ``runs/<name>``. ``localise`` makes the model's attention local first, such
     as ``gaussian:1@last3``. ``num_images``: min(1,000, all) by default, chosen by a
     fixed seed: the same pictures for every model. ``resize=False`` takes prepared pictures as they
-    are. ``force`` writes over a measurement of other images, weights or settings. ``progress`` is
-    told (images done, images in all).
+    are. ``skip_corrupt`` leaves out images that cannot be read, and names them. ``force`` writes
+    over a measurement of other images, weights or settings. ``progress`` is told (images done,
+    images in all).
     """
     locality = None if localise is None else read_locality(localise)
     own = name if locality is None else f"{name}-{locality}"
@@ -181,7 +195,9 @@ def measure_named(
     chosen_metrics(metrics, convention_of(convention))
     file = None if weights is None else Path(weights)
     choice = ModelChoice(name, file, pretrained, random_init, image_size)
-    source = PictureSource(choice, Path(images), num_images, resize, batch_size, device, locality)
+    source = PictureSource(
+        choice, Path(images), num_images, resize, batch_size, device, locality, skip_corrupt
+    )
     with _made(folder):
         return measure_folder(
             folder,

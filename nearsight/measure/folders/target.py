@@ -25,6 +25,7 @@ def measure_target(
     random_init: bool = False,
     num_images: int | None = None,
     resize: bool = True,
+    skip_corrupt: bool = False,
     image_size: str | None = None,
     localise: str | None = None,
     convention: str = "paper",
@@ -46,7 +47,7 @@ def measure_target(
     of_models = {
         "--images": images, "--weights": weights, "--pretrained": pretrained,
         "--random-init": random_init, "--no-resize": not resize, "--image-size": image_size,
-        "--localise": localise,
+        "--localise": localise, "--skip-corrupt": skip_corrupt,
     }  # fmt: skip
     if (Path(target) / RECORD).is_file():
         _check_run(target, [option for option, value in of_models.items() if value])
@@ -65,7 +66,8 @@ def measure_target(
     size = None if image_size is None else sides(image_size)
     return measure_named(
         target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
-        image_size=size, resize=resize, localise=localise, **shared,
+        image_size=size, resize=resize, localise=localise,
+        skip_corrupt=skip_corrupt, **shared,
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from nearsight.measure.layout.placing import (
 from nearsight.measure.layout.tokens import Layout, Skipped, refuse
 from nearsight.models.layers import Grid
 
-VERSION = 1  # of the method and of the file: places of another version are found anew
+VERSION = 2  # of the method and of the file: places of another version are found anew
 PLACES_FILE = "places.json"
 LIBRARIES = ("torch", "timm", "torchvision", "transformers")
 SIMPLE = (bool, int, float, str, type(None), torch.Size)

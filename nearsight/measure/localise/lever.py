@@ -48,6 +48,7 @@ CHILD = "locality"  # name of the child module
 EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # of attention weights, on a test image
 HALF_TOLERANCE = 2e-2
+NUM_IMAGES = 2  # of the test: one would not tell images from windows
 FUSED = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"
 )  # fmt: skip
@@ -96,7 +97,7 @@ def localise(
         return model
     wanted = _setting(width, layers, keep_share)
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
-    image = _test_image(inner, size or own_image_size(inner))
+    image = _test_images(inner, size or own_image_size(inner))
     earlier = made = _undo(inner)
     try:
         plain = _watch(inner, image)
@@ -150,7 +151,9 @@ class _Adding(TorchFunctionMode):
         if func is F.multi_head_attention_forward:
             return func(**self._multi_head(args, kwargs))
         if over_keys(func, args, kwargs) and self.term.fits(*args[0].shape[-2:]):
-            return func(args[0] + self.term.added(args[0], args[0]), *args[1:], **kwargs)
+            logits = args[0]
+            term = self.term.added(logits.shape[:-2], logits).to(logits.dtype)
+            return func(logits + term, *args[1:], **kwargs)
         return func(*args, **kwargs)
 
     def _mask(
@@ -168,7 +171,7 @@ class _Adding(TorchFunctionMode):
         if self.term.needs_logits:
             scale = queries.shape[-1] ** -0.5 if scale is None else scale
             logits = _sum_of(mask, queries @ keys.transpose(-2, -1) * scale)
-        return _sum_of(mask, self.term.added(queries, logits))
+        return _sum_of(mask, self.term.added(queries.shape[:-2], logits).to(queries.dtype))
 
     def _multi_head(self, args: tuple, kwargs: dict) -> dict[str, Any]:
         """Arguments of torch's multi-head attention with the term in its mask."""
@@ -178,15 +181,21 @@ class _Adding(TorchFunctionMode):
                 f"{self.term.locality} needs the logits of each head, which torch's "
                 "MultiheadAttention does not give; take another locality"
             )
-        term, mask = self.term.bias[0, 0].to(given["query"].dtype), given.get("attn_mask")
-        return given | {"attn_mask": _sum_of(mask, term)}
+        queries, num_heads = given["query"], given["num_heads"]  # [query, batch, width]
+        num_batch = queries.shape[1] if queries.ndim == 3 else 1
+        term = self.term.added((num_batch, num_heads)).to(queries.dtype)
+        if term.shape[0] > 1:
+            term = term.expand(-1, num_heads, -1, -1)
+        term = term.flatten(0, 1)  # [1 or batch x head, query, key], as torch takes it
+        term = term[0] if len(term) == 1 else term
+        return given | {"attn_mask": _sum_of(given.get("attn_mask"), term)}
 
 
 def _sum_of(mask: Tensor | None, term: Tensor) -> Tensor:
     """A mask, as torch takes it, and what is added to it."""
     if mask is None:
         return term
-    return term.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else mask + term
+    return torch.where(mask, term, -torch.inf) if mask.dtype == torch.bool else mask + term
 
 
 class LocalForward:
@@ -238,9 +247,9 @@ class SeenLayer:
         return self.call.path[-1].module
 
 
-def _test_image(model: nn.Module, size: tuple[int, int]) -> Tensor:
+def _test_images(model: nn.Module, size: tuple[int, int]) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    image = torch.randn(1, 3, *size, generator=generator)
+    image = torch.randn(NUM_IMAGES, 3, *size, generator=generator)
     like = next((x for x in model.parameters() if x.is_floating_point()), image)
     return image.to(like.device, like.dtype)
 
@@ -284,12 +293,10 @@ def _check(model: nn.Module, image: Tensor, layer: SeenLayer, term: LayerLocalit
         (found,) = (x for x in _watch(model, image) if x.module is layer.module)
     finally:
         _undo(model)
-    folded = layer.weights.transpose(1, 2) if term.inner else layer.weights.flatten(0, 1)
-    logits = folded.log()
-    expected = (logits + term.added(folded, logits)).softmax(-1)
-    real = found.weights.transpose(1, 2) if term.inner else found.weights.flatten(0, 1)
+    logits = layer.weights.log()
+    expected = (logits + term.added_unfolded(logits)).softmax(-1)
     known = expected.isfinite().all(-1)  # a row may have no weight left that is not rounded to 0
-    error = float((real - expected)[known].abs().max()) if bool(known.any()) else 0.0
+    error = float((found.weights - expected)[known].abs().max()) if bool(known.any()) else 0.0
     if not error <= TOLERANCE.get(image.dtype, HALF_TOLERANCE):
         raise UserError(
             f"layer {layer.call.name} ({type(layer.module).__name__}) cannot be made local: its "

@@ -6,12 +6,15 @@ patch that would be left with no patch at all keeps its row as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nearsight.core import UserError
-from nearsight.measure.layout import Layout
+from nearsight.measure.layout import Fold, Layout
 from nearsight.measure.localise.kinds import IDENTITY, Locality
 
 TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
@@ -84,22 +87,17 @@ class LayerLocality(nn.Module):
         like: A tensor in the precision and on the device of the model.
     """
 
-    bias: Tensor  # [window or 1, 1, query, key], or [1, 1, window or 1, query, key]
+    bias: Tensor  # [window or 1, query, key]
     pairs: Tensor  # the same shape: whether both have a place
 
     def __init__(self, locality: Locality, layout: Layout, like: Tensor) -> None:
         super().__init__()
         self.locality = locality
-        self.inner = layout.windows == "inner"
-        self.num_windows = len(layout.queries)
         self.grid = layout.grid
+        self.windows = _fold_of(layout)
         if locality.kind == "sinks" and not torch.equal(layout.queries, layout.keys):
             raise UserError("sinks can be hidden only where all queries are keys as well")
         bias, pairs = _alike(locality_bias(locality, layout), placed_pairs(layout))
-        if self.inner:
-            bias, pairs = bias[None, None], pairs[None, None]  # [1, 1, window, query, key]
-        else:
-            bias, pairs = bias[:, None], pairs[:, None]  # [window, 1, query, key]
         self.register_buffer("bias", bias.to(like.device, like.dtype), persistent=False)
         self.register_buffer("pairs", pairs.to(like.device), persistent=False)
 
@@ -115,17 +113,26 @@ class LayerLocality(nn.Module):
         """Whether attention of this size is the one that was localised."""
         return (num_queries, num_keys) == tuple(self.bias.shape[-2:])
 
-    def added(self, like: Tensor, logits: Tensor | None = None) -> Tensor:
-        """Return what is added to logits [..., query, key], ready to be broadcast.
+    def added(self, leading: Sequence[Any], logits: Tensor | None = None) -> Tensor:
+        """Return what is added to logits [*leading, query, key], ready to be broadcast.
 
         Args:
-            like: A tensor of the attention, whose first axis is the batch.
+            leading: Sizes of the attention as the model folds images, windows and heads.
             logits: The logits, where ``needs_logits``.
         """
-        bias, pairs = (self._folded(x, like) for x in (self.bias, self.pairs))
-        bias = bias.to(like.dtype)
+        windows, sizes = self.windows, tuple(leading)
+        if len(sizes) < len(windows.dims):  # heads are folded into the batch, or there is only one
+            windows = Fold(windows.dims[: len(sizes)])
+        return self._term(windows.fold(self.bias, sizes), windows.fold(self.pairs, sizes), logits)
+
+    def added_unfolded(self, logits: Tensor) -> Tensor:
+        """Return what is added to logits [image, window, head, query, key]."""
+        return self._term(self.bias[:, None], self.pairs[:, None], logits)
+
+    def _term(self, bias: Tensor, pairs: Tensor, logits: Tensor | None) -> Tensor:
         if logits is None or not self.needs_logits:
             return bias
+        bias = bias.to(logits.dtype)
         if self.locality.kind == "sinks":
             bias = self._sinks(logits, pairs)
         if self.locality.keep_share:
@@ -146,13 +153,15 @@ class LayerLocality(nn.Module):
         sink = others.sum(-2, keepdim=True) > self.locality.value  # an even spread adds up to 1
         return torch.zeros_like(logits).masked_fill(sink & ~own & pairs, -torch.inf)
 
-    def _folded(self, table: Tensor, like: Tensor) -> Tensor:
-        """The table for a batch: repeated where it differs by window, flat where heads are."""
-        if like.ndim == table.ndim - 1:  # heads are folded into the batch
-            table = table.flatten(0, 1)
-        if not self.inner and table.shape[0] > 1:
-            return table.repeat(like.shape[0] // self.num_windows, *[1] * (table.ndim - 1))
-        return table
+
+def _fold_of(layout: Layout) -> Fold:
+    """How the layer folds its windows; the number of heads does not matter here."""
+    if isinstance(layout.windows, Fold):
+        return layout.windows
+    num_windows = len(layout.queries)
+    if layout.windows == "inner":
+        return Fold(((("image", 1),), (("head", 1),), (("window", num_windows),)))
+    return Fold(((("image", 1), ("window", num_windows)), (("head", 1),)))
 
 
 def _alike(bias: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:

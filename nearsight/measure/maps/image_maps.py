@@ -35,7 +35,7 @@ from nearsight.models.layers import Grid, as_grid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VIEWS = "nearsight.explore.profiles"  # a room above, looked up when maps are drawn
+VIEWS = "nearsight.explore.profile_views"  # a room above, looked up when maps are drawn
 Patch = tuple[int, int]  # row and column, counted from 0
 DEFAULT_PLACES = (0.25, 0.5, 0.75)  # of height and width: upper left, middle, lower right
 MIDDLE = (0.5,)

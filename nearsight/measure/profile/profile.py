@@ -25,6 +25,7 @@ from nearsight.measure.capture import (
     image_batches,
     inner_model,
     refuse_unseen,
+    unseen_reason,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS, METRIC_NAMES
 from nearsight.measure.metrics import (
@@ -44,7 +45,7 @@ from nearsight.models.layers import Grid, as_grid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VIEWS = "nearsight.explore.profiles"
+VIEWS = "nearsight.explore.profile_views"
 COMPARED = ("layers", "skipped", "metrics", "convention", "unavailable")
 
 
@@ -214,6 +215,7 @@ def measure_model(
             first = batch[:1].clone() if first is None else first
             inner(batch)
             refuse_unseen(capture.unseen)
+            recorder.pass_over((x.name, unseen_reason(x)) for x in capture.passed_over)
             _check_layers(recorder, inner)
             found.append(recorder.values)
             recorder.num_images += len(batch)

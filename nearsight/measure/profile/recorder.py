@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,11 @@ class Recorder:
         self.values.append(values)
         if self.metrics.of_features:
             self._await_features(call, layout, values, tensors.num_images)
+
+    def pass_over(self, layers: Iterable[tuple[str, str]]) -> None:
+        """Note layers in which no attention was seen, by name and reason."""
+        if not self._proved:
+            self.skipped += layers
 
     def _geometry(self, layout: Layout, device: torch.device) -> Geometry:
         """That of an equal layout seen before, else a new one."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating
-from nearsight.measure.layout import Layout, Skipped, layout_of
+from nearsight.measure.layout import Fold, Layout, Skipped, layout_of
 from nearsight.models.layers import Grid
 
 CLASSIFIERS = ("head", "heads", "classifier", "fc")  # what libraries call the last module
@@ -82,7 +82,9 @@ def unread_layers(
 def _reaches_patches(gradient: Tensor, layout: Layout) -> bool:
     """Whether a gradient is anything but 0 in the rows of patches."""
     nonzero = (gradient != 0).any(-1)  # [image * window, head, token] or [image, head, window, ...]
-    if layout.windows == "batch":
+    if isinstance(layout.windows, Fold):
+        nonzero = layout.windows.unfold(nonzero).transpose(1, 2)
+    elif layout.windows == "batch":
         nonzero = nonzero.unflatten(0, (-1, len(layout.queries))).transpose(1, 2)
     is_patch = (layout.queries >= 0).to(gradient.device)  # [window, token]
     return bool((nonzero & is_patch).any())

@@ -131,7 +131,7 @@ def read_layers(
     """Run one read-out alone over ``images`` and return its layers; the model is left as it was.
 
     Raises:
-        UserError: The model does not have what is read, or there are no images.
+        UserError: If the model does not have what is read, or there are no images.
     """
     num_layers = 0
 

@@ -51,15 +51,17 @@ class Cost:
 
     @property
     def paper_unit(self) -> int:
+        """The cost in the unit of LocAt's table 1."""
         return self.macs + self.skipped_macs + self.bias_additions
 
     @property
     def flops(self) -> int:
+        """All floating-point operations; a multiplication and an addition count as two."""
         return 2 * self.macs + self.bias_additions + self.kernel_operations
 
 
 def model_cost(model: nn.Module, image_size: tuple[int, int]) -> Cost:
-    """The cost of one image of this height and width, on the device that the model is on.
+    """Count the cost of one image of this height and width, on the device of the model.
 
     >>> from nearsight.models.vit import SIZES, VisionTransformer
     >>> cost = model_cost(VisionTransformer(SIZES["mu_vit"], 100, (32, 32), 4), (32, 32))
@@ -91,7 +93,7 @@ def model_cost(model: nn.Module, image_size: tuple[int, int]) -> Cost:
 def _tokens(
     attention: tuple[int, ...], convolved: list[Grid], declared: int | None
 ) -> tuple[Grid | None, int]:
-    """The grid and the prefix tokens that fit attention of this shape, if any do.
+    """Return the grid and the number of prefix tokens that fit attention of this shape, if any.
 
     ``convolved`` are the sizes that the convolutions before it gave, ``declared`` the prefix tokens
     that the model says it has, which may join the patches only later.
@@ -122,7 +124,7 @@ def _in_operations() -> Iterator[None]:
 
 @contextmanager
 def _observed(model: nn.Module, counter: _Counter) -> Iterator[None]:
-    """The model in evaluation mode; the hooks of its parts know when their modules run."""
+    """Put the model in evaluation mode, with hooks that tell its parts when their modules run."""
     training = {module: module.training for module in model.modules()}
     handles = []
     kinds = [each for part in PARTS.values() for each in part.costs.items()]
@@ -188,7 +190,7 @@ class _Counter(TorchDispatchMode):
 
 
 def _is_vector(x: Any) -> bool:
-    """A number per output, lying or standing."""
+    """Tell whether ``x`` is a vector, as a row or as a column."""
     return isinstance(x, Tensor) and (x.ndim == 1 or (x.ndim == 2 and x.shape[1] == 1))
 
 

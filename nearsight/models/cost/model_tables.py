@@ -43,7 +43,7 @@ class NamedCost:
 
 
 def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: Any) -> NamedCost:
-    """What one image costs the model of ``create_model(name, **options)``.
+    """Count what one image costs the model of ``create_model(name, **options)``.
 
     ``image_size``: height and width, by default the model's own.
     """
@@ -69,7 +69,7 @@ def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: 
 def _counted(
     name: str, image_size: tuple[int, int] | None, options: dict[str, Any]
 ) -> tuple[Cost, str | None]:
-    """The cost of a model, and what it has beyond its backbone; on the CPU if meta will not do."""
+    """Return the cost of a model and the title of its part. Uses the CPU if meta tensors fail."""
     try:
         return _counted_on("meta", name, image_size, options)
     except UserError:
@@ -90,7 +90,7 @@ def _counted_on(
 
 
 def _part(model: nn.Module) -> str | None:
-    """The title of what a model has beyond its backbone; of several parts the last one's."""
+    """Return the title of the last part that a model has beyond its backbone."""
     titles = [part.title_in(model) for part in reversed(PARTS.values())]
     return next(filter(None, titles), None)
 
@@ -116,7 +116,7 @@ def _contents(cost: Cost) -> dict[str, Any]:
 
 
 def tokens_text(cost: Cost) -> str:
-    """The tokens of a model and what the first attention is between, in words.
+    """Describe the tokens of a model, and those that its first attention is between.
 
     >>> from nearsight.models.layers.grid import Grid
     >>> tokens_text(Cost((224, 224), 0, Grid(14, 14), 1, 197, 197, 0, 0, 0, 0))
@@ -186,7 +186,7 @@ def print_cost(found: NamedCost) -> None:
 
 
 def units_text(part: str | None) -> str:
-    """What the two numbers count in a model with this part."""
+    """Explain what the two numbers count in a model with this part."""
     text = CostText() if part is None else _declaration(part).cost_text
     note = f" {text.note.format(title=part)}" if text.note else ""
     return (
@@ -202,7 +202,7 @@ def own_names() -> list[str]:
 
 
 def names_table() -> Table:
-    """The sizes that our names stand for."""
+    """Return a table of our model names and their sizes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for heading in ("layers", "width", "heads"):
@@ -224,7 +224,7 @@ def print_names() -> None:
 
 
 def names_text() -> str:
-    """What else is a name, and what the ends of ours mean."""
+    """Explain which other names are accepted, and what the endings of our names mean."""
     heads = ", ".join(
         f"{size.removesuffix('vit')}convit has {num} heads" for size, num in CONVIT_HEADS.items()
     )

@@ -43,7 +43,7 @@ def attention_kernel(
     needs_grad: bool,
     biased: bool = False,
 ) -> Kernel:
-    """The fastest kernel: explicit to train in full precision on CPU, else a fused one.
+    """Choose the fastest kernel: explicit to train in full precision on CPU, else a fused one.
 
     Explicit is for short sequences, and for all with a bias, whose gradient torch's fused kernel
     does not give. Measured for head widths from 11 to 128 (docs/models.md); the width does not
@@ -164,7 +164,7 @@ def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:
 def separate_heads(
     qkv: Float[Tensor, "batch token 3 head width"], biased: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values [batch, head, token, width], laid out for the kernel to come."""
+    """Return queries, keys and values [batch, head, token, width] in the layout of the kernel."""
     heads_first = qkv.permute(2, 0, 3, 1, 4)  # [3, batch, head, token, width]
     explicit = _kernel_for(heads_first, biased=biased) == "explicit"
     q, k, v = split_heads(qkv) if explicit else heads_first.unbind(0)
@@ -174,7 +174,7 @@ def separate_heads(
 def join_heads(
     out: Float[Tensor, "batch head token width"],
 ) -> Float[Tensor, "batch token wide"]:
-    """What all heads give a token, one after another."""
+    """Concatenate the outputs of all heads for each token."""
     out = out.transpose(1, 2)
     if _traced():  # ONNX exchanges the kernel for one with other strides: no view of it may remain
         out = out.clone(memory_format=torch.contiguous_format)
@@ -197,10 +197,11 @@ class SelfAttention(nn.Module):
         self.proj = nn.Linear(width, width)
 
     def patch_bias(self, queries: Tensor, keys: Tensor, inputs: Tensor) -> PatchBias | None:
-        """What a subclass adds to the logits between patches."""
+        """Return the bias that a subclass adds to the logits between patches, or None."""
         return None
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """Return the output of self-attention between all tokens."""
         qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, self.head_dim))
         q, k, v = separate_heads(qkv, self.biased)
         out = attend(q, k, v, self.scale, self.patch_bias(q, k, x))  # [batch, head, token, width]

@@ -12,8 +12,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from nearsight.native import load_library
-
 
 class SeparableBias(NamedTuple):
     """A bias as a product: bias[p, (row, col)] = rows[p, row] * cols[p, col]."""
@@ -22,6 +20,7 @@ class SeparableBias(NamedTuple):
     cols: Float[Tensor, "batch head patch col"]
 
     def dense(self) -> Float[Tensor, "batch head patch patch"]:
+        """Return the bias of every pair of patches."""
         return (self.rows[..., :, None] * self.cols[..., None, :]).flatten(-2)
 
 
@@ -29,7 +28,7 @@ PatchBias = SeparableBias | Tensor  # factors, or [batch, head, patch, patch]
 
 
 def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head token token"]:
-    """The bias between all tokens.
+    """Return the bias between all tokens, which is 0 for prefix tokens.
 
     >>> token_bias(torch.ones(1, 1, 1, 1), num_tokens=2)
     tensor([[[[0., 0.],
@@ -73,23 +72,13 @@ def write_product(
     rows: Float[Tensor, "... patch row"],
     cols: Float[Tensor, "... patch col"],
 ) -> None:
-    """The same where the prefix tokens' rows and columns are 0 already."""
-    compiled = load_library()
-    if compiled is None or not all(map(_plain, (out, rows, cols))):
-        torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
-        return
-    compiled.write_product(out, rows, cols)
-
-
-def _plain(x: Tensor) -> bool:
-    """Whether compiled code may read and write it: real memory on the CPU, without gaps."""
-    real = type(x) is Tensor and x.device.type == "cpu"
-    return real and x.dtype == torch.float32 and x.is_contiguous()
+    """Write the bias between patches; the rows and columns of prefix tokens must be 0 already."""
+    torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
 
 
 def between_patches(
     scores: Float[Tensor, "... token token"], rows: Float[Tensor, "... patch row"]
 ) -> Float[Tensor, "... patch row col"]:
-    """The part of the scores that a bias with these factors is for, a view."""
+    """Return a view of the scores between patches, to which a bias with these factors applies."""
     num_prefix = scores.shape[-1] - rows.shape[-2]
     return scores[..., num_prefix:, num_prefix:].unflatten(-1, (rows.shape[-1], -1))

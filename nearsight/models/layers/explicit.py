@@ -50,7 +50,7 @@ def split_heads(
     Float[Tensor, "batch head token width"],
     Float[Tensor, "batch head token width"],
 ]:
-    """Queries, keys and values, each contiguous: ``qkv.permute(2, 0, 3, 1, 4).unbind(0)``.
+    """Return contiguous queries, keys and values: ``qkv.permute(2, 0, 3, 1, 4).unbind(0)``.
 
     The backward writes the three gradients side by side; autograd's would stack and then permute.
     """

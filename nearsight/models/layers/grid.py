@@ -41,7 +41,7 @@ class Grid:
 
     @classmethod
     def of_image(cls, height: int, width: int, patch_size: int) -> Grid:
-        """The grid of an image cut into square patches; the patch must divide both sides.
+        """Return the grid of an image cut into square patches, which must divide both sides.
 
         >>> str(Grid.of_image(24, 40, patch_size=4))
         '6x10'
@@ -57,6 +57,7 @@ class Grid:
 
     @property
     def num_patches(self) -> int:
+        """The number of patches."""
         return self.rows * self.cols
 
     @property
@@ -101,7 +102,7 @@ class Grid:
         return (points[:, None] - points[None]).abs().amax(-1) <= side // 2
 
     def box(self) -> Tensor:
-        """The window of 3x3 patches."""
+        """Return the window of 3x3 patches around each patch."""
         return self.window(3)
 
     def box_distance(self, unit: Unit = "diagonal") -> float:

@@ -27,7 +27,7 @@ NUM_NAMED = 5  # missing weights an error names
 
 
 def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
-    """The architecture of ``name``, a repository or a folder, freshly initialised."""
+    """Build the architecture of ``name``, a repository or a folder, with random weights."""
     if options:
         raise UserError(f"hf/{name} takes no option {', '.join(options)}")
     library = _library()
@@ -38,7 +38,7 @@ def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
 
 
 def pretrained_model(name: str) -> nn.Module:
-    """The model of ``name`` with its weights, in evaluation mode."""
+    """Load the model of ``name`` with its weights, in evaluation mode."""
     library = _library()
     with _quiet(library), _finding(name):
         model, loaded = library.AutoModel.from_pretrained(
@@ -60,7 +60,7 @@ def pretrained_model(name: str) -> nn.Module:
 
 
 def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:
-    """What the repository's image processor does; without one, the usual of the model's type."""
+    """Return the preprocessing of the repository, or the default of the model's type."""
     library = _library()
     config: Any = model.config
     try:
@@ -123,7 +123,7 @@ def _quiet(library: Any) -> Iterator[None]:
 
 @contextmanager
 def _finding(name: str) -> Iterator[None]:
-    """What goes wrong while ``name`` is looked up and read becomes one sentence."""
+    """Turn errors while ``name`` is looked up and read into a ``UserError`` of one sentence."""
     is_folder = Path(name).is_dir()
     if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") != 1):
         raise UserError(f"expected hf/OWNER/NAME or hf/FOLDER, but there is no folder {name}")
@@ -138,7 +138,7 @@ def _finding(name: str) -> Iterator[None]:
 
 
 def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
-    """The part that takes images, and where it is (``vision_model.``)."""
+    """Return the part of a model that takes images, and its path (``vision_model.``)."""
     for tower in TOWERS:
         if isinstance(getattr(model, tower, None), nn.Module):
             return f"{tower}.", getattr(model, tower)

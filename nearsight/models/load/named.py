@@ -35,6 +35,7 @@ class NamedModel:
 
     @property
     def num_parameters(self) -> int:
+        """The number of parameters."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
@@ -45,7 +46,7 @@ def named_model(
     random_init: bool = False,
     image_size: tuple[int, int] | None = None,
 ) -> NamedModel:
-    """The model of a name with the weights asked for; a repository of ``hf/`` brings its own.
+    """Build a model by name and load the requested weights; ``hf/`` models have their own.
 
     ``image_size``: the height and width it is built for, and its images brought to; models of
     ``hf/`` are built as their configuration says, and take other sizes or refuse them.
@@ -85,7 +86,7 @@ def named_model(
 
 
 def built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.Module:
-    """A model for this image size; one that does not take the option takes images as they come."""
+    """Build a model for this image size, if its class has an option for it."""
     try:
         return create_model(name, image_size=image_size, **options)
     except ValueError as error:
@@ -97,7 +98,7 @@ def built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.M
 def _pretrained(
     source: str, name: str, own_name: str, image_size: tuple[int, int] | None
 ) -> nn.Module:
-    """The model with the weights its library knows for it."""
+    """Build a model with the pretrained weights of its library."""
     if source == OURS:
         raise UserError(
             f"{own_name} has no weights on a hub; give --weights FILE, or train it first"
@@ -116,7 +117,7 @@ def own_image_size(model: nn.Module) -> tuple[int, int]:
     """Return the height and width in pixels of the images that a model declares to take.
 
     Raises:
-        UserError: It declares none.
+        UserError: If it declares none.
     """
     facts = getattr(model, "pretrained_cfg", None)
     grown = getattr(
@@ -135,7 +136,7 @@ def own_image_size(model: nn.Module) -> tuple[int, int]:
 
 
 def own_preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing:
-    """What the model's own library does to its images."""
+    """Return the preprocessing that the model's own library uses."""
     if source == OURS:
         size: Any = model.image_size
         return Preprocessing(

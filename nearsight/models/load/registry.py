@@ -59,7 +59,7 @@ def create_model(
     drop_path: float = 0.0,
     **options: Any,
 ) -> nn.Module:
-    """A freshly initialised model in training mode.
+    """Create a model with random weights, in training mode.
 
     The name of a part (see ``PARTS``) is an option of every model: true, false, a dictionary or
     settings. It adds the part at its start for training from scratch.
@@ -169,7 +169,7 @@ def _published_model(
     parts: dict[str, Any],
     options: dict[str, Any],
 ) -> nn.Module:
-    """A model of names.py; one whose class takes a part as an option gets it from that."""
+    """Build a model of names.py. If its class has an option for a part, the class adds the part."""
     register_with_timm()
     own = part_of(name)
     if own is not None and (choice := parts.pop(own, None)) is not None:
@@ -194,9 +194,9 @@ def _torchvision_model(
 def model_for(
     settings: ModelSettings, num_classes: int, data_size: tuple[int, int]
 ) -> tuple[nn.Module, tuple[int, int]]:
-    """The model of a protocol and the image size it takes.
+    """Build the model of a protocol, and return it with its image size.
 
-    Ours are built for the data's size unless told otherwise; timm's keep their own.
+    Our models are built for the image size of the data by default; timm's keep their own.
     """
     source, _ = split_name(settings.name)
     if source not in (OURS, "timm"):

@@ -1,17 +1,21 @@
 """Pretrained weights from a file into a model: safetensors, or a pickle of nothing but tensors.
 
-Names and shapes must agree, with two exceptions, each of them said: a classifier head for another
-number of classes (the model's own fresh head stays), and positional embeddings of another grid
-(resampled bicubically, as timm does). A pickle is read by torch's ``weights_only`` reader, which
-makes tensors and containers and refuses all else: nothing in it is executed.
+Names and shapes must agree, with three exceptions. A classifier head for another number of classes
+is left out (the model's own fresh head stays), positional embeddings of another grid are resampled
+bicubically, as timm does, and of a training module that holds the model and other tensors (such as
+the weights of a loss) only the model is read. Each of them is reported. A pickle is read by torch's
+``weights_only`` reader, which makes tensors and containers and refuses all else: nothing in it is
+executed.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import pathlib
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,7 +32,7 @@ from nearsight.models.parts import PARTS, GentleStart
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 WRAPPINGS = ("state_dict", "model")
-PREFIXES = ("module.", "model.")  # what DataParallel and DDP, and Lightning, put before names
+SETTINGS = (argparse.Namespace, pathlib.PosixPath)  # what DeiT and Lightning save beside weights
 POSITIONS = "pos_embed"
 NUM_NAMED = 5  # weights an error names before it says "and n more"
 
@@ -42,14 +46,13 @@ def load_weights(
     gentle start: the model is at first what the backbone was. ``exact``: nothing is changed,
     another head or grid is refused.
     """
-    given = _read(path)
     wanted = model.state_dict()
+    given, changes = _without_prefix(_read(path), wanted, path)
     _fill_shared(given, model)
     missing = _missing_parts(given, wanted) if to_train else {}
     given |= {name: wanted[name] for names in missing.values() for name in names}
-    changes = []
     if not exact:
-        changes = _keep_head(given, wanted, _head_names(model, wanted))
+        changes += _keep_head(given, wanted, _head_names(model, wanted))
         changes += _resample_positions(given, wanted, model)
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
@@ -64,7 +67,7 @@ def load_weights(
 def _missing_parts(
     given: dict[str, Tensor], wanted: dict[str, Tensor]
 ) -> dict[GentleStart, list[str]]:
-    """The weights of parts that can start gently and of which the file has nothing."""
+    """Return the weights that the file lacks, for parts that can start without a trained weight."""
     found = {}
     for gently in (part.gentle_start for part in PARTS.values() if part.gentle_start):
         names = [name for name in wanted if gently.weights in name]
@@ -74,7 +77,7 @@ def _missing_parts(
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
-    """The state dict with every tensor once, by its first name (Jumbo's shared MLP has many)."""
+    """Return the state dict with every tensor once, by its first name; Jumbo's MLP has many."""
     others = _shared_names(model)
     return {name: x for name, x in model.state_dict().items() if name not in others}
 
@@ -97,7 +100,7 @@ def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
 
 
 def _read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by name."""
+    """Read the tensors of a file by name."""
     if not path.is_file():
         raise UserError(f"expected a file of weights, but there is no file {path}")
     if path.suffix.lower() in PICKLES:
@@ -111,11 +114,11 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _unpickled(path: Path) -> Any:
-    """What a pickle holds, if that is tensors and plain containers."""
+    """Read a pickle that contains only tensors and plain containers."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about other protocols of pickle: read or refused here
-            with torch.serialization.safe_globals([argparse.Namespace]):  # DeiT's settings
+            with torch.serialization.safe_globals([*SETTINGS]):
                 return torch.load(path, map_location="cpu", weights_only=True)
     except (MemoryError, PermissionError):
         raise
@@ -123,13 +126,14 @@ def _unpickled(path: Path) -> Any:
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         holds = f"holds {forbidden[1]}" if forbidden else "is no pickle of tensors, or is cut off"
         raise UserError(
-            f"expected nothing but tensors in {path}, but it {holds}; as other pickles can run "
-            "code, have its tensors saved as a safetensors file"
+            f"expected nothing but tensors in {path}, but it {holds}, and such a pickle can run "
+            "code. If you trust it, read it with torch.load(FILE, weights_only=False) and save its "
+            "tensors with safetensors.torch.save_file"
         ) from None
 
 
 def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
-    """The weights inside the wrappings in which training scripts save them."""
+    """Return the weights inside the dictionaries in which training scripts save them."""
     for wrapping in WRAPPINGS:
         if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
             content = content[wrapping]
@@ -141,10 +145,35 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
             f"expected nothing but tensors by name in {path}, got other values: {_listed(wrong)}; "
             f"tensors may also be in it under {' or '.join(WRAPPINGS)}"
         )
-    tensors = {str(name): value for name, value in content.items()}
-    while shared := [x for x in PREFIXES if all(name.startswith(x) for name in tensors)]:
-        tensors = {name.removeprefix(shared[0]): value for name, value in tensors.items()}
-    return tensors
+    return {str(name): value for name, value in content.items()}
+
+
+def _without_prefix(
+    given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path
+) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the tensors without what wrappers put before their names, and what was left out.
+
+    DataParallel and DDP add ``module.``, Lightning the name of the attribute that holds the model.
+    """
+    prefixes = Counter(
+        name[: match.end()]
+        for name in given
+        for match in re.finditer(r"^|\.", name)
+        if name[match.end() :] in wanted
+    )
+    found = [x for x, number in prefixes.items() if number > len(wanted) / 2]
+    if "" in found or not found:
+        return given, []
+    if len(found) > 1:
+        raise UserError(
+            f"{path} holds the weights of this model {len(found)} times, under "
+            f"{' and '.join(sorted(found))}; save those that you want in a file of their own"
+        )
+    prefix = found[0]
+    inside = {x.removeprefix(prefix): given[x] for x in given if x.startswith(prefix)}
+    others = [name for name in given if not name.startswith(prefix)]
+    said = f"Only the tensors under {prefix} were read, not {_listed(others)}."
+    return inside, [said] if others else []
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
@@ -195,7 +224,7 @@ def _resample_positions(
 
 
 def _grid(model: nn.Module) -> Grid | None:
-    """The model's patch grid, ours or timm's; None where it has none."""
+    """Return the patch grid of one of our or timm's models, or None if it has none."""
     if isinstance(getattr(model, "grid", None), Grid):
         return model.grid  # type: ignore[return-value]
     size = getattr(getattr(model, "patch_embed", None), "grid_size", None)

@@ -41,7 +41,7 @@ class Distribution:
         self.image_means = np.zeros(0)  # in the order of the images
 
     def add(self, values: Float[Tensor, "image number"]) -> None:
-        """The numbers of some more images."""
+        """Add the numbers of some more images."""
         bins = ((values / LOWEST).clamp(min=1).log10() * PER_DECADE).long()
         bins = bins.clamp(max=len(self.counts) - 1).flatten()
         self.counts += torch.bincount(bins, minlength=len(self.counts)).cpu().numpy()
@@ -51,6 +51,7 @@ class Distribution:
 
     @property
     def mean(self) -> float:
+        """The mean over images."""
         return float(self.image_means.mean())
 
     @property

@@ -23,7 +23,9 @@ class SeenCall(Protocol):
     """An attention call as measuring sees it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the layer."""
+        ...
 
     @property
     def path(self) -> tuple[Any, ...]:

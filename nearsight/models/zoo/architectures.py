@@ -59,9 +59,9 @@ FEATURES: dict[str, dict[str, Any]] = {  # what features_only=True gives, as tim
 
 
 def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Module:
-    """The model of a name in ``ARCHITECTURES``, as timm builds its own.
+    """Build a model named in ``ARCHITECTURES``, as timm builds its own.
 
-    Where timm has the same model, its weights and its preparation of images are taken.
+    If timm has the same model, its weights and preprocessing are used.
     """
     family, settings = ARCHITECTURES[name]
     twin = get_pretrained_cfg(TWINS[name]) if name in TWINS else None

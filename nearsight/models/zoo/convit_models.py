@@ -79,7 +79,7 @@ def _settings(gpsa: bool | dict[str, Any], options: dict[str, Any]) -> GpsaSetti
 
 
 def _start(model: Any, settings: GpsaSettings | None) -> None:
-    """A new model: the class token as ConViT starts it, GPSA as its settings say."""
+    """Initialise a new model: the class token as in ConViT, and GPSA by its settings."""
     with torch.no_grad():
         if model.cls_token is not None:
             nn.init.trunc_normal_(model.cls_token, std=TOKEN_START)

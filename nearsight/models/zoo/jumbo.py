@@ -81,6 +81,7 @@ class JumboBlock(Block):
     def forward(
         self, x: Float[Tensor, "batch token width"], *mask: Any, **named_mask: Any
     ) -> Float[Tensor, "batch token width"]:
+        """Apply attention, then one MLP to the class tokens and another to the patches."""
         x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x), *mask, **named_mask)))
         jumbo, patches = _split(x, self.num_class_tokens)
         jumbo = jumbo + self.drop_path3(self.ls3(self.jumbo_mlp(self.norm3(jumbo))))
@@ -92,6 +93,7 @@ class JumboNorm(nn.LayerNorm):
     """The final norm: over all class tokens as one vector; patches pass unchanged."""
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """Normalise the class tokens as one vector."""
         jumbo, patches = _split(x, self.normalized_shape[0] // x.shape[-1])
         return _join(super().forward(jumbo), patches)
 
@@ -100,6 +102,7 @@ class RefineJumbo(Refine):
     """PRR whose head reads all class tokens."""
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch wide"]:
+        """Refine the class tokens and concatenate them."""
         return refine(x, self.num_heads, num_queries=self.num_prefix).flatten(1)
 
 
@@ -159,14 +162,14 @@ class JumboViT(VisionTransformer):
         self.init_weights(needs_reset=False)
 
     def refine_modules(self) -> dict[str, nn.Module]:
-        """What ``add_locat`` puts into this model for PRR, by attribute."""
+        """Return the modules that ``add_locat`` sets on this model for PRR, by attribute."""
         like = self.norm.weight
         norm = nn.LayerNorm(self.embed_dim, eps=WIDE_NORM_EPS, device=like.device, dtype=like.dtype)
         pool = RefineJumbo(self.blocks[-1].attn.num_heads, num_prefix=self.num_class_tokens)
         return {"norm_patches": norm, "attn_pool": pool}
 
     def init_weights(self, mode: str = "", needs_reset: bool = True) -> None:
-        """The start of all weights; every module once, though the shared MLP has many names."""
+        """Initialise every module once, although the shared MLP has many names."""
         if mode:
             raise UserError(f"expected no mode, as Jumbo has one start of its own, got {mode!r}")
         for token in (self.cls_token, self.pos_embed):
@@ -183,7 +186,7 @@ class JumboViT(VisionTransformer):
         _start_head(self.head)
 
     def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
-        """A fresh head; no classes: none. ``global_pool=""`` gives all tokens, unpooled."""
+        """Replace the head, or remove it for 0 classes. ``global_pool=""`` returns all tokens."""
         if global_pool is not None:
             if global_pool not in POOLS:
                 raise UserError(
@@ -216,14 +219,14 @@ class JumboViT(VisionTransformer):
 def _split(
     x: Float[Tensor, "batch token width"], num_class_tokens: int
 ) -> tuple[Float[Tensor, "batch wide"], Float[Tensor, "batch patch width"]]:
-    """The class tokens as one vector, and the patches."""
+    """Return the class tokens as one vector, and the patches."""
     return x[:, :num_class_tokens].flatten(1), x[:, num_class_tokens:]
 
 
 def _join(
     jumbo: Float[Tensor, "batch wide"], patches: Float[Tensor, "batch patch width"]
 ) -> Float[Tensor, "batch token width"]:
-    """The inverse of ``_split``."""
+    """Undo ``_split``."""
     return torch.cat([jumbo.unflatten(1, (-1, patches.shape[-1])), patches], dim=1)
 
 

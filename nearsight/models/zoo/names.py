@@ -65,5 +65,5 @@ FAMILY_PARTS = {  # the part whose options the class of a family takes
 
 
 def part_of(name: str) -> str | None:
-    """The part whose options the model of this name takes, if it is one of ours."""
+    """Return the part whose options the model of this name accepts, if it is one of ours."""
     return FAMILY_PARTS.get(ARCHITECTURES[name].family) if name in ARCHITECTURES else None

@@ -44,7 +44,7 @@ def own_model(
     options: dict[str, Any],
     **of_the_vit: Any,
 ) -> nn.Module:
-    """A new model of one of our names; ``options`` may have depth, width and options of parts."""
+    """Build a model by one of our names; ``options`` may set depth, width and parts."""
     base, _, end = name.rpartition("_")
     base = f"{base}_vit"
     chosen = choose_parts(parts, ENDS[end], options)
@@ -61,7 +61,7 @@ def own_model(
 
 
 def _changed(size: Size, depth: Any, width: Any, heads: Any) -> Size:
-    """A size with what is given in its place; another width has an MLP twice as wide."""
+    """Change the given fields of a size; a new width also makes the MLP twice as wide."""
     given = {"depth": depth, "width": width, "num_heads": heads}
     if width is not None:
         given["mlp_width"] = 2 * width

@@ -40,16 +40,18 @@ class Published(PyTorchModelHubMixin, library_name="nearsight", tags=TAGS):
         return super().load_state_dict(state_dict, strict, assign)  # type: ignore[misc]
 
     def reset_classifier(self, num_classes: int, *args: Any, **options: Any) -> None:
+        """Replace the head, and record the number of classes for the hub."""
         super().reset_classifier(num_classes, *args, **options)  # type: ignore[misc]
         self._kept_options()["num_classes"] = num_classes
 
     def set_input_size(self, img_size: Any = None, *args: Any, **options: Any) -> None:
+        """Change the image size, and record it for the hub."""
         super().set_input_size(img_size, *args, **options)  # type: ignore[misc]
         if img_size is not None:
             self._kept_options()["img_size"] = img_size
 
     def _kept_options(self) -> dict[str, Any]:
-        """What the hub keeps."""
+        """Return the options that are saved to the hub."""
         options: Any = self._hub_mixin_config
         return options
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearsight.measure.catalogue import NEAR_KINDS, Metric, NearKind, metric
+from nearsight.protocol import spoken_name
 from nearsight.report.read.evidence import Evidence
 from nearsight.report.read.learned import Look
 from nearsight.stats import Estimate, over_seeds, paired
@@ -141,7 +142,7 @@ class Family:
         protocols = {condition.runs[0].protocol["name"] for condition in self.conditions}
         which = self.first.sized_name if len(models) == 1 else f"{len(models)} models"
         if len(models) > 1 and len(protocols) == 1:
-            which += f" by {next(iter(protocols))}"
+            which += f" by {spoken_name(next(iter(protocols)))}"
         return f"{which} on {self.where}"
 
     @property

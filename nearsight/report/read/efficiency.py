@@ -68,6 +68,8 @@ def _same_but_fraction(run: Evidence) -> str:
     protocol = {key: value for key, value in run.protocol.items() if key not in SCHEDULE}
     protocol["name"] = whole_name(protocol["name"])
     protocol["data"] = {key: x for key, x in protocol["data"].items() if key != "fraction"}
+    rates = protocol["optimizer"].items()
+    protocol["optimizer"] = {key: x for key, x in rates if key != "step_epochs"}
     return json.dumps(protocol, sort_keys=True)
 
 

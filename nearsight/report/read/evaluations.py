@@ -32,7 +32,7 @@ class EvaluatedFolder:
         """Return the records of single images.
 
         Raises:
-            UserError: They are missing or damaged.
+            UserError: If they are missing or damaged.
         """
         return self._arrays(lambda name: name == number.key)[number.key]
 
@@ -40,7 +40,7 @@ class EvaluatedFolder:
         """Return the pictures that were kept beside a number: images, truth, predictions.
 
         Raises:
-            UserError: The file is missing or damaged.
+            UserError: If the file is missing or damaged.
         """
         start = f"{number.key} "
         found = self._arrays(lambda name: name.startswith(start))

@@ -160,7 +160,7 @@ def read_run(path: Path) -> Evidence:
     """Return the evidence of a run folder.
 
     Raises:
-        UserError: The run is not finished or not measured, or one of its files is damaged.
+        UserError: If the run is not finished or not measured, or one of its files is damaged.
     """
     path = Path(path)
     record = read_record(path)

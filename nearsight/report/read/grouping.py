@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.protocol import LocatSettings
+from nearsight.protocol import LocatSettings, spoken_name
 from nearsight.report.read.conditions import ConditionRuns, Family
 from nearsight.report.read.evidence import Evidence, read_run
 from nearsight.report.read.palette import CONDITIONS, OTHERS
@@ -60,7 +60,7 @@ def _colours(firsts: list[Evidence]) -> list[str]:
     found: dict[int, str] = {}
     seen = set()
     for index, run in enumerate(firsts):
-        name = run.protocol["name"].replace("colorjitter", "autoaugment")
+        name = spoken_name(run.protocol["name"].replace("colorjitter", "autoaugment"))
         if name in CONDITIONS and run.protocol["name"] not in seen:
             found[index] = CONDITIONS[name]
         seen.add(run.protocol["name"])
@@ -72,7 +72,7 @@ def _colours(firsts: list[Evidence]) -> list[str]:
 
 def _labels(firsts: list[Evidence]) -> list[str]:
     """Protocols where the model is one, models where the protocol is one, else both."""
-    protocols = [run.protocol["name"] for run in firsts]
+    protocols = [spoken_name(run.protocol["name"]) for run in firsts]
     models = [run.model_name for run in firsts]
     labels = protocols
     if len(set(models)) > 1 and not firsts[0].is_model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearsight.report.write.answer import effect_sentence
-from nearsight.report.write.cells import Cell, Kind, Marked
+from nearsight.report.write.cells import Cell, Kind, Marked, NumberStyle
 from nearsight.report.write.changes import print_difference
 from nearsight.report.write.evaluation_tables import (
     evaluation_tables,
@@ -24,6 +24,7 @@ __all__ = [
     "Front",
     "Kind",
     "Marked",
+    "NumberStyle",
     "Row",
     "Table",
     "check_page_name",

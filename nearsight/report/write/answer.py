@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nearsight.protocol import spoken_name
 from nearsight.report.read import ConditionRuns, Family, flat_settings, paired_difference
 from nearsight.report.write.cells import NumberStyle
 from nearsight.stats import Estimate
@@ -27,7 +28,7 @@ def question(families: list[Family]) -> str:
         verb = "Does" if len(added[0]) == 1 else "Do"
         return f"{verb} {_listed(added[0])} make attention local?"
     runs = [run for family in families for c in family.conditions for run in c.runs]
-    names = list(dict.fromkeys(run.protocol["name"] for run in runs))
+    names = list(dict.fromkeys(spoken_name(run.protocol["name"]) for run in runs))
     models = list(dict.fromkeys(run.model_name for run in runs))
     variants = {run.architecture for run in runs}
     several = f"{len(variants)} models" if len(variants) > len(models) else _models_text(models)

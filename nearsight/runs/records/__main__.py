@@ -9,6 +9,7 @@ from nearsight.runs.records.schemas import write_schemas
 
 
 def main() -> None:
+    """Write one JSON schema per file to the folder given on the command line."""
     parser = argparse.ArgumentParser(description="Write the JSON schema of every record.")
     parser.add_argument("--write", type=Path, required=True, metavar="FOLDER")
     for path in write_schemas(parser.parse_args().write):

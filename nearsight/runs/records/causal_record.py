@@ -18,6 +18,13 @@ class CausalLayerRecord(Stored):
     uniform_inside: float
 
 
+class MeanMapRecord(Stored):
+    """The images that the mean map is averaged over."""
+
+    split: str
+    num_images: int
+
+
 class LossRecord(Stored):
     """The accuracy lost by one change of some heads."""
 
@@ -40,6 +47,7 @@ class CausalRecord(Stored):
     window: int
     num_images: int
     num_available: int
+    mean_map: MeanMapRecord | None = None  # None: an older file, averaged over the test images
     image_seed: int
     split: str
     accuracy: float

@@ -28,7 +28,7 @@ class MetricChangeRecord(Stored):
 
     @property
     def heads(self) -> list[tuple[float, float, float]]:
-        """Mean, low and high of every head; empty where heads do not pair up."""
+        """Return mean, low and high of every head; empty if heads do not pair up."""
         return list(zip(self.mean or [], self.low or [], self.high or []))
 
 
@@ -52,6 +52,7 @@ class LayerChangeRecord(Stored):
 
     @property
     def metrics(self) -> dict[str, MetricChangeRecord]:
+        """Return the changes by name of the metric."""
         found = (self.model_extra or {}).items()
         return {name: x for name, x in found if isinstance(x, MetricChangeRecord)}
 

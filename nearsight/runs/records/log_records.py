@@ -24,10 +24,11 @@ class LookRecord(Entries):
 
     @property
     def metrics(self) -> dict[str, ValuesRecord]:
+        """Return the metrics by name."""
         return self.entries(ValuesRecord)
 
     def layer_means(self, metric: str) -> list[IntervalRecord] | None:
-        """The mean over the heads of every layer."""
+        """Return the mean over the heads of every layer."""
         return self.entries(list).get(f"layer_mean_{metric}")
 
 

@@ -46,6 +46,7 @@ class MeasuredNullRecord(Stored):
     num_images: int
 
     def layer_means(self, metric: str) -> list[float] | None:
+        """Return the mean over the heads of every layer, or None if it was not measured."""
         found = (self.model_extra or {}).get(f"layer_mean_{metric}")
         return found if isinstance(found, list) else None
 
@@ -65,10 +66,12 @@ class NullRecord(Stored):
 
     @property
     def lines(self) -> dict[str, float]:
+        """Return the null lines that are computed from the grid, by name."""
         return {name: x for name, x in (self.model_extra or {}).items() if isinstance(x, float)}
 
     @property
     def measured(self) -> dict[str, MeasuredNullRecord]:
+        """Return the null lines that were measured, by name."""
         found = (self.model_extra or {}).items()
         return {name: x for name, x in found if isinstance(x, MeasuredNullRecord)}
 
@@ -94,6 +97,7 @@ class LayerRecord(Entries):
 
     @property
     def metrics(self) -> dict[str, ValuesRecord]:
+        """Return the metrics by name."""
         return self.entries(ValuesRecord)
 
 
@@ -114,15 +118,15 @@ class SummaryNumbers(Entries):
         return self
 
     def mean(self, metric: str) -> IntervalRecord | None:
-        """The mean over all heads."""
+        """Return the mean over all heads."""
         return self.entries(IntervalRecord).get(f"mean_{metric}")
 
     def layer_means(self, metric: str) -> list[IntervalRecord] | None:
-        """The mean over the heads of every layer."""
+        """Return the mean over the heads of every layer."""
         return self.entries(list).get(f"layer_mean_{metric}")
 
     def smallest(self, metric: str) -> ExtremeRecord | None:
-        """The smallest mean of any head."""
+        """Return the smallest mean of any head."""
         return self.entries(ExtremeRecord).get(f"min_{metric}")
 
 
@@ -232,7 +236,7 @@ class MeasureRecord(Stored):
         return [layer.grid or self.grid for layer in self.layers]
 
     def null_lines(self, layer: int) -> dict[str, float]:
-        """The null lines of a layer's grid (layer counted from 0)."""
+        """Return the null lines of a layer's grid; layers are counted from 0."""
         return (self.layers[layer].null or self.null).lines
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from nearsight.protocol import spoken_name
 from nearsight.runs.records.stored import Stored, StoredFile
 
 FINISHED = "finished"
@@ -112,6 +113,7 @@ class TrainedRun(Stored):
 
     @property
     def is_finished(self) -> bool:
+        """Return whether the run was trained to the end."""
         return self.status == FINISHED
 
     @property
@@ -122,7 +124,8 @@ class TrainedRun(Stored):
 
     @property
     def name(self) -> str:
-        return f"{self.protocol['name']}, {self.model.name}, seed {self.seed}"
+        """Return protocol, model and seed as tables show them."""
+        return f"{spoken_name(self.protocol['name'])}, {self.model.name}, seed {self.seed}"
 
 
 class PicturesRecord(Stored):

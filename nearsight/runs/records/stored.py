@@ -68,6 +68,7 @@ class StoredFile(Generic[T]):
 
     @cached_property
     def adapter(self) -> TypeAdapter[T]:
+        """Return pydantic's validator of the file's model."""
         return TypeAdapter(self.kind)
 
     def read(self, folder: Path) -> T:

@@ -13,12 +13,22 @@ CELL_VERSION = 2
 Level = bool | int | float | str  # of a factor
 
 
+class PrimaryRecord(Stored):
+    """The one comparison that a study was made for."""
+
+    value: str
+    high: dict[str, Level]
+    low: dict[str, Level]
+
+
 class StudyRecord(Stored):
     """study.json: the recipe's name and question, and the keys of its cells in order."""
 
     schema_version: Literal[1]
     study: str
     question: str = ""
+    primary: PrimaryRecord | None = None  # None: none was named before the study ran
+    virtual_patience: int | None = None  # epochs; runs are also read as if stopped early
     cells: list[str]
 
 
@@ -101,6 +111,40 @@ class SummaryCellRecord(Stored):
     provenance: ProvenanceRecord | None = None
 
 
+class PrimaryResultRecord(Stored):
+    """The primary contrast: at the end, and at the last epoch that all runs reached."""
+
+    contrast: PrimaryRecord
+    text: str
+    per_seed: dict[str, float]
+    estimate: EstimateRecord | None
+    p: float | None
+    num_pairs: int
+    at_matched_steps: EstimateRecord | None = None
+    epoch: int | None = None
+
+
+class ShareRecord(Stored):
+    """In how many seeds of a condition there is a head of a kind, with the exact interval."""
+
+    condition: str
+    kind: Literal["identity", "local"]
+    count: int
+    n: int
+    low: float
+    high: float
+
+
+class SeedLossRecord(Stored):
+    """The accuracy that a condition loses when several heads look elsewhere, over seeds."""
+
+    condition: str
+    heads: str
+    change: str
+    per_seed: dict[str, float]
+    estimate: EstimateRecord | None
+
+
 class ConditionRecord(Stored):
     """A number of one condition over seeds."""
 
@@ -114,17 +158,18 @@ class ConditionRecord(Stored):
 
 
 class EffectRecord(Stored):
-    """An effect of one or several factors."""
+    """An effect of one or several factors; its own interval, and the simultaneous one."""
 
     factors: list[str]
     per_seed: dict[str, float]
     estimate: EstimateRecord | None
+    simultaneous: EstimateRecord | None = None
     p: float | None
     holm_p: float | None
 
 
 class FactorialRecord(Stored):
-    """All effects on one number; matched ones say at which epoch or loss."""
+    """All effects on one number; matched ones say at which epoch, loss or virtual patience."""
 
     value: str
     at: dict[str, Level]
@@ -133,6 +178,7 @@ class FactorialRecord(Stored):
     effects: list[EffectRecord]
     epoch: int | None = None
     loss: float | None = None
+    virtual_patience: int | None = None
 
 
 class ImageEffectRecord(Stored):
@@ -154,6 +200,8 @@ class DifferenceRecord(Stored):
     mean: float
     low: float
     high: float
+    simultaneous_low: float | None = None
+    simultaneous_high: float | None = None
     seeds: list[int]
 
 
@@ -164,9 +212,14 @@ class SummaryRecord(Stored):
     study: str
     cells: list[SummaryCellRecord]
     conditions: list[ConditionRecord]
+    primary: PrimaryResultRecord | None = None
+    num_simultaneous: int | None = None  # intervals that are simultaneous with each other
+    shares: list[ShareRecord] = Field(default_factory=list)
+    accuracy_lost: list[SeedLossRecord] = Field(default_factory=list)
     effects: list[FactorialRecord] = Field(default_factory=list)
     effects_at_matched_steps: list[FactorialRecord] = Field(default_factory=list)
     effects_at_matched_loss: list[FactorialRecord] = Field(default_factory=list)
+    effects_at_virtual_stop: list[FactorialRecord] = Field(default_factory=list)
     effects_on_accuracy_over_seeds_and_images: list[ImageEffectRecord] = Field(default_factory=list)
     effects_on_min_mad_over_seeds_and_images: list[ImageEffectRecord] = Field(default_factory=list)
     differences: list[DifferenceRecord] = Field(default_factory=list)

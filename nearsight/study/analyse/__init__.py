@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from nearsight.study.analyse.effects import Effects, effects_by_epoch, study_effects
+from nearsight.study.analyse.effects import (
+    Effects,
+    effects_by_epoch,
+    num_simultaneous,
+    simultaneous,
+    study_effects,
+)
 from nearsight.study.analyse.factorials import Effect, Factorial, factorial
 from nearsight.study.analyse.loaded import LoadedStudy, load_study
 from nearsight.study.analyse.matched import Course
-from nearsight.study.analyse.outcome import Outcome, factorial_groups
-from nearsight.study.analyse.results import courses, outcomes
+from nearsight.study.analyse.outcome import Factors, Outcome, condition_text, factorial_groups
+from nearsight.study.analyse.primary import PrimaryResult, primary_result
+from nearsight.study.analyse.results import GATE_SHUT, courses, outcomes
+from nearsight.study.analyse.seed_losses import SeedLoss, losses_over_seeds
+from nearsight.study.analyse.shares import SeedShare, seed_shares
 from nearsight.study.analyse.summary import write_summary
 
 __all__ = [
+    "GATE_SHUT",
     "Course",
     "Effect",
     "Effects",
     "Factorial",
+    "Factors",
     "LoadedStudy",
     "Outcome",
+    "PrimaryResult",
+    "SeedLoss",
+    "SeedShare",
+    "condition_text",
     "courses",
     "effects_by_epoch",
     "factorial",
     "factorial_groups",
     "load_study",
+    "losses_over_seeds",
+    "num_simultaneous",
     "outcomes",
+    "primary_result",
+    "seed_shares",
+    "simultaneous",
     "study_effects",
     "write_summary",
 ]

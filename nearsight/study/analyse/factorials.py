@@ -45,6 +45,7 @@ class Effect:
 
     @property
     def label(self) -> str:
+        """The name for tables and messages."""
         return " × ".join(map(factor_text, self.factors))
 
 
@@ -60,10 +61,11 @@ class Factorial:
     fixed: Mapping[str, Level] = field(default_factory=dict)  # factors that all cells share
 
     def name(self, effect: Effect) -> str:
-        """An effect, and at which level of the factors that do not vary."""
+        """Return the name of an effect, with the level of the factors that do not vary."""
         return ", ".join([effect.label, *map(level_text, self.fixed.values())])
 
     def effect(self, *factors: str) -> Effect:
+        """Return the effect of these factors."""
         for effect in self.effects:
             if set(effect.factors) == set(factors):
                 return effect
@@ -100,7 +102,7 @@ class Factorial:
 def factorial(
     outcomes: Sequence[Outcome], value: str, levels: Mapping[str, Pair] | None = None
 ) -> Factorial:
-    """The effects of all factors with two levels on a number.
+    """Compute the effects of all factors with two levels on a number.
 
     ``levels``: (low, high) of the factors that are meant; without it every factor that varies, off
     before on, small before large. Other factors must not vary.
@@ -144,7 +146,7 @@ def factorial(
 
 
 def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:
-    """The factors of all 2^k - 1 effects, main effects first."""
+    """Return the factors of all 2^k - 1 effects, main effects first."""
     return [
         names
         for size in range(1, len(levels) + 1)
@@ -153,7 +155,7 @@ def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:
 
 
 def signs(factors: Sequence[str], levels: Mapping[str, Pair]) -> dict[tuple[Level, ...], int]:
-    """The sign of every cell in an effect; cells as levels in the order of ``levels``.
+    """Return the sign of every cell in an effect; cells are levels in the order of ``levels``.
 
     >>> signs(["a"], {"a": (False, True), "b": (1, 2)})
     {(False, 1): -1, (False, 2): -1, (True, 1): 1, (True, 2): 1}

@@ -33,6 +33,7 @@ class FinishedCell:
 
     @property
     def record(self) -> TrainedRun:
+        """The run.json of the cell."""
         assert isinstance(self.files.record, TrainedRun), "a cell is trained"
         return self.files.record
 
@@ -47,6 +48,7 @@ class LoadedStudy:
 
     @cached_property
     def finished(self) -> tuple[FinishedCell, ...]:
+        """The finished cells."""
         return tuple(FinishedCell(x.cell, x.files) for x in self.cells if x.files)
 
     @cached_property

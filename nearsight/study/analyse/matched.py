@@ -1,7 +1,9 @@
-"""Conditions compared at equal progress: at the same epoch, or at the same clean training loss.
+"""Compare conditions at equal progress: at the same epoch, or at the same clean training loss.
 
 Early stopping lets conditions train for different lengths, so an effect at the end may be an effect
 of the length. A course is what a run showed on its way; matched, it is an outcome like any other.
+Runs that were all trained to the end can also be read as if each had been stopped early: what
+differs then and not at equal steps is an effect of the length.
 
 The loss that is matched is the cross-entropy of fixed training images, without augmentation
 and with hard labels: the loss that is trained on has other targets where images are mixed or labels
@@ -56,6 +58,33 @@ class Course:
         found = {name: self._between(name, when) for name in self.values}
         return self._outcome({name: x for name, x in found.items() if x is not None})
 
+    def at_virtual_stop(self, patience: int) -> Outcome:
+        """Return what early stopping would have kept, although the run went on.
+
+        Attention is measured every few epochs only: its numbers are those of the last measurement
+        at or before the epoch that would have been kept.
+
+        Args:
+            patience: Epochs without a better validation accuracy after which training stops.
+        """
+        best = self.virtual_stop(patience)
+        found = {}
+        for name, values in self.values.items():
+            known = [x for e, x in zip(self.epochs, values) if x is not None and e <= (best or -1)]
+            if known:
+                found[name] = known[-1]
+        return self._outcome(found)
+
+    def virtual_stop(self, patience: int) -> int | None:
+        """Return the epoch whose weights early stopping would have kept; None without accuracy."""
+        best: tuple[int, float] | None = None
+        for epoch, accuracy in zip(self.epochs, self.values.get("accuracy", ())):
+            if best is not None and epoch - best[0] > patience:
+                break
+            if accuracy is not None and (best is None or accuracy > best[1]):
+                best = epoch, accuracy
+        return None if best is None else best[0]
+
     def epoch_of_loss(self, loss: float) -> float | None:
         """When the training loss first fell to a value, in epochs and parts of them."""
         taken = [(e, x) for e, x in zip(self.epochs, self.clean_loss) if x < math.inf]
@@ -69,7 +98,7 @@ class Course:
         return None
 
     def _between(self, name: str, when: float | None) -> float | None:
-        """A number between the two nearest epochs where it was measured."""
+        """Interpolate a number between the two nearest epochs at which it was measured."""
         known = [(e, x) for e, x in zip(self.epochs, self.values[name]) if x is not None]
         if when is None or not known or not known[0][0] <= when <= known[-1][0]:
             return None
@@ -84,7 +113,7 @@ class Course:
 
 
 def common_epoch(courses: Sequence[Course], value: str) -> int | None:
-    """The last epoch at which every run has the number; None if there is none."""
+    """Return the last epoch at which every run has the number, or None."""
     known = [
         {e for e, x in zip(course.epochs, course.values.get(value, ())) if x is not None}
         for course in courses
@@ -94,7 +123,7 @@ def common_epoch(courses: Sequence[Course], value: str) -> int | None:
 
 
 def common_loss(courses: Sequence[Course]) -> float | None:
-    """The lowest training loss that every run reached; None without a run or an epoch."""
+    """Return the lowest training loss that every run reached; None without a run or an epoch."""
     if not courses or not all(course.epochs for course in courses):
         return None
     lowest = max(min(course.clean_loss) for course in courses)
@@ -102,12 +131,12 @@ def common_loss(courses: Sequence[Course]) -> float | None:
 
 
 def at_matched_epoch(courses: Sequence[Course], value: str) -> tuple[int | None, list[Outcome]]:
-    """The epoch and all runs at it, for ``factorial`` and the like."""
+    """Return the last common epoch and the outcomes of all runs at it."""
     epoch = common_epoch(courses, value)
     return epoch, [] if epoch is None else [course.at_epoch(epoch) for course in courses]
 
 
 def at_matched_loss(courses: Sequence[Course]) -> tuple[float | None, list[Outcome]]:
-    """The loss and all runs at it; a run that began below it comes without numbers."""
+    """Return the loss and all runs at it; a run that began below it has no numbers."""
     loss = common_loss(courses)
     return loss, [] if loss is None else [course.at_loss(loss) for course in courses]

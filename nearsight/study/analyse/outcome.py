@@ -29,6 +29,7 @@ class Outcome:
 
     @property
     def condition(self) -> Factors:
+        """The factors and their levels."""
         return tuple(sorted(self.factors.items()))
 
 
@@ -36,14 +37,15 @@ class HasFactors(Protocol):
     """An outcome, or a run on its way."""
 
     @property
-    def factors(self) -> Mapping[str, Level]: ...
+    def factors(self) -> Mapping[str, Level]:
+        """The level of each factor."""
 
 
 Grouped = TypeVar("Grouped", bound=HasFactors)
 
 
 def condition_text(factors: Mapping[str, Level] | Factors) -> str:
-    """What a condition is called.
+    """Return the name of a condition.
 
     >>> condition_text({"cutmix": True, "fraction": 0.1})
     'cutmix on, fraction 0.1'
@@ -52,7 +54,7 @@ def condition_text(factors: Mapping[str, Level] | Factors) -> str:
 
 
 def by_condition(outcomes: Iterable[Outcome], value: str) -> dict[Factors, dict[int, float]]:
-    """A number of every condition, by seed in ascending order.
+    """Return a number of every condition, by seed in ascending order.
 
     Outcomes without the number, or where it is not finite, are left out. The order of the outcomes
     does not matter; conditions come in the order of their levels.
@@ -105,7 +107,7 @@ def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[G
 
 
 def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
-    """The levels of every factor, lowest first; UserError if the outcomes' factors differ."""
+    """Return the levels of every factor, lowest first; UserError if outcomes differ in factors."""
     found: dict[str, set[Level]] = {}
     names: set[str] | None = None
     for outcome in outcomes:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from nearsight.measure.catalogue import NEAR_KINDS, RUN_NUMBERS, near_kinds
+from nearsight.measure.catalogue import LOG_MIN_MAD, NEAR_KINDS, RUN_NUMBERS, near_kinds
 from nearsight.report.read import Look, looks_of
 from nearsight.runs.records import (
     LOG_FILE,
@@ -27,6 +27,7 @@ from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.design import Level, protocol_settings
 
 EARLY = 5  # epochs; the paper says "the first few"
+GATE_SHUT = 0.05  # mean gate of a layer below which position counts as ignored; ours
 
 
 def outcomes(study: LoadedStudy) -> list[Outcome]:
@@ -60,10 +61,17 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         "train_loss": last.train_loss,
         "seconds": result.seconds,
         "num_parameters": x.record.model.num_parameters,
+        "log_speed": math.log(result.images_seen / result.seconds) if result.seconds else None,
         **claim_values(files.path, measure, looks_of(files.log, files.path), unread_layers(x)),
         **_early_accuracy(epochs),
     }
-    return {name: float(value) for name, value in found.items() if value is not None}
+    known = {name: float(value) for name, value in found.items() if value is not None}
+    return known | _logarithm(known.get("min_mad"))
+
+
+def _logarithm(min_mad: float | None) -> dict[str, float]:
+    """Return the logarithm of min MAD; empty if a head attends only to itself."""
+    return {LOG_MIN_MAD.name: math.log(min_mad)} if min_mad else {}
 
 
 def _layer_means(path: Path, measure: MeasureRecord, metric: str) -> list[IntervalRecord]:
@@ -85,6 +93,7 @@ def courses(study: LoadedStudy) -> list[Course]:
                 x.name: [look.number(x) if look else None for look in seen] for x in RUN_NUMBERS[1:]
             },
         }
+        values[LOG_MIN_MAD.name] = [_logarithm(x).get(LOG_MIN_MAD.name) for x in values["min_mad"]]
         losses = [math.inf if x.clean_train_loss is None else x.clean_train_loss for x in lines]
         epochs, cell = [line.epoch for line in lines], x.cell
         found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings_of(x)))
@@ -117,6 +126,8 @@ def claim_values(
         "min_mad_layer": float(local.layer),
         "nonlocality": far.value if far else None,
         **_by_layer(measure),
+        "mean_head_diversity": _mean_of_layers(measure, "head_diversity"),
+        "widths_near_bounds": _near_bounds(measure),
         "min_mad_self_mass": _self_mass(measure, local),
         **_while_training(looks),
     }
@@ -139,7 +150,7 @@ def _near_heads(measure: MeasureRecord) -> dict[str, float]:
 
 
 def _of_all_layers(measure: MeasureRecord) -> dict[str, float]:
-    """The extremes over all layers, as papers' tables have them."""
+    """Return the extremes over all layers, as in the tables of the papers."""
     extremes = measure.of_all_layers.entries(ExtremeRecord)
     return {f"all_layers_{name}": x.value for name, x in extremes.items()}
 
@@ -168,23 +179,39 @@ def _by_layer(measure: MeasureRecord) -> dict[str, float | None]:
         for number, layer in enumerate(measure.layers, 1)
         for name in names
     }
-    entropies = measure.summary.layer_means("entropy") or []
-    return found | {f"entropy_layer_{i}": x.value for i, x in enumerate(entropies, 1)}
+    for name in ("entropy", "nonlocality"):
+        means = measure.summary.layer_means(name) or []
+        found |= {f"{name}_layer_{i}": x.value for i, x in enumerate(means, 1)}
+    return found
+
+
+def _mean_of_layers(measure: MeasureRecord, metric: str) -> float | None:
+    """Return the mean over layers of a metric that has one number per layer."""
+    found = [_layer_value(layer.metrics.get(metric)) for layer in measure.layers]
+    known = [x for x in found if x is not None]
+    return fmean(known) if known and len(known) == len(found) else None
+
+
+def _near_bounds(measure: MeasureRecord) -> float | None:
+    """Return the largest share of a layer's widths that are near a bound; None without GAug."""
+    entries = [layer.others.get("gaussian") for layer in measure.layers]
+    shares = [sum(x["near_bounds"]) for x in entries if x and x.get("near_bounds")]
+    return max(shares, default=None)
 
 
 def _self_mass(measure: MeasureRecord, head: ExtremeRecord) -> float | None:
-    """The self-mass of a head; None where it was not measured."""
+    """Return the self-mass of a head, or None if it was not measured."""
     found = measure.layers[head.layer - 1].metrics.get("self_mass")
     return found.per_head[head.head - 1] if found and found.per_head else None
 
 
 def _layer_value(found: ValuesRecord | None) -> float | None:
-    """The mean of a metric that has one number per layer; None where it is not available."""
+    """Return the mean of a metric that has one number per layer, or None if it is missing."""
     return found.mean if found and isinstance(found.mean, float) else None
 
 
 def _early_accuracy(epochs: Sequence[EpochLine]) -> dict[str, float]:
-    """The validation accuracy after 20 epochs."""
+    """Return the validation accuracy after 20 epochs."""
     found = [x.validation_accuracy for x in epochs if x.epoch == 20]
     return {"accuracy_epoch_20": found[0]} if found else {}
 
@@ -200,6 +227,12 @@ def _while_training(looks: Sequence[Look]) -> dict[str, float]:
         found["early_nonlocality"] = max(
             after - before for before, after in zip(_far(first), _far(by_epoch[max(early)]))
         )
+    if early and len(_far(first)) > 1:
+        start, soon, end = (_far(x) for x in (first, by_epoch[max(early)], last))
+        half = len(end) // 2
+        found["lower_nonlocality"] = fmean(y - x for x, y in zip(start[:half], end[:half]))
+        found["upper_climb"] = fmean(y - x for x, y in zip(soon[-half:], end[-half:]))
+    found |= _gates_at_end(last)
     gated = [(i, gates) for i, gates in enumerate(first.gates) if gates]
     if gated and _far(first):
         found["gpsa_nonlocality"] = min(_far(last)[i] - _far(first)[i] for i, _ in gated)
@@ -208,6 +241,17 @@ def _while_training(looks: Sequence[Look]) -> dict[str, float]:
     if gates and len(gates) == len(gated):
         found["gate_change"] = max(fmean(after) - fmean(before) for before, after in gates)
     return found
+
+
+def _gates_at_end(look: Look) -> dict[str, float]:
+    """How many layers still use position, and the largest mean gate of layers 6 to 10."""
+    means = [fmean(x.gate) if x and x.gate else None for x in look.gates]
+    known = [x for x in means if x is not None]
+    if not known:
+        return {}
+    late = [x for x in means[5:10] if x is not None]
+    found = {"positional_layers": float(sum(x > GATE_SHUT for x in known))}
+    return found | ({"late_gate": max(late)} if len(late) == 5 else {})
 
 
 def _far(look: Look) -> list[float]:

@@ -2,7 +2,8 @@
 
 Per cell its numbers; per condition mean, SD, n and 95 % interval over seeds; the effects of a
 factorial, at the end of training, at the last epoch that all runs reached (matched steps) and at
-the lowest training loss that all reached; the differences of every condition from the first one.
+the lowest training loss that all reached, and, where the recipe asks for it, as if every run had
+been stopped early; the differences of every condition from the first one.
 """
 
 from __future__ import annotations
@@ -13,16 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.measure.catalogue import RUN_NUMBERS
+from nearsight.measure.catalogue import STUDY_NUMBERS
 from nearsight.runs import SCHEMA_VERSION
 from nearsight.runs.records import SUMMARY_FILE
-from nearsight.stats import deviation, over_seeds, paired
-from nearsight.study.analyse.effects import Effects, study_effects
+from nearsight.stats import deviation, over_seeds, paired, simultaneous_level
+from nearsight.study.analyse.effects import (
+    Effects,
+    num_simultaneous,
+    simultaneous,
+    study_effects,
+)
 from nearsight.study.analyse.factorials import Effect, Factorial
 from nearsight.study.analyse.image_effects import READERS, summary_key
 from nearsight.study.analyse.loaded import FinishedCell, LoadedCell, LoadedStudy
 from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
+from nearsight.study.analyse.primary import PrimaryResult, primary_result
 from nearsight.study.analyse.results import outcomes, settings_of, values_of
+from nearsight.study.analyse.seed_losses import losses_over_seeds
+from nearsight.study.analyse.shares import seed_shares
 
 
 def write_summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> Path:
@@ -32,26 +41,49 @@ def write_summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) 
 
 
 def summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> dict[str, Any]:
-    """The contents of summary.json."""
+    """Return the contents of summary.json."""
     found = outcomes(study)
     if not found:
         raise UserError(f"expected at least one finished cell in {study.path}, found none")
     effects = study_effects(study) if effects is None else effects
+    num, primary = num_simultaneous(effects), primary_result(study)
     return {
         "study": study.record.study,
         "cells": [_cell(x) for x in study.cells],
         "conditions": [
             {"value": value, "condition": condition_text(x.condition)}
             | {key: getattr(x, key) for key in ("mean", "sd", "low", "high", "seeds")}
-            for value in (x.name for x in RUN_NUMBERS)
+            for value in (x.name for x in STUDY_NUMBERS)
             for x in summaries(found, value)
         ],
-        "effects": [_factorial(x.at_end) for x in effects],
+        "primary": None if primary is None else _primary(primary),
+        "num_simultaneous": num,
+        "shares": [
+            {"condition": condition_text(x.condition), "kind": x.kind, "count": x.count}
+            | {"n": x.share.n, "low": x.share.low, "high": x.share.high}
+            for x in seed_shares(found)
+        ],
+        "accuracy_lost": [
+            {
+                "condition": condition_text(x.condition),
+                "heads": x.heads,
+                "change": x.change,
+                "per_seed": {str(seed): lost for seed, lost in x.per_seed.items()},
+                "estimate": x.estimate and asdict(x.estimate),
+            }
+            for x in losses_over_seeds(study)
+        ],
+        "effects": [_factorial(x.at_end, num) for x in effects],
         "effects_at_matched_steps": [
-            _factorial(x.at_steps[1]) | {"epoch": x.at_steps[0]} for x in effects if x.at_steps
+            _factorial(x.at_steps[1], num) | {"epoch": x.at_steps[0]} for x in effects if x.at_steps
         ],
         "effects_at_matched_loss": [
-            _factorial(x.at_loss[1]) | {"loss": x.at_loss[0]} for x in effects if x.at_loss
+            _factorial(x.at_loss[1], num) | {"loss": x.at_loss[0]} for x in effects if x.at_loss
+        ],
+        "effects_at_virtual_stop": [
+            _factorial(x.at_stop[1], num) | {"virtual_patience": x.at_stop[0]}
+            for x in effects
+            if x.at_stop
         ],
         **{
             summary_key(value): [
@@ -81,10 +113,27 @@ def _cell(x: LoadedCell) -> dict[str, Any]:
     }
 
 
+def _primary(found: PrimaryResult) -> dict[str, Any]:
+    return {
+        "contrast": asdict(found.contrast),
+        "text": str(found.contrast),
+        "per_seed": {str(seed): number for seed, number in found.per_seed.items()},
+        "estimate": found.estimate and asdict(found.estimate),
+        "p": found.p,
+        "num_pairs": found.num_pairs,
+        "at_matched_steps": found.at_steps and found.at_steps[1] and asdict(found.at_steps[1]),
+        "epoch": found.at_steps[0] if found.at_steps else None,
+    }
+
+
 def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Every condition minus the first one, paired by seed; needs two seeds that both have."""
-    rows = []
-    for value in (x.name for x in RUN_NUMBERS):
+    """Every condition minus the first one, paired by seed; needs two seeds that both have.
+
+    Each has its own interval, and one that is simultaneous over all differences.
+    """
+    rows: list[dict[str, Any]] = []
+    away_of: list[list[float]] = []
+    for value in (x.name for x in STUDY_NUMBERS):
         conditions = by_condition(found, value)
         first = tuple(sorted(found[0].factors.items()))
         for condition, numbers in conditions.items():
@@ -99,25 +148,30 @@ def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
                     "seeds": list(away),
                 }
             )  # fmt: skip
+            away_of.append(list(away.values()))
+    for row, per_seed in zip(rows, away_of):
+        x = over_seeds(per_seed, simultaneous_level(len(rows)))
+        row |= {"simultaneous_low": x.low, "simultaneous_high": x.high}
     return rows
 
 
-def _factorial(of: Factorial) -> dict[str, Any]:
+def _factorial(of: Factorial, num: int) -> dict[str, Any]:
     return {
         "value": of.value,
         "at": dict(of.fixed),
         "seeds": list(of.seeds),
         "notes": of.notes,
-        "effects": [_effect(effect) for effect in of.effects],
+        "effects": [_effect(effect, num) for effect in of.effects],
     }
 
 
-def _effect(effect: Effect) -> dict[str, Any]:
-    x = effect.estimate
+def _effect(effect: Effect, num: int) -> dict[str, Any]:
+    x, wide = effect.estimate, simultaneous(effect, num)
     return {
         "factors": list(effect.factors),
         "per_seed": {str(seed): number for seed, number in effect.per_seed.items()},
         "estimate": None if x is None else asdict(x),
+        "simultaneous": None if wide is None else asdict(wide),
         "p": effect.p,
         "holm_p": effect.holm_p,
     }
@@ -137,6 +191,7 @@ class Summary:
 
     @property
     def n(self) -> int:
+        """The number of seeds."""
         return len(self.seeds)
 
 

@@ -16,15 +16,23 @@ from nearsight.runs.records import CLAIMS_FILE
 from nearsight.study.analyse import LoadedStudy, Outcome, outcomes
 from nearsight.study.claims.claim import Claim
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS
+from nearsight.study.claims.convit_size_claims import CONVIT_SIZE_CLAIMS
+from nearsight.study.claims.locat_backbone_claims import LOCAT_BACKBONE_CLAIMS
 from nearsight.study.claims.locat_claims import LOCAT_CLAIMS
 from nearsight.study.claims.protocol_claims import PROTOCOL_CLAIMS
 from nearsight.study.claims.verdict import Verdict, judge
 
-CLAIMS: tuple[Claim, ...] = (*PROTOCOL_CLAIMS, *LOCAT_CLAIMS, *CONVIT_CLAIMS)
+CLAIMS: tuple[Claim, ...] = (
+    *PROTOCOL_CLAIMS,
+    *LOCAT_CLAIMS,
+    *LOCAT_BACKBONE_CLAIMS,
+    *CONVIT_CLAIMS,
+    *CONVIT_SIZE_CLAIMS,
+)
 
 
 def claim(id: str) -> Claim:
-    """The claim of an id."""
+    """Return the claim with this id."""
     known = {each.id: each for each in CLAIMS}
     if id not in known:
         hint = suggestion(id, known, most=2)

@@ -29,13 +29,13 @@ class Region:
     closed: bool = True
 
     def holds(self, x: Estimate) -> bool:
-        """The whole interval lies inside."""
+        """Tell whether the whole interval lies inside."""
         if self.closed:
             return self.low <= x.low and x.high <= self.high
         return self.low < x.low and x.high < self.high
 
     def fails(self, x: Estimate) -> bool:
-        """The whole interval lies outside."""
+        """Tell whether the whole interval lies outside."""
         return x.low > self.high or x.high < self.low
 
     def __str__(self) -> str:
@@ -82,7 +82,10 @@ Statistic = Callable[[Sequence[Outcome]], list[ClaimPart]]
 
 @dataclass(frozen=True)
 class Scale:
-    """Models, data sets with the epochs of a training on all their data, grid, fewest seeds."""
+    """Models, data sets with the epochs of a training on all their data, grid, fewest seeds.
+
+    A claim that compares backbones may have several grids: "14x14 or 56x56".
+    """
 
     models: tuple[str, ...]
     epochs: Mapping[str, int]
@@ -136,7 +139,7 @@ class Scale:
         whole = float(epochs or 0) * float(settings.get("data.fraction", 1.0))
         if whole < self.epochs[str(data)] - 0.5:
             said.append(f"{whole:g} epochs of all data instead of {self.epochs[str(data)]}")
-        if grid != self.grid:
+        if grid not in self.grid.split(" or "):
             said.append(f"{grid or 'unknown'} patches instead of {self.grid}")
         return said
 

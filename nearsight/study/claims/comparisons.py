@@ -64,7 +64,7 @@ def _points(value: str) -> Unit:
 
 
 def level(value: str, side: Side, region: Region, label: str) -> Statistic:
-    """The number itself under these settings."""
+    """Test the number itself under these settings."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         found = matching(outcomes, side, value)
@@ -77,7 +77,7 @@ def level(value: str, side: Side, region: Region, label: str) -> Statistic:
 
 
 def difference(value: str, one: Side, other: Side, region: Region, label: str) -> Statistic:
-    """one - other, paired by seed."""
+    """Test ``one`` minus ``other``, paired by seed."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         sides = [matching(outcomes, side, value) for side in (one, other)]
@@ -103,7 +103,7 @@ def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
 
 
 def _eight(outcomes: Sequence[Outcome], value: str) -> dict[tuple[bool, ...], dict[int, Outcome]]:
-    """The eight conditions by their flags; empty if one is not among the outcomes."""
+    """Return the eight conditions by their flags; empty if one is missing."""
     places = [tuple(map(bool, place)) for place in np.ndindex(2, 2, 2)]
     found = {place: matching(outcomes, flags(*place), value) for place in places}
     return found if all(found.values()) else {}
@@ -114,7 +114,7 @@ def _outcomes(cells: Iterable[Mapping[int, Outcome]]) -> tuple[Outcome, ...]:
 
 
 def main_effect(value: str, factor: str, region: Region, label: str) -> Statistic:
-    """The main effect of one of the three parts of Modern, over all eight conditions."""
+    """Test the main effect of one of the three parts of Modern, over all eight conditions."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = _eight(outcomes, value)
@@ -133,7 +133,7 @@ def main_effect(value: str, factor: str, region: Region, label: str) -> Statisti
 
 
 def null_beside(value: str, factor: str, other: str, share: float, label: str) -> Statistic:
-    """An effect on the logarithm of a positive number, at most ``share`` of another factor's.
+    """Test that an effect on a number's logarithm is at most ``share`` of another factor's.
 
     The margin is relative, because an absolute one hides a threefold change of a small number. Two
     parts, one per sign: the main effect of ``factor`` (and its negative) minus ``share`` times the
@@ -165,7 +165,7 @@ def null_beside(value: str, factor: str, other: str, share: float, label: str) -
 
 
 def separation(value: str, factor: str, region: Region, label: str) -> Statistic:
-    """The largest number with a part of Modern minus the smallest without, of eight conditions."""
+    """Test the smallest gap between conditions with and without a part of Modern."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = _eight(outcomes, value)
@@ -206,7 +206,7 @@ def slope(
 def across_layers(
     metric: str, one: Side, other: Side, after: int, above: bool, label: str
 ) -> Statistic:
-    """one - other in every layer after a number of them: the layer that agrees least with a sign.
+    """Test ``one`` minus ``other`` in all layers after ``after``, by the least favourable layer.
 
     The numbers of a layer are called ``METRIC_layer_N``, counted from 1.
     """
@@ -241,7 +241,7 @@ def across_layers(
 def combined(
     sides: Sequence[tuple[float, str, Side]], region: Region, label: str, absolute: bool = False
 ) -> Statistic:
-    """A weighted sum of numbers under settings, paired by seed; gaps between differences.
+    """Test a weighted sum of numbers, paired by seed, such as a gap between differences.
 
     Args:
         sides: Weight, name of the number and settings of each term.
@@ -275,7 +275,7 @@ def combined(
 
 
 def fact(value: str, region: Region, label: str, unit: Unit = "") -> Statistic:
-    """A number that no seed can change."""
+    """Test a number that does not depend on the seed."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         (outcome,) = outcomes

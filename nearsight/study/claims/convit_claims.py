@@ -51,7 +51,7 @@ PLAIN: Side = {"kind": "plain"}
 
 
 def row(gates: bool, convolution: bool, attention: bool = True) -> Side:
-    """A row of table 3 that has GPSA, in as many layers and as strong as ConViT has it."""
+    """Return a row of table 3 with GPSA, in the layers and of the strength of ConViT."""
     settings = dict(zip(GPSA, (gates, convolution, attention)))
     return {"kind": "convit", **settings, "model.gpsa.strength": 1.0, "model.gpsa.layers": None}
 

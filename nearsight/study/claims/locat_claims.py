@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import lru_cache, partial
 
-from nearsight.protocol import GaussianSettings, Optimizer
+from nearsight.protocol import DROP_PATH, GaussianSettings
 from nearsight.study.claims.claim import (
     ABOVE,
     ACCURACY_MARGIN,
@@ -25,40 +25,36 @@ from nearsight.study.claims.comparisons import (
     parts,
 )
 from nearsight.study.claims.paper_recipe import Expected, PaperRecipe, Settings
-from nearsight.study.design import Level
 
 MODELS = ("model.name", "model.locat", "model.pool", "kind")
 TINY_BASE = tuple(
     name for size in ("tiny", "base") for name in (f"vit_{size}_patch16_224", f"locatvit_{size}")
 )
 SMALL = ("vit_small_patch16_224", "locatvit_small")
-DROP_PATH = {"tiny": 0.1, "small": 0.2, "base": 0.4}
 ADDED = 2340  # parameters of GAug in 12 layers with heads of 64
 NEGLIGIBLE = 0.02  # of a model's operations; the paper calls its increase negligible
 
 
 def _expected(settings: Settings) -> Expected:
-    """The training of section 5.1, as far as our protocols can write it down."""
+    """Return the training settings of section 5.1, as far as our protocols have them."""
     large = settings["data.name"] == "imagenet"
-    expected: dict[str, Level | None] = {
+    return {
         "optimizer.lr": 1e-3 if large else 5e-4, "optimizer.weight_decay": 0.05,
         "optimizer.clip_norm": 5.0, "batch_size": 1024, "warmup_epochs": 20.0 if large else 120.0,
         "patience": None, "randaugment": True, "randaugment.magnitude": 9.0,
         "randaugment.magnitude_std": 0.5, "mixup": True, "mixup.alpha": 0.8, "cutmix": True,
         "cutmix.alpha": 1.0, "random_erasing": True, "random_erasing.probability": 0.25,
         "label_smoothing": 0.1, "autoaugment": False, "cutout": False, "distillation": False,
-        "model.drop_path": DROP_PATH.get(str(settings.get("size"))),
+        "model.drop_path": next(
+            (x for size, x in DROP_PATH.items() if size in str(settings.get("size")).split("_")),
+            None,
+        ),
+        "optimizer.schedule": "triangular",
     }  # fmt: skip
-    if "schedule" in {x.name for x in fields(Optimizer)}:
-        expected["optimizer.schedule"] = "triangular"
-    return expected
 
 
 def _assumed(settings: Settings) -> Sequence[str]:
-    ours = ["a fifth of the training images held out to choose the epoch; the paper trains on all"]
-    if "optimizer.schedule" not in _expected(settings):
-        ours.append("a cosine schedule in place of the paper's triangular one")
-    return ours
+    return ["a fifth of the training images held out to choose the epoch; the paper trains on all"]
 
 
 RECIPE = PaperRecipe(_expected, _assumed)

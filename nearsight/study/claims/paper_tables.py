@@ -26,7 +26,7 @@ class PaperRow:
     max_entropy: float | None = None
 
     def __getitem__(self, value: str) -> float:
-        """The number of a value's name; a UserError if the paper does not print it."""
+        """Return a number by name; raise a UserError if the paper does not print it."""
         found = getattr(self, value, None)
         if found is None:
             raise UserError(f"expected a value that the paper prints here, got {value!r}")
@@ -52,7 +52,7 @@ PAPER_TABLE_1: dict[str, dict[str, PaperRow]] = {
 
 
 def paper_values(value: str, part: str, on: bool) -> list[float]:
-    """A value of the four conditions of table 2 with (or without) a part, sorted.
+    """Return a value of the four conditions of table 2 with (or without) a part, sorted.
 
     >>> paper_values("min_mad", "cutmix", on=True)
     [0.008, 0.009, 0.021, 0.024]
@@ -61,7 +61,7 @@ def paper_values(value: str, part: str, on: bool) -> list[float]:
 
 
 def paper_effect(value: str, part: str) -> float:
-    """A part's main effect in table 2: mean of the four with it minus mean of the four without.
+    """Return a part's main effect in table 2: mean of four with it minus mean of four without.
 
     >>> round(paper_effect("min_mad", "cutmix"), 5)
     -0.25825

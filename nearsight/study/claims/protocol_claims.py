@@ -160,7 +160,7 @@ def _every_layer() -> Statistic:
 
 
 def self_mass_bounds() -> dict[str, float]:
-    """The least self-mass that the paper's min MAD allows, of the four conditions with CutMix.
+    """Return the least self-mass that the paper's min MAD allows in conditions with CutMix.
 
     A patch that is not itself is at least one patch away, so MAD >= (1 - self-mass) / diagonal.
 
@@ -195,13 +195,13 @@ def _printed(values: Sequence[float]) -> str:
 
 
 def _minus(one: str, other: str) -> str:
-    """The paper's min MAD of two conditions and their difference."""
+    """Describe the paper's min MAD of two conditions and their difference."""
     left, right = (PAPER_TABLE_2[name]["min_mad"] for name in (one, other))
     return f"{left:.3f} - {right:.3f} = {paper_difference('min_mad', one, other):.3f}"
 
 
 def _points(*pairs: tuple[str, str, str]) -> str:
-    """The paper's differences of accuracy: one protocol, another, a data set."""
+    """Describe the paper's differences of accuracy, by two protocols and a data set."""
     found = [f"{100 * paper_difference('accuracy', *pair):.2f}" for pair in pairs]
     return f"{', '.join(found)} points"
 

@@ -219,7 +219,7 @@ def _groups(
 
 
 def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> list[str]:
-    """Settings that tell groups apart, but for those ``left_out``."""
+    """Return the settings in which groups differ, without those ``left_out``."""
     names = dict.fromkeys(name for key in keys for name in key)
     return [
         name for name in names if name not in left_out and len({key.get(name) for key in keys}) > 1
@@ -227,7 +227,7 @@ def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> li
 
 
 def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """The settings that have to agree."""
+    """Return the settings that have to agree."""
     return {name: level for name, level in settings.items() if not is_below(name, claim.compares)}
 
 
@@ -286,7 +286,7 @@ def _interval(part: ClaimPart, level: float = 0.95) -> Estimate:
 
 
 def where_text(outcomes: Sequence[Outcome], also: str = "") -> str:
-    """The scale that outcomes come from, in words; ``also``: what tells them from others."""
+    """Describe the scale of outcomes; ``also`` is what distinguishes them from others."""
 
     def told(name: str) -> str:
         found = dict.fromkeys(str(x.settings[name]) for x in outcomes if name in x.settings)

@@ -15,6 +15,7 @@ from nearsight.study.design.plan import (
 from nearsight.study.design.recipe_file import (
     Condition,
     Level,
+    PrimaryContrast,
     Recipe,
     Study,
     factor_text,
@@ -32,6 +33,7 @@ __all__ = [
     "Cell",
     "Condition",
     "Level",
+    "PrimaryContrast",
     "Recipe",
     "Software",
     "Study",

@@ -31,7 +31,7 @@ def cutmix_off_and_on(data: str) -> Iterator[tuple[bool, Protocol]]:
 
 
 def shrunk(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
-    """A protocol at the small scale."""
+    """Return a protocol at the small scale."""
     model = replace(protocol.model, name="nano_vit", depth=depth, width=64, patch_size=8)
     return replace(
         protocol,

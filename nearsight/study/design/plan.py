@@ -24,7 +24,7 @@ from typing import Any
 
 from nearsight.core import UserError
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.protocol import Protocol, protocol_from
+from nearsight.protocol import Protocol, protocol_from, stored_settings
 from nearsight.runs import TEACHER_WORDS, WEIGHTS, Stage, file_hash, settle
 from nearsight.study.design.recipe_file import Condition, Level, Study
 from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages, stages_named
@@ -93,7 +93,7 @@ class Software:
         ]
 
     def _pairs(self, other: Software) -> list[tuple[str, Any, Any]]:
-        """The text and the two values of everything in which they differ."""
+        """Return the text and both values of everything in which they differ."""
         names = {
             "torch": "torch {}",
             "timm": "timm {}",
@@ -128,6 +128,7 @@ class Cell:
 
     @property
     def label(self) -> str:
+        """The name for tables and messages."""
         return f"{Condition(self.factors, self.protocol).label}, seed {self.seed}"
 
     @property
@@ -149,13 +150,14 @@ class Cell:
 
     @property
     def stage_objects(self) -> list[Stage]:
+        """The stages of the cell."""
         return stages_named(list(self.stages))
 
     def contents(self) -> dict[str, Any]:
         """Return what cell.json has, but for the key."""
         return {
             "factors": dict(self.factors),
-            "protocol": asdict(self.protocol),
+            "protocol": stored_settings(self.protocol),
             "seed": self.seed,
             "data_hash": self.data_hash,
             "device": self.device,

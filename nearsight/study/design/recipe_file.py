@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from nearsight.core import UserError, suggestion
+from nearsight.measure.catalogue import STUDY_NUMBERS, heading_of
 from nearsight.protocol import Protocol
 from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages
 
@@ -41,6 +42,43 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class PrimaryContrast:
+    """The one comparison that a study is made for, named before it runs.
+
+    Every condition with the levels ``high`` is compared with the condition that has those of
+    ``low`` instead and is otherwise the same; the differences of a seed are averaged.
+
+    Args:
+        value: The number that is compared, as in the catalogue: ``min_mad``, ``accuracy``, ...
+        high: Levels of factors, such as ``{"cutmix": True}``.
+        low: Levels of the same factors that they are compared with. A factor with the same level
+            in both picks conditions and is not compared.
+    """
+
+    value: str
+    high: Mapping[str, Level]
+    low: Mapping[str, Level]
+
+    def __str__(self) -> str:
+        """Describe the number, what is compared, and where.
+
+        >>> print(PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False}))
+        min MAD, CutMix on - off
+        """
+        compared = [
+            f"{factor_text(name)} {level_text(level)} - {level_text(self.low[name])}"
+            for name, level in self.high.items()
+            if self.low[name] != level
+        ]
+        picked = [
+            f"{factor_text(name)} {level_text(level)}"
+            for name, level in self.high.items()
+            if self.low[name] == level
+        ]
+        return ", ".join([heading_of(self.value), *compared, *picked])
+
+
+@dataclass(frozen=True)
 class Study:
     """Conditions that are compared, each with every seed.
 
@@ -51,6 +89,10 @@ class Study:
         settings: By the name of a stage, the settings that differ from its defaults, such as
             ``{"measure": {"num_images": 256}}``.
         processes: Processes of every cell; a cell of more than one is a torchrun job.
+        primary: The one comparison that the study is made for. Its interval is a 95 % interval of
+            its own; those of all other comparisons are simultaneous. None: there is no such one.
+        virtual_patience: Also read every run as if training had stopped after this many epochs
+            without a better validation accuracy. None: do not. For runs that train to the end.
     """
 
     conditions: tuple[Condition, ...]
@@ -58,6 +100,8 @@ class Study:
     stages: tuple[str, ...] = DEFAULT_STAGES
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     processes: int = 1
+    primary: PrimaryContrast | None = None
+    virtual_patience: int | None = None
 
     def __post_init__(self) -> None:
         complete_stages(self.stages, self.settings)
@@ -71,6 +115,28 @@ class Study:
         levels = [tuple(condition.factors.values()) for condition in self.conditions]
         if len(set(levels)) < len(levels):
             raise UserError("expected every condition once, got two with the same levels")
+        if self.primary is not None:
+            self._check_primary(self.primary)
+        if self.virtual_patience is not None and self.virtual_patience < 1:
+            raise UserError(
+                f"virtual_patience must be at least 1 epoch, got {self.virtual_patience}"
+            )
+
+    def _check_primary(self, primary: PrimaryContrast) -> None:
+        known = [x.name for x in STUDY_NUMBERS]
+        if primary.value not in known:
+            raise UserError(
+                f"the primary contrast is on {primary.value!r}{suggestion(primary.value, known)}; "
+                f"expected one of {', '.join(known)}"
+            )
+        if primary.high.keys() != primary.low.keys() or primary.high == primary.low:
+            raise UserError(
+                "the primary contrast must give two levels of the same factors, "
+                f"got {dict(primary.high)} and {dict(primary.low)}"
+            )
+        for side in (primary.high, primary.low):
+            if not any(side.items() <= x.factors.items() for x in self.conditions):
+                raise UserError(f"no condition has the levels {dict(side)} of the primary contrast")
 
 
 @dataclass(frozen=True)
@@ -88,6 +154,7 @@ class Recipe:
         return self.told.get("Needs")
 
     def study(self) -> Study:
+        """Return the study that the recipe describes."""
         if self.needs:
             raise UserError(f"the study {self.name} needs {self.needs}, which is not there yet")
         try:
@@ -107,11 +174,12 @@ class Recipe:
 
 
 def factor_text(name: str) -> str:
-    """A factor as pages call it."""
+    """Return the name of a factor on pages."""
     return FACTOR_NAMES.get(name, name)
 
 
 def level_text(level: Level) -> str:
+    """Return the text of a level of a factor."""
     if isinstance(level, bool):
         return "on" if level else "off"
     return f"{level:g}" if isinstance(level, float) else str(level)
@@ -127,7 +195,7 @@ def recipes(folder: Path | None = None) -> list[Recipe]:
 
 
 def recipe(name: str, folder: Path | None = None) -> Recipe:
-    """The recipe of a name, or of a file."""
+    """Read a recipe by its name or its file."""
     if name.endswith(".py"):
         if not Path(name).is_file():
             raise UserError(f"expected a recipe, but there is no file {name}")
@@ -140,7 +208,7 @@ def recipe(name: str, folder: Path | None = None) -> Recipe:
 
 
 def read_recipe(file: Path) -> Recipe:
-    """A recipe from its file, which is executed."""
+    """Read a recipe by executing its file."""
     name = file.stem.replace("_", "-")
     spec = importlib.util.spec_from_file_location(f"nearsight_recipe_{file.stem}", file)
     assert spec is not None
@@ -157,9 +225,9 @@ def read_recipe(file: Path) -> Recipe:
 
 
 def told_lines(text: str) -> dict[str, str]:
-    """The paragraphs that begin with one of LINES, each on one line.
+    r"""Return the paragraphs that begin with one of LINES, each on one line.
 
-    >>> told_lines("Time: 3 h\\n  on 2 cores\\nExpected: nothing")
+    >>> told_lines("Time: 3 h\n  on 2 cores\nExpected: nothing")
     {'Time': '3 h on 2 cores', 'Expected': 'nothing'}
     """
     found = re.split(rf"^({'|'.join(LINES)}):", text, flags=re.MULTILINE)[1:]

@@ -1,5 +1,7 @@
-"""Everything that was set for a run as a flat mapping, so that claims do not depend on a recipe's
-names for its factors."""
+"""Flatten all settings of a run to one mapping.
+
+Claims then do not depend on the names that a recipe gives to its factors.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ from nearsight.study.design.recipe_file import Level
 SILENT = ("name", "measure_every", "measure_images")  # they decide no number of the training
 ENDS = {"vit": "plain", "locat": "locat", "gaug": "gaug", "prr": "prr", "convit": "convit"}
 STARTS = {"vit": "plain", "deit": "plain", "locatvit": "locat", "convit": "convit"}
+LOCAT = "locat"  # how the names of other backbones with LocAt begin: locatswin_tiny
+INPUT = re.compile(r"_patch\d+(_rope_mixed)?(_window\d+)?_\d+.*")  # what timm's names end in
 
 
 def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -> dict[str, Level]:
@@ -61,16 +65,19 @@ def _spelt_out(protocol: Protocol, kind: str) -> Protocol:
 
 
 def size_and_kind(protocol: Protocol) -> tuple[str, str]:
-    """A model's size, and what of LocAt or ConViT is in it: models of a size compare.
+    """Return a model's size and its parts of LocAt or ConViT; equal sizes are comparable.
 
+    The backbone is part of the size where it is no plain ViT: swin_tiny, tiny_rope_mixed.
     Kinds: plain, gap (the patches' mean instead of [CLS]), gaug, prr, locat (both), convit, psa.
     """
     model = protocol.model
-    name = re.sub(r"_patch\d+_\d+.*", "", model.name)
+    name = INPUT.sub(r"\1", model.name)
     start, _, rest = name.partition("_")
     size, _, end = name.rpartition("_")
     if start in STARTS and rest:
         size, kind = rest, STARTS[start]
+    elif name.startswith(LOCAT):
+        size, kind = name.removeprefix(LOCAT), LOCAT
     elif end in ENDS:
         kind = ENDS[end]
     else:
@@ -80,7 +87,6 @@ def size_and_kind(protocol: Protocol) -> tuple[str, str]:
         kind = "plain" if model.gpsa.layers == 0 else kind
     if model.locat is not None:
         gaussian, refine = model.locat.gaussian is not None, model.locat.refine
-        kind = {(True, True): "locat", (True, False): "gaug", (False, True): "prr"}.get(
-            (gaussian, refine), kind
-        )
+        kinds = {(True, True): "locat", (True, False): "gaug", (False, True): "prr"}
+        kind = kinds.get((gaussian, refine), "plain")
     return size, "gap" if kind == "plain" and model.pool == "avg" else kind

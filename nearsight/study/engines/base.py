@@ -54,14 +54,16 @@ class Engine(Protocol):
     def room(self) -> int:
         """How many cells at a time, unless the user says it."""
 
-    def start(self, cell: Cell, folder: Path) -> Job: ...
+    def start(self, cell: Cell, folder: Path) -> Job:
+        """Start a cell, and return its job."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what the engine holds."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Which engine, and what it is told."""
+    """The choice of an engine and its options."""
 
     name: EngineName = "local"
     address: str | None = None  # of a Ray cluster; None: one of this machine, for this study
@@ -79,6 +81,7 @@ class EngineOptions:
             )
 
     def gpus(self, cell: Cell) -> float:
+        """Return the number of GPUs to reserve for a cell."""
         if self.gpus_per_cell is not None:
             return self.gpus_per_cell
         return float(cell.processes) if cell.device.startswith("cuda") else 0.0
@@ -98,7 +101,7 @@ def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
 
 
 def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
-    """The worker of a cell on this machine, as a process that ends when this one does."""
+    """Start the worker of a cell here, as a process that ends when this one ends."""
     if not (folder / CELL).is_file():
         raise UserError(
             f"expected the study folder on {os.uname().nodename} too, but there is no "

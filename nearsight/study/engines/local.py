@@ -19,14 +19,17 @@ class LocalJob:
     process: subprocess.Popen[bytes]
 
     def ended(self) -> Ending | None:
+        """Return how the job ended, or None while it runs."""
         code = self.process.poll()
         return None if code is None else ending_of(code)
 
     def stop(self) -> None:
+        """Ask the job to stop."""
         if self.process.poll() is None:
             self.process.terminate()
 
     def wait(self) -> None:
+        """Wait until the job has ended."""
         self.process.wait()
 
 
@@ -37,10 +40,13 @@ class LocalEngine:
     data_root: Path
 
     def room(self) -> int:
+        """Return the number of cells to run at a time."""
         return ROOM
 
     def start(self, cell: Cell, folder: Path) -> LocalJob:
+        """Start a cell, and return its job."""
         return LocalJob(start_worker(folder, self.data_root))
 
     def close(self) -> None:
+        """Release what the engine holds."""
         pass

@@ -12,7 +12,7 @@ from nearsight.study.engines.base import Engine, EngineOptions
 def open_engine(
     options: EngineOptions, out: Path, data_root: Path, cells: list[Cell], workers: int | None
 ) -> Engine:
-    """An engine of a name; UserError when its extra is not installed. Close it when done."""
+    """Open an engine by name. Close it when done. UserError if its extra is not installed."""
     try:
         if options.name == "ray":
             from nearsight.study.engines.ray_engine import RayEngine

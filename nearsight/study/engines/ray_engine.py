@@ -32,7 +32,7 @@ STORE_BYTES = 100 * 2**20  # of a cluster of our own; nothing but exit codes is 
 
 
 def attended(folder: Path, data_root: Path) -> int:
-    """The task: a worker from start to exit code."""
+    """Run a worker from its start to its exit code; this is the task that Ray runs."""
     return exit_code_of(start_worker(folder, data_root))
 
 
@@ -43,6 +43,7 @@ class RayJob:
     task: Any
 
     def ended(self) -> Ending | None:
+        """Return how the job ended, or None while it runs."""
         if not ray.wait([self.task], timeout=0)[0]:
             return None
         try:
@@ -55,9 +56,11 @@ class RayJob:
             return Ending(lost=f"Ray's {type(error).__name__}")
 
     def stop(self) -> None:
+        """Ask the job to stop."""
         ray.cancel(self.task, force=False)
 
     def wait(self) -> None:
+        """Wait until the job has ended."""
         if not ray.wait([self.task], timeout=GRACE_SECONDS)[0]:
             ray.cancel(self.task, force=True)
 
@@ -88,6 +91,7 @@ class RayEngine:
         return min(int(have[name] // need) for name, need in self.needs.items() if need > 0)
 
     def start(self, cell: Cell, folder: Path) -> RayJob:
+        """Start a cell, and return its job."""
         task = ray.remote(attended).options(
             num_cpus=cell.processes, num_gpus=self.options.gpus(cell), max_retries=0,
             name=cell.label,
@@ -95,6 +99,7 @@ class RayEngine:
         return RayJob(task.remote(folder.resolve(), self.data_root))
 
     def close(self) -> None:
+        """Release what the engine holds."""
         if self.ours:
             ray.shutdown()
 

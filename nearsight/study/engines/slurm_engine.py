@@ -41,11 +41,12 @@ class Attended:
     process: subprocess.Popen[bytes] | None = None
 
     def __call__(self, folder: Path, data_root: Path) -> int:
+        """Run the worker of a cell, and return its exit code."""
         self.process = start_worker(folder, data_root)
         return exit_code_of(self.process)
 
     def checkpoint(self, folder: Path, data_root: Path) -> submitit.helpers.DelayedSubmission:
-        """submitit calls it, in the job, before Slurm ends it; the job is queued again."""
+        """Queue the job again; submitit calls this in the job before Slurm ends it."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
@@ -60,6 +61,7 @@ class SlurmJob:
     note: Path  # its slurm.json
 
     def ended(self) -> Ending | None:
+        """Return how the job ended, or None while it runs."""
         if not self.job.done():
             return None
         self.note.unlink(missing_ok=True)
@@ -71,9 +73,11 @@ class SlurmJob:
         return Ending(lost=f"Slurm's {self.job.state}")
 
     def stop(self) -> None:
+        """Ask the job to stop."""
         self.job.cancel(check=False)
 
     def wait(self) -> None:
+        """Wait until the job has ended."""
         self.job.wait()
         self.note.unlink(missing_ok=True)
 
@@ -101,9 +105,11 @@ class SlurmEngine:
             raise UserError(f"expected parameters that submitit knows: {error}") from error
 
     def room(self) -> int:
+        """Return the number of cells to run at a time."""
         return ROOM
 
     def start(self, cell: Cell, folder: Path) -> SlurmJob:
+        """Start a cell, and return its job."""
         folder = folder.resolve()
         note = folder / JOB
         if note.is_file() and self.cluster == "slurm":  # of a runner that was killed
@@ -113,11 +119,12 @@ class SlurmEngine:
         return SlurmJob(job, note)
 
     def close(self) -> None:
+        """Release what the engine holds."""
         pass
 
 
 def _parameters(options: EngineOptions, cell: Cell) -> dict[str, Any]:
-    """What a cell needs, then what the user says."""
+    """Return the parameters that a cell needs, overridden by those of the user."""
     gpus = options.gpus(cell)
     if gpus != int(gpus):
         raise UserError(f"expected whole GPUs per cell with Slurm, got {gpus:g}")

@@ -53,7 +53,7 @@ def study_seconds(work: Sequence[float], workers: int, processes: int, cores: in
 
 
 def assumptions(workers: int, processes: int, cores: int) -> str:
-    """What the time rests on, in words."""
+    """Describe what the estimated time is based on."""
     said = "from a few steps of each condition in one process; measuring not counted"
     if processes > 1:
         said += f"; {processes} processes per cell taken to share its work evenly"

@@ -130,6 +130,7 @@ def watch_parent(parent: int | None) -> None:
 
 
 def main() -> int:
+    """Run the worker of one cell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-root", type=Path)

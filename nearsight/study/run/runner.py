@@ -42,6 +42,7 @@ class Plan:
 
     @property
     def todo(self) -> list[Cell]:
+        """The cells that are not finished."""
         return [x for x, state in zip(self.cells, self.states) if state != "finished"]
 
 
@@ -52,12 +53,21 @@ def planned(
     data_root: Path | None = None,
     device: str = "cpu",
 ) -> Plan:
-    """What a study consists of; with a folder also what is done of it. Nothing is written."""
+    """Plan a study, and count what its folder has finished. Nothing is written."""
     from nearsight.data.sets import load_dataset
 
     study = recipe.study()
     chosen = range(study.num_seeds) if seeds is None else seeds
     settings = {x.protocol.data.name: x.protocol.data for x in study.conditions}
+    for name in settings:
+        numbers = {
+            x.protocol.data.classes for x in study.conditions if x.protocol.data.name == name
+        }
+        if len(numbers) > 1:
+            raise UserError(
+                f"the conditions take different numbers of classes of {name}; "
+                "a study may take one number of a set, data.classes"
+            )
     hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
     stored = read_cells(out) if out is not None and (Path(out) / STUDY).is_file() else []
     cells = tuple(keep_stored(cells_of(study, chosen, hashes, device), stored))
@@ -94,14 +104,23 @@ def run_study(
     engine: EngineOptions | None = None,
     accept: Accept | None = None,
 ) -> list[Cell]:
-    """Run what is missing of a study and return the cells that are still not finished.
+    """Run the missing cells of a study, and return those that are still not finished.
 
-    Nothing in the study folder is written before its lock is held: another runner may be at work.
+    Nothing is written before the lock of the study folder is held, because another process may be
+    running the same study.
 
     Args:
-        workers: Cells at a time; None: as many as the engine has room for.
+        recipe: The study to run.
+        out: The study folder.
+        seeds: The seeds to run. None means the recipe's.
+        workers: Run this many cells at a time. None means as many as the engine allows.
+        data_root: The folder of data sets.
+        device: The device on which every cell runs.
+        retry_failed: Run failed cells again.
         reuse_from: Copy the finished cells of this study folder first.
-        accept: Asked whether such cells may have been made with other software; None refuses.
+        engine: Where cells run. None means on this machine.
+        accept: Called with the differences if cells to reuse were made with other software;
+            returns whether to reuse them. None never reuses such cells.
     """
     from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
@@ -117,7 +136,9 @@ def run_study(
             watcher.note(note)
     Path(out).mkdir(parents=True, exist_ok=True)
     with hold_lock(Path(out) / RUNNER_LOCK, "runner"):
-        write_study(out, recipe.name, cells, recipe.question)
+        study = recipe.study()
+        chosen = study.primary, study.virtual_patience
+        write_study(out, recipe.name, cells, recipe.question, *chosen)
         if reuse_from is not None:
             copied = reuse(out, cells, reuse_from)
             watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")

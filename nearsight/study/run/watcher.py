@@ -33,6 +33,7 @@ class Watcher:
         self.at_work: set[str] = set()  # keys, at the last look
 
     def begin(self, out: Path, cells: Sequence[Cell]) -> None:
+        """Begin to show the state of a study."""
         self.out, self.cells = Path(out), list(cells)
         self.done = {cell.key for cell in cells if is_finished(cell_folder(out, cell))}
         self.lost = {cell.key for cell in cells if failure(cell_folder(out, cell))}
@@ -41,25 +42,28 @@ class Watcher:
             self.live.start()
 
     def note(self, text: str) -> None:
+        """Print a line."""
         self.console.print(text, markup=False, soft_wrap=True)
 
     def queued(self, cell: Cell) -> None:
-        """The engine has it."""
+        """Note that the engine has a cell."""
         self.lost.discard(cell.key)
         if self.live is None:
             self.note(f"queued    {cell.label}")
 
     def finished(self, cell: Cell) -> None:
+        """Show that a cell is finished."""
         self.done.add(cell.key)
         if self.live is None:
             self.note(f"finished  {cell.label} ({len(self.done)} of {len(self.cells)})")
 
     def failed(self, cell: Cell, reason: str) -> None:
+        """Show that a cell failed, and why."""
         self.lost.add(cell.key)
         self.note(f"failed    {cell.label}: {reason}")
 
     def look(self, given: Sequence[Cell]) -> None:
-        """At those the engine has, at most once a second: who is at work? Redraw, or tell."""
+        """Check at most once a second which cells are running; redraw the table or print a line."""
         now = time.monotonic()
         if now - self.looked < LOOK_SECONDS:
             return
@@ -74,6 +78,7 @@ class Watcher:
                 self.note(f"started   {cell.label}")
 
     def end(self) -> None:
+        """Stop showing the state."""
         if self.live is not None:
             self.live.stop()
             self.live = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nearsight.study.show.causal_table import print_causal
+from nearsight.study.show.causal_table import print_causal, print_causal_study
 from nearsight.study.show.publish import export_study
-from nearsight.study.show.study_page import study_report
+from nearsight.study.show.result_tables import print_results
+from nearsight.study.show.study_page import study_report, write_page
 from nearsight.study.show.study_tables import (
     print_plan,
     print_recipes,
@@ -15,9 +16,12 @@ from nearsight.study.show.study_tables import (
 __all__ = [
     "export_study",
     "print_causal",
+    "print_causal_study",
     "print_plan",
     "print_recipes",
+    "print_results",
     "print_status",
     "print_verdicts",
     "study_report",
+    "write_page",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
+from nearsight.protocol import spoken_name
 from nearsight.report.read import ConditionRuns, Evidence, Family, paired_difference
 from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.study.claims import PAPER_TABLE_1, PAPER_TABLE_2
@@ -22,7 +23,7 @@ PAPER_NOTE = (
 def paper_tables(families: Sequence[Family]) -> tuple[Table, ...]:
     """Make tables 1 and 2 of the protocol paper with our numbers beside them, if there are any."""
     found = {
-        (family.first.record.data.name, condition.label): (family, condition)
+        (family.first.record.data.name, condition.runs[0].protocol["name"]): (family, condition)
         for family in families
         for condition in family.conditions
         if not family.is_models
@@ -67,7 +68,7 @@ def _table_2(found: Found) -> list[Table]:
             title=f"{title}{end.replace('-', ', ')}",
             columns=(Column("condition", "condition"), *chain(*map(_columns, values))),
             rows=tuple(
-                (name, *chain(*(_beside(value, condition, name) for value in values)))
+                (spoken_name(name), *chain(*(_beside(value, condition, name) for value in values)))
                 for name, (_, condition) in ours.items()
             ),
             note=scale,

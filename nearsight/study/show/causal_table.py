@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nearsight.core import console
@@ -10,6 +11,7 @@ from nearsight.report.write import Cell, Column, Marked, Table
 from nearsight.runs import read_record
 from nearsight.runs.records import CAUSAL_FILE, CausalRecord, LossRecord
 from nearsight.stats import Estimate
+from nearsight.study.analyse import LoadedStudy, SeedLoss, condition_text, losses_over_seeds
 
 
 def print_causal(folder: Path) -> None:
@@ -29,8 +31,48 @@ def print_causal(folder: Path) -> None:
         screen.say(remark)
 
 
+SEEDS_NOTE = (
+    "Points of accuracy lost on the same test images, mean over seeds with the 95 % t-interval, "
+    "each for itself. Single heads are not averaged: head 1 of one seed is not head 1 of another."
+)
+
+
+def print_causal_study(study: LoadedStudy) -> None:
+    """Print the accuracy lost over the seeds of every condition."""
+    screen, found = console(), losses_over_seeds(study)
+    screen.print(seed_losses_table(found).rich())
+    screen.say(SEEDS_NOTE)
+
+
+def seed_losses_table(found: Sequence[SeedLoss]) -> Table:
+    """Return a table with a row per condition and group of heads, and a column per change."""
+    rows: dict[tuple[str, str], dict[str, SeedLoss]] = {}
+    for x in found:
+        rows.setdefault((condition_text(x.condition), x.heads), {})[x.change] = x
+    changes = list(dict.fromkeys(x.change for x in found))
+    columns = [Column("condition", "condition"), Column("heads", "heads", wrap=False)]
+    columns += [Column(CHANGES[change], change, "points", wrap=True) for change in changes]
+    columns.append(Column("seeds", "seeds", "count"))
+    cells: list[tuple[Cell, ...]] = [
+        (
+            *key,
+            *(_over_seeds(losses.get(change)) for change in changes),
+            max(len(x.per_seed) for x in losses.values()),
+        )
+        for key, losses in rows.items()
+    ]
+    title = "Is locality used? Accuracy lost when heads look elsewhere, over seeds"
+    return Table("causal-seeds", tuple(columns), cells, title, SEEDS_NOTE)
+
+
+def _over_seeds(x: SeedLoss | None) -> Cell:
+    if x is None:
+        return None
+    return x.estimate if x.estimate is not None else next(iter(x.per_seed.values()))
+
+
 def causal_table(contents: CausalRecord) -> Table:
-    """A row per head, layer and model, a pair of columns per change."""
+    """Return a table with a row per head, layer and model, and two columns per change."""
     rows: dict[str, dict[str, LossRecord]] = {}
     for entry in contents.lost:
         rows.setdefault(entry.heads, {})[entry.change] = entry
@@ -54,6 +96,6 @@ def _lost(entry: LossRecord, num_images: int) -> Marked:
 
 
 def _inside(contents: CausalRecord, name: str) -> float | str:
-    """The share in the window of one head; nothing for heads together."""
+    """Return the share in the window of one head; empty for several heads."""
     layer, _, head = name.partition(".")
     return contents.layers[int(layer) - 1].inside[int(head) - 1] if head else ""

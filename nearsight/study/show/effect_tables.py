@@ -8,16 +8,25 @@ from nearsight.measure.catalogue import heading_of, number_named
 from nearsight.report.read import ConditionRuns, Evidence, Family
 from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.stats import over_seeds
-from nearsight.study.analyse import Effect, Effects
+from nearsight.study.analyse import Effect, Effects, num_simultaneous, simultaneous
+from nearsight.study.show.result_tables import LOG_NOTE
 
 NOTES = {
-    "accuracy": "In percentage points; matched ones over validation images.",
-    "min_mad": "Seeds and images: bootstrap over both, the most local head chosen anew each time.",
+    "accuracy": "In percentage points; matched ones over validation images. Seeds and images: 95 % "
+    "of its own.",
+    "min_mad": "Seeds and images: over both; each half of the images takes the head that the other "
+    "half chooses. That interval is 95 % of its own.",
+    "log_min_mad": LOG_NOTE,
 }
 MATCHED = (
     "At matched steps: the last epoch that all runs reached. At matched clean loss: the lowest "
     "cross-entropy of the same training images, not augmented and with hard labels, that all "
     "runs reached."
+)
+STOPPED = (
+    "As if stopped early: every run is read at the epoch that early stopping would have kept, and "
+    "its attention at the last measurement up to there. An effect that is there and not at matched "
+    "steps comes from the length of training."
 )
 
 
@@ -27,13 +36,24 @@ def effect_tables(found: Sequence[Effects]) -> tuple[Table, ...]:
     for effects in found:
         if effects.at_end.seeds:
             by_value.setdefault(effects.value, []).append(effects)
-    return tuple(_effects(value, of_value) for value, of_value in by_value.items())
+    num = num_simultaneous(found)
+    return tuple(_effects(value, of_value, num) for value, of_value in by_value.items())
 
 
 def effects_note(found: Sequence[Effects]) -> str:
-    """What holds for the tables of all numbers."""
+    """Return the note that applies to the tables of all numbers."""
     pairing = found[0].at_end.pairing
-    return " ".join([f"{pairing[0].upper()}{pairing[1:]}.", *multiplicity(found), MATCHED])
+    said = [f"{pairing[0].upper()}{pairing[1:]}.", simultaneous_note(found)]
+    stopped = [STOPPED] if any(x.at_stop for x in found) else []
+    return " ".join([*said, *multiplicity(found), MATCHED, *stopped])
+
+
+def simultaneous_note(found: Sequence[Effects]) -> str:
+    """How wide the intervals are, and why."""
+    return (
+        f"The {num_simultaneous(found)} intervals over seeds are simultaneous (Bonferroni): in 95 "
+        "of 100 studies all of them cover at once. summary.json also has each for itself."
+    )
 
 
 def multiplicity(found: Sequence[Effects]) -> list[str]:
@@ -42,11 +62,11 @@ def multiplicity(found: Sequence[Effects]) -> list[str]:
     levels = {tuple(x.at_end.fixed.values()) for x in found}
     if len(levels) == 1:
         return each.notes[1:]
-    said = f"{len(levels)} factorials, one at each level of {', '.join(each.fixed)}: nothing is "
+    said = f"{len(levels)} factorials, one at each level of {', '.join(each.fixed)}: p is not "
     return [f"{said}adjusted for their number.", *each.notes[1:]]
 
 
-def _effects(value: str, found: Sequence[Effects]) -> Table:
+def _effects(value: str, found: Sequence[Effects], num: int) -> Table:
     number = number_named(value)
     kind: Kind = "share" if number.percent else "number"
     digits = number.digits
@@ -60,10 +80,14 @@ def _effects(value: str, found: Sequence[Effects]) -> Table:
     if any(x.at_loss for x in found):
         told = _told("clean training loss", [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found])
         columns.append(Column(told, "matched_loss", kind, digits))
+    if any(x.at_stop for x in found):
+        patience = {x.at_stop[0] for x in found if x.at_stop}.pop()
+        told = f"as if stopped early (patience {patience})"
+        columns.append(Column(told, "virtual_stop", kind, digits))
     if any(effect.holm_p is not None for x in found for effect in x.at_end.effects):
         columns.append(Column("Holm's p", "holm_p", "number"))
     names = [column.name for column in columns]
-    rows = [_row(x, effect, names) for x in found for effect in x.at_end.effects]
+    rows = [_row(x, effect, names, num) for x in found for effect in x.at_end.effects]
     return Table(
         key=f"effects-{value}".replace("_", "-"),
         title=f"Effects on {heading_of(value)}",
@@ -78,14 +102,15 @@ def _told(what: str, values: Sequence[str | None]) -> str:
     return f"at {what} {', '.join(dict.fromkeys(filter(None, values)))}"
 
 
-def _row(of: Effects, effect: Effect, names: Sequence[str]) -> tuple[Cell, ...]:
+def _row(of: Effects, effect: Effect, names: Sequence[str], num: int) -> tuple[Cell, ...]:
     contrast = of.over_images.get(effect.factors)
     cells: dict[str, Cell] = {
         "effect": of.at_end.name(effect),
-        "end": effect.estimate,
+        "end": simultaneous(effect, num),
         "end_seeds_and_images": contrast.over_both if contrast else None,
-        "matched_steps": of.at_steps and of.at_steps[1].effect(*effect.factors).estimate,
-        "matched_loss": of.at_loss and of.at_loss[1].effect(*effect.factors).estimate,
+        "matched_steps": of.at_steps and simultaneous(of.at_steps[1].effect(*effect.factors), num),
+        "matched_loss": of.at_loss and simultaneous(of.at_loss[1].effect(*effect.factors), num),
+        "virtual_stop": of.at_stop and simultaneous(of.at_stop[1].effect(*effect.factors), num),
         "holm_p": effect.holm_p,
     }
     return tuple(cells[name] for name in names)

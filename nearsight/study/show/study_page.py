@@ -8,27 +8,50 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.explore import explorer_frame
-from nearsight.measure.catalogue import numbers_of
+from nearsight.measure.catalogue import number_named, numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
 from nearsight.report.read import Family, evidence_of, grouped_families
-from nearsight.report.write import Chapter, Column, Front, Table, effect_sentence, write_families
+from nearsight.report.write import (
+    Chapter,
+    Column,
+    Front,
+    NumberStyle,
+    Table,
+    effect_sentence,
+    write_families,
+)
 from nearsight.study.analyse import (
     Course,
     Effect,
     Effects,
     Factorial,
     LoadedStudy,
+    PrimaryResult,
     courses,
     effects_by_epoch,
     factorial_groups,
     load_study,
+    losses_over_seeds,
+    num_simultaneous,
+    outcomes,
+    primary_result,
+    seed_shares,
+    simultaneous,
     study_effects,
     write_summary,
 )
 from nearsight.study.claims import Finding, Verdict, write_claims
 from nearsight.study.show.beside_paper import PAPER_NOTE, paper_tables
-from nearsight.study.show.effect_tables import cost_table, effect_tables, effects_note, multiplicity
+from nearsight.study.show.causal_table import seed_losses_table
+from nearsight.study.show.effect_tables import (
+    cost_table,
+    effect_tables,
+    effects_note,
+    multiplicity,
+    simultaneous_note,
+)
+from nearsight.study.show.result_tables import NO_PRIMARY, primary_table, share_table
 
 RULE = (
     "A verdict comes from 95 % intervals over seeds alone. It is 'supported' or 'contradicted' "
@@ -45,7 +68,13 @@ CLAIM_COLUMNS = (
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
     """Write the page of what is finished in a study folder, its summary.json and claims.json."""
     study = load_study(out)
-    effects = study_effects(study)
+    return write_page(study, study_effects(study), page, formats)
+
+
+def write_page(
+    study: LoadedStudy, effects: Sequence[Effects], page: Path, formats: Sequence[str] = ()
+) -> Path:
+    """Write the page, summary.json and claims.json of a study whose effects are known."""
     write_summary(study, effects)
     families = grouped_families([evidence_of(x.files) for x in study.finished])
     front = study_front(study, families, effects)
@@ -53,57 +82,83 @@ def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
 
 
 def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Effects]) -> Front:
-    """What the page shows before the figures of the runs."""
+    """Return what the page shows before the figures of the runs."""
     seen = [x for x in effects if len(x.at_end.seeds) > 1]
     _, verdicts = write_claims(study)
     scale = scale_text(families)
     of_min_mad = [x for x in seen if x.value == "min_mad"]
     curves = effect_courses(courses(study)) if seen else []
     seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
+    primary, shares = primary_result(study), seed_shares(outcomes(study))
+    first, lost = (primary_table(primary),) if primary else (), losses_over_seeds(study)
     return Front(
         question=study.record.question,
-        answers=(answer(of_min_mad, scale),) if of_min_mad else (),
+        answers=(
+            *([primary_answer(primary)] if primary else [NO_PRIMARY] if seen else []),
+            *((answer(of_min_mad, scale, num_simultaneous(effects)),) if of_min_mad else ()),
+        ),
         drawings=(
             *effect_figure(seen, f"{scale} · {seeds}"),
             *effect_curves(curves, "effect-curves", f"{scale} · {seeds}"),
         ),
         chapters=(
+            Chapter("Primary contrast", first),
+            Chapter("Local and identity heads", (share_table(shares),) if shares else ()),
             Chapter("Beside the paper", paper_tables(families), PAPER_NOTE),
             Chapter("Effects", effect_tables(effects), effects_note(effects) if effects else ""),
+            Chapter("Is locality used?", (seed_losses_table(lost),) if lost else ()),
             Chapter("Length and cost", (cost_table(families),)),
             claims_chapter(verdicts),
         ),
     )
 
 
-def answer(found: Sequence[Effects], scale: str) -> str:
-    """The main effects on the most local head, and those at matched steps; with the scale."""
-    told = _told([x.at_end for x in found])
+def primary_answer(found: PrimaryResult) -> str:
+    """Describe in a sentence the comparison that was chosen before the study ran."""
+    x, contrast = found.estimate, found.contrast
+    if x is None:
+        return f"Primary contrast: {contrast}. It takes two seeds; there are {len(found.per_seed)}."
+    number = number_named(contrast.value)
+    style = NumberStyle("share" if number.percent else "number", number.digits, plus=True)
+    p = "" if found.p is None else f", exact p = {found.p:.2g}"
+    return (
+        f"Primary contrast: {contrast}: {style.value(x.value)} "
+        f"({style.interval(x)}, 95 % over {x.n} seeds{p})."
+    )
+
+
+def answer(found: Sequence[Effects], scale: str, num: int) -> str:
+    """Describe the main effects on the most local head, at the end and at matched steps.
+
+    ``num``: how many intervals are simultaneous.
+    """
+    told = _told([x.at_end for x in found], num)
     matched = [x.at_steps[1] for x in found if x.at_steps]
-    clear = _told(matched, clear=True)
+    clear = _told(matched, num, clear=True)
     several = len(found[0].at_end.levels) > 1
     averaged = " Every effect is averaged over the other factors." if several else ""
     steps = ""
     if matched:
         none = "no factor changes it by more than the seeds do."
         steps = f" At matched steps: {' '.join(clear) or none}"
-    return f"{' '.join(told)}{averaged}{steps} Scale: {scale}."
+    wide = f" Intervals are simultaneous over {num}."
+    return f"{' '.join(told)}{averaged}{steps}{wide} Scale: {scale}."
 
 
-def _told(found: Sequence[Factorial], clear: bool = False) -> list[str]:
-    """Main effects with their intervals; ``clear``: only those whose interval excludes 0."""
+def _told(found: Sequence[Factorial], num: int, clear: bool = False) -> list[str]:
+    """Describe main effects with intervals; ``clear``: only if the interval excludes 0."""
     return [
         effect_sentence(_subject(of, effect), x)
         for of in found
         for effect in of.effects
         if _is_main(effect)
-        and (x := effect.estimate) is not None
+        and (x := simultaneous(effect, num)) is not None
         and not (clear and x.low <= 0 <= x.high)
     ]
 
 
 def _subject(of: Factorial, effect: Effect) -> str:
-    """What is switched on, and in brackets at which level of the factors that do not vary."""
+    """Return what is switched on, and in brackets the level of factors that do not vary."""
     level = of.name(effect).removeprefix(effect.label).removeprefix(", ")
     return f"{effect.label} (at {level})" if level else effect.label
 
@@ -113,25 +168,34 @@ def _is_main(effect: Effect) -> bool:
 
 
 def scale_text(families: list[Family]) -> str:
+    """Describe the models and the length of training."""
     return "; ".join(f"{family.name}, {family.length_text}" for family in families)
 
 
 def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
-    """The figure of effects at the end and at matched steps."""
+    """Return the figure of effects at the end and at matched steps."""
     by_value: dict[str, list[Contrast]] = {}
+    num = num_simultaneous(found)
     for x in found:
         for effect in x.at_end.effects:
-            then = x.at_steps[1].effect(*effect.factors).estimate if x.at_steps else None
-            contrast = Contrast(x.at_end.name(effect), effect.estimate, then)
+            then = x.at_steps[1].effect(*effect.factors) if x.at_steps else None
+            contrast = Contrast(
+                x.at_end.name(effect),
+                effect.estimate,
+                then.estimate if then else None,
+                simultaneous(effect, num),
+                simultaneous(then, num) if then else None,
+            )
             by_value.setdefault(x.value, []).append(contrast)
     if not by_value:
         return []
     words = f"{subtitle} · on minus off, mean over the others"
-    return [effect_plot(by_value, "effects", words, multiplicity(found))]
+    notes = [simultaneous_note(found), *multiplicity(found)]
+    return [effect_plot(by_value, "effects", words, notes)]
 
 
 def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:
-    """The main effects at every epoch at which all runs of a factorial were seen."""
+    """Return the main effects at every epoch at which all runs of a factorial were measured."""
     curves: dict[tuple[str, str, str], EffectCurve] = {}
     for value in (x.name for x in numbers_of("mad")):
         for group in factorial_groups(found).values():

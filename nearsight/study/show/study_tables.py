@@ -126,7 +126,7 @@ def verdicts_table(found: Sequence[Verdict]) -> Table:
 
 
 def _grid(cells: Sequence[Cell], texts: dict[str, str]) -> Table:
-    """A row per condition, a column per seed."""
+    """Return a table with a row per condition and a column per seed."""
     seeds = sorted({cell.seed for cell in cells})
     found: dict[str, dict[int, str]] = {}
     for cell in cells:

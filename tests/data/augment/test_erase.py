@@ -17,6 +17,7 @@ KEY = (5, 3, torch.arange(NUM), torch.zeros(NUM, dtype=torch.int64))
 HEIGHT, WIDTH = slow.HEIGHT, slow.WIDTH
 
 
+@pytest.mark.slow
 def test_erased_pixels_are_one_rectangle_of_uniform_bytes():
     images = slow.random_images(NUM)
     settings = RandomErasing(probability=0.4)

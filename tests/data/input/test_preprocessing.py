@@ -116,5 +116,5 @@ def test_words_and_facts_say_every_step():
     doubtful = replace(steps, doubt="the file does not say")
     assert doubtful.text().startswith("timm's (not certain: the file does not say): squashed")
     assert doubtful.facts()["doubt"] == "the file does not say"
-    with pytest.raises(ValueError, match="got 'cubic'"):
+    with pytest.raises(ValueError, match="no interpolation 'cubic'"):
         Preprocessing("", None, None, interpolation="cubic")

@@ -114,7 +114,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     [
         ("voc2013", "val", "did you mean voc2012"),
         ("voc2012", "test", "voc2012 has no split 'test'; it has train, val"),
-        ("ade20k", "val", "expected a folder ADEChallengeData2016"),
+        ("ade20k", "val", "contains ADEChallengeData2016"),
     ],
 )
 def test_an_unknown_name_or_split_is_refused(
@@ -126,7 +126,7 @@ def test_an_unknown_name_or_split_is_refused(
 
 
 def test_a_folder_without_masks_or_without_splits_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no segmentation set"):
+    with pytest.raises(UserError, match="is not a segmentation set"):
         open_segmentation(tmp_path)
     write_image(tmp_path / "val" / "images" / "a.png", SIZE)
     with pytest.raises(UserError, match="the split val has images but no masks"):

@@ -132,7 +132,7 @@ def test_a_set_with_another_number_of_classes_is_refused(
     code, _, err = nearsight("data", "register", "imagenet-100", str(folder))
     assert code == 1
     assert "is not imagenet-100: it has 99 classes instead of 100; imagenet-100 has the " in err
-    assert "first 100 wnids of ImageNet; register it by another name" in err
+    assert "first 100 wnids of ImageNet; register it under another name" in err
     assert not (tmp_path / "data" / "registered").exists()
 
 
@@ -168,7 +168,7 @@ def test_all_images_of_imagenet_are_counted() -> None:
 def test_a_published_set_cannot_have_another_name(nearsight: Command, tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set", PUBLISHED["imagenet-100"].classes)
     code, _, err = nearsight("data", "register", "mine", str(folder))
-    assert (code, f"{folder} is imagenet-100; register it by that name" in err) == (1, True)
+    assert (code, f"{folder} is imagenet-100; register it under that name" in err) == (1, True)
 
 
 @pytest.mark.parametrize("name", ["cifar100", "a/b", "folder:x", "Flowers", ""])
@@ -212,7 +212,9 @@ def test_a_folder_that_was_moved_is_named_with_the_remedy(
     shutil.move(folder, tmp_path / "elsewhere")
     code, _, err = nearsight("data", "check", "flowers")
     assert code == 1
-    assert f"flowers was registered in {folder}, which is not there; if it was moved, run " in err
+    assert (
+        f"flowers is registered in {folder}, but there is no such folder; if it was moved, " in err
+    )
     assert "flowers        missing" in nearsight("data", "list")[1]
     assert nearsight("data", "register", "flowers", str(tmp_path / "elsewhere"))[0] == 0
     assert nearsight("data", "check", "flowers")[0] == 0

@@ -81,7 +81,7 @@ def test_other_files_are_ignored_and_counted(tmp_path: Path) -> None:
     (tmp_path / "set" / "train" / "cat" / ".DS_Store").write_text("1")
     dataset = load(tmp_path / "set", tmp_path)
     assert len(dataset.train) == 10
-    assert dataset.notes == ("ignored 2 files that are no images of a class",)
+    assert dataset.notes == ("ignored 2 files that are not images in a class folder",)
 
 
 def damage(folder: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_set_of_only_corrupt_images_is_refused_even_when_skipping(tmp_path: Pa
 def test_two_sizes_are_refused_unless_one_is_set(tmp_path: Path) -> None:
     write_folder(tmp_path / "set")
     write_image(tmp_path / "set" / "test" / "cat" / "9.png", (17, 19))
-    with pytest.raises(ValueError, match=r"17 x 19 pixels, images before it are 13 x 11"):
+    with pytest.raises(ValueError, match=r"17 x 19 pixels, but the images before it are 13 x 11"):
         load(tmp_path / "set", tmp_path)
     dataset = load(tmp_path / "set", tmp_path, image_size=7)
     assert dataset.test.images.shape == (7, 3, 7, 7)
@@ -151,10 +151,10 @@ def test_sixteen_bits_keep_their_upper_eight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folders", "message"),
     [
-        ([], "is empty: expected one folder of images per class"),
+        ([], "needs one folder of images per class"),
         (["train/cat"], "neither test/ nor val/"),
-        (["train/cat", "test/cat"], "holds no images"),
-        (["cat", "ant"], "holds no images"),
+        (["train/cat", "test/cat"], "contains no images"),
+        (["cat", "ant"], "contains no images"),
     ],
 )
 def test_an_empty_folder_is_refused(tmp_path: Path, folders: list[str], message: str) -> None:

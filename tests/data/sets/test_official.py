@@ -85,9 +85,9 @@ def test_an_unknown_name_gives_the_nearest(tmp_path: Path) -> None:
         dataset_name("shape")
 
 
-def test_pixels_of_a_set_cannot_be_overruled(tmp_path: Path) -> None:
+def test_images_of_a_set_are_enlarged_and_never_made_smaller(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"32 x 32 pixels; set model\.image_size"):
-        load_dataset(DataSettings(name="cifar10", image_size=64), tmp_path)
+        load_dataset(DataSettings(name="cifar10", image_size=16), tmp_path)
 
 
 def test_data_root_is_the_given_then_the_environment_then_home(
@@ -119,11 +119,11 @@ def test_tiny_imagenet_reads_its_annotations_and_grey_images(tmp_path: Path) -> 
     [
         ("annotation", r"line 4: expected an image and a class of train/"),
         ("image", r"line 3: .*val_2\.JPEG is missing"),
-        ("class", r"n02.images holds no \.JPEG"),
+        ("class", r"n02.images contains no \.JPEG"),
         ("train", r"lacks train/"),
         ("empty", r"val_annotations\.txt is empty"),
         ("corrupt", r"1 of 10 images in .* cannot be read: val.images.val_2\.JPEG"),
-        ("size", r"val_2\.JPEG is 48 x 64 pixels, images before it are 64 x 64"),
+        ("size", r"val_2\.JPEG is 48 x 64 pixels, but the images before it are 64 x 64"),
     ],
 )
 def test_what_is_wrong_in_tiny_imagenet_is_named(tmp_path: Path, damage: str, message: str) -> None:
@@ -178,6 +178,7 @@ def test_the_list_says_what_is_there(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_real_cifar100_has_the_known_statistics(real_data: Path) -> None:
     if not (real_data / "cifar-100-binary").is_dir():
         pytest.skip("no cifar-100-binary in NEARSIGHT_DATA")
@@ -189,6 +190,7 @@ def test_the_real_cifar100_has_the_known_statistics(real_data: Path) -> None:
     assert dataset.classes[-1] == "worm"
 
 
+@pytest.mark.slow
 def test_the_real_tiny_imagenet_has_balanced_classes(real_data: Path) -> None:
     if not (real_data / "tiny-imagenet-200").is_dir():
         pytest.skip("no tiny-imagenet-200 in NEARSIGHT_DATA")

@@ -30,6 +30,7 @@ def test_the_bytes_are_frozen() -> None:
     assert digest.hexdigest() == "4d6d2313ecdae13796eed85ff37241e8742e18ba38757c13c13c8c891e99df3a"
 
 
+@pytest.mark.slow
 def test_the_whole_set_has_the_frozen_hash(whole: Dataset) -> None:
     assert whole.hash == "cb31433292bab739"
     assert (len(whole.train), len(whole.test), whole.origin) == (12_000, 3_000, "generated")

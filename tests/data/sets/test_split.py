@@ -119,5 +119,5 @@ def test_the_fraction_one_leaves_the_split_as_it_was() -> None:
 @pytest.mark.parametrize(("fraction", "sides"), [(0.001, "0 and 0"), (0.02, "2 and 0")])
 def test_a_fraction_too_small_for_a_class_is_refused(fraction: float, sides: str) -> None:
     labels = np.array([0] * 97 + [1] * 997)
-    with pytest.raises(ValueError, match=rf"got {fraction}: class 0 has {sides}"):
+    with pytest.raises(ValueError, match=rf"of {fraction} class 0 has {sides}"):
         train_and_validation(labels, fraction, 0.2, seed=0)

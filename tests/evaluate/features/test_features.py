@@ -151,7 +151,7 @@ def test_a_cache_of_another_model_is_refused(tmp_path) -> None:
     other = bench_of(tmp_path, subject=small_subject(seed=5))
     facts = other.need(other.val).facts()
     shutil.copytree(tmp_path / key, tmp_path / other.cache.key(facts))
-    with pytest.raises(UserError, match="holds the features of another model"):
+    with pytest.raises(UserError, match="contains features of another model"):
         other.features(other.val)
 
 
@@ -171,7 +171,7 @@ def test_caches_are_listed_and_deleted(tmp_path) -> None:
     assert cache.num_bytes > 11 * 16 * 22 * 2
     delete_cache(tmp_path, cache.key)
     assert stored_caches(tmp_path) == []
-    with pytest.raises(UserError, match="there is no feature cache"):
+    with pytest.raises(UserError, match="There is no feature cache"):
         delete_cache(tmp_path, cache.key)
 
 
@@ -189,7 +189,7 @@ def test_a_cache_that_does_not_fit_is_refused(tmp_path, monkeypatch) -> None:
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1000))
     bench = bench_of(tmp_path)
-    with pytest.raises(UserError, match="the features do not fit"):
+    with pytest.raises(UserError, match="features do not fit"):
         estimate_extraction([bench.need(bench.train)], bench.cache)
 
 
@@ -198,7 +198,7 @@ def test_features_beyond_half_precision_are_an_error(tmp_path) -> None:
     with torch.no_grad():
         model.blocks[1].mlp.fc2.bias.fill_(1e6)
     bench = bench_of(tmp_path, subject=subject_of(model, "huge", image_size=(24, 40)))
-    with pytest.raises(UserError, match="largest number of half precision"):
+    with pytest.raises(UserError, match="largest number in half precision"):
         bench.features(bench.val)
 
 

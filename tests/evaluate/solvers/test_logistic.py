@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from nearsight.core import UserError
-from nearsight.evaluate.solvers import Examples, LogisticProblem, logistic
+from nearsight.evaluate.solvers import LabelledRows, LogisticProblem, logistic
 from nearsight.evaluate.solvers.lbfgs import minimise
 
 
@@ -26,7 +26,7 @@ def made_examples(rows=401, width=7, classes=3, seed=0):
 @pytest.mark.parametrize("c", [0.01, 1.0])
 def test_the_solution_is_scikit_learns_with_a_row_for_each_share(c) -> None:
     features, shares = made_examples()
-    problem = LogisticProblem(Examples(features, csr_array(shares), np.arange(401)))
+    problem = LogisticProblem(LabelledRows(features, csr_array(shares), np.arange(401)))
     found = problem.fit(c, tolerance=1e-6)
     scaled = StandardScaler().fit(features.astype(np.float64))
     rows, labels = np.nonzero(shares)
@@ -42,16 +42,16 @@ def test_the_solution_is_scikit_learns_with_a_row_for_each_share(c) -> None:
 def test_some_rows_are_fitted_as_if_there_were_no_others() -> None:
     features, shares = made_examples()
     rows = np.arange(0, 401, 2)
-    some = LogisticProblem(Examples(features, csr_array(shares), rows)).fit(0.1)
+    some = LogisticProblem(LabelledRows(features, csr_array(shares), rows)).fit(0.1)
     alone = LogisticProblem(
-        Examples(features[rows], csr_array(shares[rows]), np.arange(len(rows)))
+        LabelledRows(features[rows], csr_array(shares[rows]), np.arange(len(rows)))
     ).fit(0.1)
     np.testing.assert_array_equal(some.weight, alone.weight)
 
 
 def test_rows_that_are_read_at_every_step_give_the_same_bytes(monkeypatch) -> None:
     features, shares = made_examples()
-    examples = Examples(features, csr_array(shares), np.arange(401))
+    examples = LabelledRows(features, csr_array(shares), np.arange(401))
     held = LogisticProblem(examples).fit(0.1)
     monkeypatch.setattr(logistic, "HELD", 0)
     streamed = LogisticProblem(examples).fit(0.1)
@@ -60,7 +60,7 @@ def test_rows_that_are_read_at_every_step_give_the_same_bytes(monkeypatch) -> No
 
 def test_another_start_has_the_same_solution() -> None:
     features, shares = made_examples()
-    problem = LogisticProblem(Examples(features, csr_array(shares), np.arange(401)))
+    problem = LogisticProblem(LabelledRows(features, csr_array(shares), np.arange(401)))
     cold = problem.fit(1.0, tolerance=1e-6)
     warm = problem.fit(1.0, problem.fit(1e-3), tolerance=1e-6)
     np.testing.assert_allclose(cold.weight, warm.weight, atol=3e-3)
@@ -68,8 +68,8 @@ def test_another_start_has_the_same_solution() -> None:
 
 def test_examples_without_a_label_are_an_error() -> None:
     features, shares = made_examples()
-    with pytest.raises(UserError, match="no training patch has a label"):
-        LogisticProblem(Examples(features, csr_array(0 * shares), np.arange(401)))
+    with pytest.raises(UserError, match="No training patch has a label"):
+        LogisticProblem(LabelledRows(features, csr_array(0 * shares), np.arange(401)))
 
 
 def test_lbfgs_finds_the_minimum_of_rosenbrocks_valley() -> None:

@@ -99,5 +99,5 @@ def test_a_model_without_a_class_token_is_an_error(tmp_path) -> None:
 def test_images_without_an_object_are_an_error(tmp_path) -> None:
     split = pictures(3, 1)
     empty = type(split)(**vars(split) | {"masks": lambda i: np.zeros((24, 40), np.uint8)})
-    with pytest.raises(UserError, match="no image of made up has an object"):
+    with pytest.raises(UserError, match="No image of made up shows an object"):
         list(CLASS_ATTENTION.run(bench_of(tmp_path, "mass", {"mass": 0.9}, val=empty)))

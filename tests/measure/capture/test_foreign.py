@@ -80,6 +80,7 @@ def images():
 
 @pytest.mark.parametrize("kind", ["xformers", "flash"])
 @pytest.mark.usefixtures("libraries")
+@pytest.mark.slow
 def test_a_kernel_is_measured_as_the_same_attention_by_torch(kind):
     expected = ns.measure_model(Model("plain"), images(), metrics=("mad",))
     found = ns.measure_model(Model(kind), images(), metrics=("mad",))

@@ -154,6 +154,9 @@ EXPLICIT = {
     "dropout and casts": lambda q, k, v: (
         F.dropout(torch.softmax(q @ k.mT, -1, dtype=torch.float64), 0.0).to(v.dtype) @ v
     ),
+    "cosine": lambda q, k, v: (
+        (5.0 * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(dim=-1) @ v
+    ),
     "folded heads": lambda q, k, v: torch.einsum(
         "bhij,bhjd->bhid", torch.softmax(q @ k.mT, dim=3), v
     ),
@@ -289,8 +292,75 @@ def test_a_module_whose_name_only_contains_att_is_no_unseen_attention(name):
 def test_a_module_named_for_attention_in_which_none_was_seen_is_said(name):
     model = our_model()
     network = nn.Sequential(model, type(name, (FlattenHead,), {})(7)).eval()
+    profile = ns.measure_model(network, images_for(model))
+    assert ("1", "no softmax over keys was seen in it") in [
+        (layer, reason.partition(";")[0]) for layer, reason in profile.skipped
+    ]
+    alone = nn.Sequential(nn.Conv2d(3, 2, 32), type(name, (FlattenHead,), {})(2)).eval()
     with pytest.raises(UserError, match=rf"\({name}\) cannot be measured: no softmax over keys"):
-        ns.measure_model(network, images_for(model))
+        ns.measure_model(alone, torch.zeros(2, 3, 32, 32))
+
+
+class Named(nn.Module):
+    """A module that is named for attention and does what it is told to tokens [2, 5, 7]."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def forward(self, images):
+        return self.what(images.flatten(1)[:, :35].unflatten(1, (5, 7)))
+
+
+class NamedAttention(Named):
+    pass
+
+
+OTHER_SOFTMAXES = {
+    "linear": (lambda x: x @ (x.softmax(1).mT @ x), "it is linear attention: its softmax goes"),
+    "linear, by einsum": (
+        lambda x: torch.einsum("bnd,bne->bde", x.softmax(dim=1), x), "it is linear attention: its",
+    ),
+    "gate": (lambda x: x * x.mean(1).softmax(-1)[:, None], "its softmax scales features"),
+    "one row for all": (
+        lambda x: (x * x[..., :1].mT.softmax(-1).mT).sum(1), "its softmax scales features",
+    ),
+    "between images": (
+        lambda x: (x[..., 0] @ x[..., 1].T).softmax(-1) @ x[..., 2], "its softmax has two axes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHER_SOFTMAXES)
+def test_a_softmax_that_weighs_no_keys_is_refused_with_the_true_reason(kind):
+    what, reason = OTHER_SOFTMAXES[kind]
+    with pytest.raises(UserError, match=rf"\(NamedAttention\) cannot be measured: {reason}"):
+        ns.measure_model(NamedAttention(what), torch.randn(2, 3, 8, 8))
+
+
+@pytest.mark.parametrize("form", ["einsum", "matmul", "convolution"])
+def test_mixed_heads_are_seen_whichever_way_they_are_mixed(form):
+    """DeepViT and CaiT as vit-pytorch writes them, and two other ways."""
+    torch.manual_seed(19)
+    q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
+    mixing = torch.randn(3, 3)
+
+    def attend(q, k, v):
+        weights = (q @ k.mT).softmax(-1)
+        if form == "einsum":
+            weights = torch.einsum("b h i j, h g -> b g i j", weights, mixing)
+        elif form == "matmul":
+            weights = (weights.permute(0, 2, 3, 1) @ mixing).permute(0, 3, 1, 2)
+        else:
+            weights = F.conv2d(weights, mixing.T[..., None, None])
+        return torch.einsum("b h i j, b h j d -> b h i d", weights, v)
+
+    calls = []
+    with AttentionCapture(Attending(attend), calls.append) as capture:
+        output = capture.model(q, k, v)
+    (call,) = calls
+    assert torch.allclose(call.weights_made, (q @ k.mT).softmax(-1))
+    assert torch.allclose(call.multiplied @ v, output, atol=1e-5)
 
 
 def test_rows_that_are_mixed_after_the_softmax_are_shown_before_the_mixing():

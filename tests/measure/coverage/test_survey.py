@@ -2,13 +2,13 @@
 
 import pytest
 
-from nearsight.measure.coverage import Row, coverage_table, run_coverage, survey, write_page
+from nearsight.measure.coverage import ModelRow, coverage_table, run_coverage, survey, write_page
 from nearsight.measure.coverage.attempt import try_model
 
 ROWS = {
-    "a": Row("a", "measured", 96, 3, 2.5e-7, 0.42),
-    "b": Row("b", "refused", 96, reason="it has no attention | none"),
-    "c": Row("c", "crashed", reason="the process ended with 1"),
+    "a": ModelRow("a", "measured", 96, 3, 2.5e-7, 0.42),
+    "b": ModelRow("b", "refused", 96, reason="it has no attention | none"),
+    "c": ModelRow("c", "crashed", reason="the process ended with 1"),
 }
 
 

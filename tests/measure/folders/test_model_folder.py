@@ -91,6 +91,7 @@ def test_the_numbers_are_those_of_the_model_on_the_pictures(
     assert (np.ptp(np.concatenate(expected.mad.mean))) > 0.02
 
 
+@pytest.mark.slow
 def test_the_record_says_where_everything_came_from(pictures: Path, weights: Path, tmp_path: Path):
     measure_named("mu", pictures, tmp_path / "out", weights=weights, image_size=(32, 48))
     record = read_record(tmp_path / "out").contents()
@@ -125,6 +126,7 @@ def test_two_models_see_the_same_pictures_and_others_have_another_hash(
     assert measured("c", num_images=7)["hash"] != measured("d", num_images=11)["hash"]
 
 
+@pytest.mark.slow
 def test_prepared_pictures_are_taken_as_they_are(tmp_path: Path):
     folder = tmp_path / "prepared"
     for index in range(3):
@@ -169,6 +171,30 @@ def test_a_folder_of_something_else_is_not_written_over(pictures: Path, tmp_path
         measure_named("mu", pictures, trained, random_init=True)
 
 
+def test_corrupt_pictures_are_left_out_on_request_and_named(pictures: Path, tmp_path: Path):
+    (pictures / "a" / "4.png").write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"a/4\.png .*--skip-corrupt"):
+        measure_named("mu", pictures, tmp_path / "out", random_init=True, nulls=False)
+    options: dict[str, Any] = {"random_init": True, "nulls": False, "skip_corrupt": True}
+    measure_named("mu", pictures, tmp_path / "out", **options)
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["data"]["num_images"] == NUM_PICTURES - 1
+    assert "Images left out because they cannot be read: 1 (a/4.png)." in record["notes"]
+    (pictures / "a" / "4.png").unlink()
+    measure_named("mu", pictures, tmp_path / "without", random_init=True, nulls=False)
+    skipped, removed = (
+        read_values(tmp_path / name / "measure.safetensors") for name in ("out", "without")
+    )
+    assert skipped == removed
+
+
+def test_too_few_readable_pictures_are_refused(tmp_path: Path):
+    write_image(tmp_path / "pictures" / "a.png", (41, 37))
+    (tmp_path / "pictures" / "b.png").write_bytes(b"no picture")
+    with pytest.raises(UserError, match="Only 1 of the 2 images"):
+        measure_named("mu", tmp_path / "pictures", random_init=True, skip_corrupt=True)
+
+
 def test_the_folder_is_named_for_the_model():
     assert default_folder("timm/vit_tiny.augreg") == Path("runs/timm-vit_tiny.augreg")
     assert default_folder("hf/../up") == Path("runs/hf-..-up")
@@ -198,6 +224,7 @@ def test_a_mistake_is_one_sentence_and_leaves_no_folder(
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_a_target_is_a_run_or_a_model(pictures: Path, tmp_path: Path):
     with pytest.raises(ValueError, match=r"a run folder with run.json or a model; .* got 'muu'"):
         measure_target("muu")

@@ -69,6 +69,7 @@ def run_folder(tmp_path, monkeypatch):
     return write_mu_run(tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
 def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):
     told = []
     path = measure_run(run_folder, batch_size=7, progress=lambda *given: told.append(given))
@@ -111,6 +112,7 @@ def test_a_run_that_has_not_finished_is_refused(run_folder):
         measure_run(run_folder)
 
 
+@pytest.mark.slow
 def test_the_null_lines_are_the_untrained_model_and_shuffled_patches(run_folder):
     null = json.loads(measure_run(run_folder).read_text())["null"]
     torch.manual_seed(0)  # the run's seed: its weights before training
@@ -126,6 +128,7 @@ def test_the_null_lines_are_the_untrained_model_and_shuffled_patches(run_folder)
     assert shuffled != pytest.approx([layer["value"] for layer in trained], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_null_lines_come_from_images_spread_over_the_choice(tmp_path, monkeypatch):
     """The test images of a folder are sorted by class: the first 64 would be of one class."""
     folder = write_mu_run(tmp_path, monkeypatch)
@@ -147,6 +150,7 @@ def test_null_lines_come_from_images_spread_over_the_choice(tmp_path, monkeypatc
     assert wanted != pytest.approx([values.mean() for values in first.mad.values], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_attention_of_four_images_spread_over_the_choice_is_kept(run_folder):
     measured = json.loads(measure_run(run_folder, batch_size=7).read_text())
     names = ["test/0", "test/5", "test/10", "test/15"]  # 23 images, every fifth

@@ -15,7 +15,7 @@ from measure.layout import (
 )
 from measure.layout.families_refused import REFUSED
 
-from nearsight.measure.coverage.page import BEGIN
+from nearsight.measure.coverage.coverage_page import BEGIN
 
 PARTS = (
     families_global,

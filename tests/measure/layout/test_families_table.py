@@ -6,7 +6,7 @@ import pytest
 from measure.layout.families_refused import REFUSED
 from measure.layout.families_table import CASES, PAGE, page
 
-from nearsight.measure.coverage.page import BEGIN
+from nearsight.measure.coverage.coverage_page import BEGIN
 from nearsight.measure.layout.families import FAMILIES
 from nearsight.models.load.registry import split_name
 

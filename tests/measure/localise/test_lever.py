@@ -1,6 +1,7 @@
 """Models made local: every kind of attention, undone, exported, measured and copied."""
 
 import copy
+import itertools
 import math
 import pickle
 import warnings
@@ -9,6 +10,7 @@ import pytest
 import torch
 from measure.layout import reference_places as slow
 from measure.layout.families_table import CASES
+from measure.layout.own_weights import dropout_inputs, softmax_rows
 from torch import nn
 
 import nearsight as ns
@@ -67,6 +69,7 @@ def near_only(rows, at):
     return near / near.sum(-1, keepdim=True)
 
 
+@pytest.mark.slow
 def test_a_layer_attends_as_its_plain_weights_times_a_gaussian(case):
     """The last layer's input does not change, so its rows do only by what is added."""
     model = case.model()
@@ -80,6 +83,67 @@ def test_a_layer_attends_as_its_plain_weights_times_a_gaussian(case):
     expected = near_only(plain, at)
     assert (expected - plain).abs().max() > 0.01
     torch.testing.assert_close(maps[-1], slow.put_back(expected, at).to(maps[-1]), **NEAR)
+
+
+def twins():
+    """Twins on a grid of 5x7 in 2x3 windows of 3x3 tokens, padded by a row and two columns."""
+    from timm.models.twins import Twins
+
+    return Twins(
+        img_size=(20, 28), patch_size=4, num_classes=7, embed_dims=(24,), num_heads=(2,),
+        mlp_ratios=(2,), depths=(1,), sr_ratios=(1,), wss=(3,),
+    )  # fmt: skip
+
+
+def maxvit_of_torchvision():
+    """MaxViT on a map of 8x8 in windows of 2x2 neighbours, then of 2x2 tokens 4 apart."""
+    from torchvision.models.maxvit import MaxVit
+
+    return MaxVit(
+        input_size=(32, 32), stem_channels=8, partition_size=2, block_channels=[32],
+        block_layers=[1], head_dim=16, stochastic_depth_prob=0.0, num_classes=7,
+    )  # fmt: skip
+
+
+def in_windows_of_twins(window, token):
+    row, col = 3 * (window // 3) + token // 3, 3 * (window % 3) + token % 3
+    return (row, col) if row < 5 and col < 7 else None
+
+
+def spread_windows(window, token):
+    return window // 4 + 4 * (token // 2), window % 4 + 4 * (token % 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("build", "size", "layer", "place", "side", "rows"),
+    [
+        (twins, (20, 28), 0, in_windows_of_twins, 3, dropout_inputs),
+        (maxvit_of_torchvision, (32, 32), 1, spread_windows, 7, softmax_rows),
+    ],
+)
+def test_windows_in_a_dimension_of_their_own_get_a_mask_written_by_hand(
+    build, size, layer, place, side, rows
+):
+    """Weights are [image, window, head, query, key]: neither is in the batch."""
+    torch.manual_seed(5)
+    model = build().eval().requires_grad_(False)
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.normal_(std=0.2)
+    images = torch.randn(3, 3, *size, generator=torch.Generator().manual_seed(9))
+    plain = rows(model, images)[layer]
+    assert plain.ndim == 5
+    seen = torch.ones(plain.shape[1], *plain.shape[-2:])
+    for window, query, key in itertools.product(*map(range, seen.shape)):
+        a, b = place(window, query), place(window, key)
+        if a and b and 2 * max(abs(a[0] - b[0]), abs(a[1] - b[1])) > side:
+            seen[window, query, key] = 0.0
+    assert 0 < seen.mean() < 1
+    expected = plain * seen[None, :, None]
+    expected = expected / expected.sum(-1, keepdim=True)
+    ns.localise(model, f"window:{side}@{layer + 1}", image_size=size)
+    torch.testing.assert_close(rows(model, images)[layer], expected, **NEAR)
 
 
 class TestVit:
@@ -121,6 +185,7 @@ class TestVit:
         torch.testing.assert_close(local[-1][:, :, :2], plain[-1][:, :, :2])
         assert (local[-1][:, :, 2:] - plain[-1][:, :, 2:]).abs().max() > 0.05
 
+    @pytest.mark.slow
     def test_the_share_of_prefix_tokens_grows_unless_it_is_kept(self, model, images):
         def share(how):
             ns.localise(model, how, None if how is None else "last1")

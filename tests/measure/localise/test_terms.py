@@ -80,10 +80,10 @@ def test_a_patch_that_would_see_no_patch_keeps_its_row():
 def test_windows_that_differ_keep_tables_of_their_own():
     shifted = within(Grid(2, 6), blocks(indices(Grid(2, 6)).roll(-1, 1), (2, 3)))
     bias = LayerLocality(Locality("gaussian", 1), shifted, torch.zeros(1)).bias
-    assert bias.shape == (2, 1, 6, 6)
-    assert bias[1, 0, 0].tolist() == [0.0, -0.5, -8.0, -0.5, -1.0, -8.5]  # columns 4, 5, 0
+    assert bias.shape == (2, 6, 6)
+    assert bias[1, 0].tolist() == [0.0, -0.5, -8.0, -0.5, -1.0, -8.5]  # columns 4, 5, 0
     alike = within(Grid(2, 6), blocks(indices(Grid(2, 6)), (2, 3)))
-    assert LayerLocality(Locality("gaussian", 1), alike, torch.zeros(1)).bias.shape == (1, 1, 6, 6)
+    assert LayerLocality(Locality("gaussian", 1), alike, torch.zeros(1)).bias.shape == (1, 6, 6)
 
 
 def test_a_kept_share_is_the_share_of_the_plain_row():
@@ -91,7 +91,7 @@ def test_a_kept_share_is_the_share_of_the_plain_row():
     logits = torch.randn(2, 3, 17, 17, dtype=torch.float64) * 2
     plain = logits.softmax(-1)
     term = LayerLocality(Locality("gaussian", 0.7, keep_share=True), LAYOUT, logits)
-    kept = (logits + term.added(logits, logits)).softmax(-1)
+    kept = (logits + term.added(logits.shape[:-2], logits)).softmax(-1)
     torch.testing.assert_close(kept[..., :PREFIX], plain[..., :PREFIX])
     torch.testing.assert_close(kept[..., :PREFIX, :], plain[..., :PREFIX, :])
     near = plain * locality_bias(Locality("gaussian", 0.7), LAYOUT).exp()
@@ -104,7 +104,8 @@ def test_a_kept_share_is_the_share_of_the_plain_row():
 def test_a_sink_is_hidden_from_all_patches_but_itself():
     logits = torch.zeros(1, 2, 17, 17, dtype=torch.float64)
     logits[0, 1, :, PREFIX + 6] = 4.0  # the second head looks at patch 6 only
-    term = LayerLocality(Locality("sinks", 3), LAYOUT, logits).added(logits, logits)
+    term = LayerLocality(Locality("sinks", 3), LAYOUT, logits)
+    term = term.added(logits.shape[:-2], logits)
     assert not term[0, 0].any()
     hidden = term[0, 1].isinf().nonzero().tolist()
     assert hidden == [[row, 8] for row in range(PREFIX, 17) if row != 8]

@@ -29,6 +29,7 @@ def tokens_of(model, images):
     return [x.double() for x in maps]
 
 
+@pytest.mark.slow
 def test_every_convention_equals_its_loops():
     points, diagonal, side = slow.places(3, 5), math.hypot(2, 4), 4
     profiles = {name: measured(name) for name in CONVENTIONS}

@@ -46,6 +46,7 @@ def test_a_profile_equals_plain_loops_over_captured_attention():
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 23])
+@pytest.mark.slow
 def test_the_batch_size_changes_nothing(batch_size):
     model = sharp_model()
     one, other = (measure_model(model, images().split(size)) for size in (7, batch_size))

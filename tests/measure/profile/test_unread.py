@@ -120,3 +120,31 @@ def test_a_model_of_timm_by_name_and_one_of_ours_agree():
     for model in (timm.create_model("vit_tiny_patch16_224", img_size=32, depth=2), None):
         model = model or create_model("mu")
         assert unread_layers(model.eval(), torch.ones(1, 3, 32, 32)) == [False, True]
+
+
+class FoundWindows(nn.Module):
+    """Two windows of 2x2 patches that are folded between images and heads, then a classifier."""
+
+    def __init__(self, reads):
+        super().__init__()
+        torch.manual_seed(3)
+        self.patches = nn.Conv2d(3, 22, 4, stride=4)
+        self.qkv = nn.Linear(22, 66)
+        self.head = nn.Linear(22, 5)
+        self.reads = reads
+
+    def forward(self, images):
+        x = self.patches(images).unflatten(-1, (2, 2)).permute(0, 3, 2, 4, 1).flatten(2, 3)
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 11)).permute(3, 0, 4, 1, 2, 5)
+        out = nn.functional.scaled_dot_product_attention(q, k, v)  # [image, head, window, ...]
+        out = out.permute(0, 2, 3, 1, 4).flatten(3)
+        return self.head((x + out if self.reads else x).mean((1, 2)))
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_layers_whose_windows_were_found_by_measuring_are_read_or_not(reads):
+    model, images = FoundWindows(reads), toy_models.images(8, 16, 2)
+    profile = measure_model(model, images, metrics=("mad",))
+    assert profile.layers[0].num_windows == 2
+    # Nothing that the logits depend on: then it is not known which layers are read.
+    assert unread_layers(model, images[:1]) == ([False] if reads else None)

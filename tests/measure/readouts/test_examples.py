@@ -25,8 +25,8 @@ from nearsight.runs.examples import (
     Examples,
     LayerPlaces,
     read_examples_contents,
-    write_examples,
 )
+from nearsight.runs.records import EXAMPLES_FILE
 
 GRID = Grid(5, 7)
 
@@ -181,7 +181,7 @@ def test_principal_parts_keep_the_sign_of_the_layer_before():
 
 def test_examples_are_the_same_after_writing_and_reading(tmp_path):
     found = seen(toy_models.plain(), toy_models.images(12, 20, count=1))
-    assert write_examples(tmp_path, found) == tmp_path / EXAMPLES
+    assert EXAMPLES_FILE.write(tmp_path, found.contents()) == tmp_path / EXAMPLES
     again = Examples.of_contents(read_examples_contents(tmp_path))
     assert again.layers == found.layers
     assert again.prefix_names == found.prefix_names
@@ -195,7 +195,9 @@ def test_examples_are_the_same_after_writing_and_reading(tmp_path):
 def test_the_file_is_plain_json_with_gzip_inside(tmp_path):
     import base64
 
-    write_examples(tmp_path, seen(toy_models.plain(), toy_models.images(12, 20, count=1)))
+    EXAMPLES_FILE.write(
+        tmp_path, seen(toy_models.plain(), toy_models.images(12, 20, count=1)).contents()
+    )
     contents = json.loads((tmp_path / EXAMPLES).read_text())
     block = gzip.decompress(base64.b64decode(contents["images"][0]["bytes"]))
     heads, queries, cells, prefix = 2, 17, 15, 2

@@ -114,6 +114,7 @@ def test_padding_of_a_window_does_not_count():
         assert layer.deviation.counts.sum() == 7 * 3 * 35 * 2
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_windows_images_are_kept_apart():
     model, given = varied(add_locat(windows(), refine=False)), images(20, 28)
     together = gaussian_widths(model, given)[0].strength.image_means

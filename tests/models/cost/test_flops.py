@@ -229,6 +229,7 @@ def test_a_grid_is_not_claimed_where_queries_and_keys_differ():
     assert (cost.grid, cost.num_queries, cost.num_keys) == (None, 56 * 56, 7 * 7)
 
 
+@pytest.mark.slow
 def test_patches_in_windows_see_those_of_their_window():
     windows = counted("locatswin_tiny").cost
     assert (str(windows.grid), windows.num_prefix, windows.num_keys) == ("56x56", 0, 49)

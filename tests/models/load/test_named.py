@@ -38,6 +38,7 @@ def test_a_prefix_says_where_a_name_is_from():
     assert split_name("hf/") == ("timm", "hf/")
 
 
+@pytest.mark.slow
 def test_create_model_takes_prefixed_names():
     torch.manual_seed(3)
     one = create_model(f"timm/{VIT}", 7, image_size=(48, 32)).state_dict()

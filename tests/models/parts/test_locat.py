@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nearsight.measure.profile import measure_model
 from nearsight.models.load.registry import create_model
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.locat.locat import add_locat
@@ -31,6 +32,7 @@ BACKBONES: dict[str, dict[str, Any]] = {
         "num_heads": (2, 3),
         "num_classes": 7,
     },
+    "gcvit_xxtiny": {"img_size": 96, "embed_dim": 16, "num_classes": 7},
     "mu": {"num_classes": 7, "image_size": (12, 20), "patch_size": 4},
 }
 
@@ -171,7 +173,6 @@ def test_tokens_that_are_not_the_grids_are_refused():
             lambda: create_model("xcit_nano_12_p16_224"),
             "got Xcit of timm: it attends between channels",
         ),
-        (lambda: create_model("gcvit_xxtiny"), "its windows are too small"),
         (lambda: create_model("swinv2_tiny_window8_256"), "expected timm's ViT"),
         (
             lambda: backbone("swin_tiny_patch4_window7_224", window_size=1),
@@ -208,3 +209,26 @@ def test_nothing_to_add_and_no_weak_start_are_refused():
         add_locat(backbone("mu"), gaussian=False, refine=False)
     with pytest.raises(ValueError, match="give published_start=True"):
         add_locat(backbone("mu"), gaussian={"strength": "one"})
+
+
+def test_gcvit_with_locat_trains_every_parameter_and_is_measured_in_its_windows():
+    """The paper's negative control; half of its layers share queries of the whole image."""
+    model = add_locat(backbone("gcvit_xxtiny"), published_start=True)
+    assert str(model.locat).startswith("GAug in 12 layers inside its windows")
+    F.cross_entropy(model.train()(images_for("gcvit_xxtiny")), torch.tensor([3, 5])).backward()
+    assert not [name for name, x in model.named_parameters() if x.grad is None]
+    assert not [name for name, x in model.named_parameters() if "gaug" in name and not x.grad.any()]
+    profile = measure_model(model, images_for("gcvit_xxtiny"), metrics=("mad",))
+    assert [str(x.grid) for x in profile.layers[:4]] == ["24x24", "24x24", "12x12", "12x12"]
+    assert profile.layers[1].num_windows == 64
+    assert "share queries pooled from the whole image" in profile.layers[1].note
+    assert len(profile.layers) == 12
+    assert max(x.proof_error for x in profile.layers) < 1e-5
+    # A bump that is strong and narrow (the bound of exp's input) keeps every row at its own patch.
+    for module in model.modules():
+        if isinstance(module, Gaussian):
+            nn.init.constant_(module.log_var.bias, -99.0)
+    set_strength(model, 99.0)
+    near = measure_model(model, images_for("gcvit_xxtiny"), metrics=("mad",))
+    for layer, before in zip(near.mad.mean, profile.mad.mean, strict=True):
+        assert layer.max() < 1e-6 < before.min()

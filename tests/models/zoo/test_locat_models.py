@@ -312,7 +312,7 @@ def test_a_backbone_without_gaug_starts_a_training_with_it_and_nothing_else(tmp_
         ({"colour": 3}, "unknown setting 'colour'; GAug's settings are kernel, source"),
         ({"kernel": "cubic"}, "setting kernel: input should be 'gaussian', 'laplace' or 'inverse'"),
         ({"width": -1}, "setting width: input should be greater than or equal to 0.001, got -1"),
-        ("laplace", "expected gaussian to be true, false or settings, got 'laplace'"),
+        ("laplace", "gaussian is 'laplace', but must be true, false or settings"),
     ],
 )
 def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sentence: str):
@@ -324,7 +324,9 @@ def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sent
 def test_locat_is_given_as_plain_values_too():
     stock = create_model("mu", locat={"gaussian": {"isotropic": True}, "refine": False})
     assert stock.locat.num_parameters == 2 * (2 * 11 + 2)
-    with pytest.raises(ValueError, match="settings gaussian and refine, got 'colour'"):
+    with pytest.raises(
+        ValueError, match="no setting 'colour'; its settings are gaussian and refine"
+    ):
         create_model("mu", locat={"colour": 3})
 
 

@@ -12,7 +12,7 @@ from nearsight.report.read.grouping import read_families
 from nearsight.report.write.page import family_drawings
 from nearsight.runs.records import CAUSAL_FILE
 
-REMARK = "Layer 2 is left out: what its patches see does not reach the answer."
+REMARK = "Layer 2 is left out, because the attention of its patches does not affect the answer."
 
 
 def entry(heads, change, value, p_holm=1.0):
@@ -58,7 +58,7 @@ def test_a_change_that_was_left_out_has_no_panel_and_all_panels_share_their_axes
     drawing = causal_figure(recorded(), "modern, seed 0", "causal")
     assert [panel.title for panel in drawing.panels] == [
         "Only inside the window",
-        "Mean map of all images",
+        "Mean map of other images",
     ]
     drawn = []
     for panel in drawing.panels:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import textwrap
 from statistics import fmean
 
 import pytest
@@ -10,7 +11,8 @@ from report.example_runs import write_model, write_run
 from runs.made_records import looked
 
 from nearsight.measure.catalogue import number_named
-from nearsight.report.figures.drawing import panel_svgs, whole_figure
+from nearsight.protocol import spoken_name
+from nearsight.report.figures.drawing import LONGEST_ROW_NAME, panel_svgs, whole_figure
 from nearsight.report.figures.heads.key_conditions import key_conditions, key_plane
 from nearsight.report.figures.heads.ranking import least_distances
 from nearsight.report.figures.training.emergence_dots import TALL, apart, emergence
@@ -221,7 +223,9 @@ def test_conditions_are_ranked_by_their_most_local_head_with_whiskers_over_seeds
     order = sorted(values, key=lambda label: fmean(values[label]))
     assert order[0] == "modern"  # the one with CutMix
     axes = drawn(drawing)
-    assert [text.get_text() for text in axes.get_yticklabels()] == order
+    assert [text.get_text() for text in axes.get_yticklabels()] == [
+        textwrap.fill(label, LONGEST_ROW_NAME) for label in order
+    ]
     assert axes.yaxis_inverted()
     assert axes.get_xlim() == (0, 0.6)
     for row, (label, ends) in enumerate(zip(order, whiskers(axes), strict=True)):
@@ -262,11 +266,11 @@ def test_the_key_plane_shows_all_heads_and_means_with_whiskers_both_ways(tmp_pat
     (family,) = read_families(write_study(tmp_path, (*reversed(KEYS), "modern-autoaugment")))
     drawing = key_plane(family, "key-plane", "words")
     conditions = {c.label: c for c in key_conditions(family)}
-    assert tuple(conditions) == KEYS
+    assert tuple(conditions) == tuple(map(spoken_name, KEYS))
     heads = [row for row in drawing.rows if row[1] != "mean"]
     assert len(heads) == 4 * 3 * DEPTH * HEADS
     found = iter(whiskers(axes := drawn(drawing)))
-    for label in KEYS:
+    for label in conditions:
         mads, entropies = (
             over_seeds(
                 [fmean(row[at] for row in heads if row[:2] == (label, seed)) for seed in (0, 1, 2)]

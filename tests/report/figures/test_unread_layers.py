@@ -2,13 +2,14 @@
 
 import json
 
+import pytest
 from matplotlib.figure import Figure
 from report.example_runs import write_run
 
 from nearsight.report.figures.heads.depth import depth_profiles
 from nearsight.report.figures.heads.heatmaps import head_heatmaps
 from nearsight.report.figures.heads.plane import mad_entropy_plane
-from nearsight.report.figures.heads.profiles import mad_profiles
+from nearsight.report.figures.heads.sorted_heads import mad_profiles
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.tables import layer_table
 from nearsight.report.write.terminal_table import print_measurements
@@ -35,6 +36,7 @@ def faces(drawing, panel=0):
     return [line.get_markerfacecolor() for line in lines]
 
 
+@pytest.mark.slow
 def test_unread_layers_are_hollow_in_every_figure_of_heads(tmp_path):
     (family,) = read_families([marked(tmp_path / "a", unread=True)])
     (other,) = read_families([marked(tmp_path / "b", unread=None)])

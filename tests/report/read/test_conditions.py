@@ -154,7 +154,11 @@ def test_table_rows_are_the_numbers_of_measure_json(tmp_path):
     rows = conditions_table(families).records()
     summary = families[0].conditions[1].runs[0].measure.contents()["summary"]
     row = rows[1]
-    assert (row["condition"], row["grid"], row["accuracy_n"]) == ("baseline+cutmix", "3x5", 1009)
+    assert (row["condition"], row["grid"], row["accuracy_n"]) == (
+        "baseline with CutMix",
+        "3x5",
+        1009,
+    )
     for column, entry in {
         "min_mad": summary["min_mad"],
         "layer1_mad": summary["layer_mean_mad"][0],

@@ -39,7 +39,11 @@ def with_locat(folder, settings):
 def test_models_of_one_geometry_share_figures_by_names_and_colours_of_their_own(tmp_path):
     (family,) = read_families(demo_runs(tmp_path))
     labels = [condition.label for condition in family.conditions]
-    assert labels == ["mu_vit by baseline", "mu_vit by baseline+cutmix", "mu_locat by baseline"]
+    assert labels == [
+        "mu_vit by baseline",
+        "mu_vit by baseline with CutMix",
+        "mu_locat by baseline",
+    ]
     assert len({condition.colour for condition in family.conditions}) == 3
     assert family.name == "2 models on shapes, 3x5 patches"
 
@@ -114,7 +118,7 @@ def test_every_architecture_has_a_random_initialisation_of_its_own(tmp_path):
     drawing = depth_profiles(family, "depth", "")
     found = {row[0]: row[-2] for row in drawing.rows if row[1:3] == ("mad", 1)}
     assert found["mu_locat by baseline"] == pytest.approx(0.2)
-    assert found["mu_vit by baseline+cutmix"] == pytest.approx(0.42)
+    assert found["mu_vit by baseline with CutMix"] == pytest.approx(0.42)
     drawn = "".join(panel_svgs(drawing))
     assert "init mu_vit" in drawn
     assert "init mu_locat" in drawn
@@ -127,7 +131,7 @@ def test_page_and_terminal_name_the_model_of_every_run(tmp_path, capsys):
     assert "mu_locat by baseline on shapes, 3x5 patches" in text
     print_measurements(runs)
     lines = capsys.readouterr().out.splitlines()
-    for name in ("baseline, mu_vit, ", "baseline+cutmix, ", "baseline, mu_locat, "):
+    for name in ("baseline, mu_vit, ", "baseline with CutMix, ", "baseline, mu_locat, "):
         assert sum(line.startswith(name) for line in lines) == 1
 
 
@@ -138,3 +142,17 @@ def test_a_convit_beside_the_plain_vit_is_one_change(tmp_path):
     (family,) = read_families(folders)
     assert question([family]) == "Does ConViT make attention local?"
     assert re.search(r"MAD [\d.]+ with ConViT, against [\d.]+ without", answer(family))
+
+
+def test_a_condition_that_takes_a_part_away_is_not_read_as_having_it(tmp_path):
+    names = ("modern", "modern-autoaugment", "baseline+labelsmoothing")
+    runs = [write_run(tmp_path / name, name) for name in names]
+    (family,) = read_families(runs)
+    labels = [condition.label for condition in family.conditions]
+    assert labels == ["modern", "modern without AutoAugment", "baseline with label smoothing"]
+    assert [run.record.name for c in family.conditions for run in c.runs] == [
+        f"{label}, mu_vit, seed 0" for label in labels
+    ]
+    colours = [condition.colour for condition in family.conditions]
+    assert colours == ["#0072b2", "#e69f00", "#56b4e9"]
+    assert "modern-autoaugment" not in answer(family)

@@ -217,6 +217,7 @@ def test_a_difference_of_whole_models_says_why(capsys):
     assert out.strip().endswith("Other grids.")
 
 
+@pytest.mark.slow
 def test_files_without_a_default_metric_load_and_say_that_it_was_not_measured(tmp_path, capsys):
     folder = write_run(tmp_path / "run")
     assert read_measure(folder).summary.mean("mad_without_self") is None
@@ -229,6 +230,7 @@ def test_files_without_a_default_metric_load_and_say_that_it_was_not_measured(tm
     assert "A dash: not measured." in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_the_smallest_mad_stands_beside_the_self_mass_of_that_head(tmp_path, capsys):
     folder = write_run(tmp_path / "run", "baseline+cutmix")
     measure = read_measure(folder)

@@ -91,7 +91,7 @@ def test_figure_text_is_text(pair_page):
 def test_downloaded_heads_are_those_of_measure_json(pair_page):
     runs, _, page = pair_page
     rows = list(csv.DictReader(io.StringIO(page.file("heads.csv").decode())))
-    for run, condition in zip(runs, ("baseline", "baseline+cutmix")):
+    for run, condition in zip(runs, ("baseline", "baseline with CutMix")):
         measured = json.loads((run / "measure.json").read_text())
         mine = [row for row in rows if row["condition"] == condition]
         found = [float(row["mad"]) for row in mine]
@@ -102,7 +102,7 @@ def test_the_data_behind_a_figure_is_what_it_shows(pair_page):
     runs, _, page = pair_page
     rows = list(csv.DictReader(io.StringIO(page.file("mad-profiles.csv").decode())))
     measured = json.loads((runs[1] / "measure.json").read_text())
-    mine = [r for r in rows if r["condition"] == "baseline+cutmix" and r["layer"] == "1"]
+    mine = [r for r in rows if r["condition"] == "baseline with CutMix" and r["layer"] == "1"]
     assert [float(r["mad"]) for r in mine] == sorted(measured["layers"][0]["mad"]["mean"])
     assert {r["layer"] for r in rows} == {"1", "2", "4", "5"}
 
@@ -131,8 +131,8 @@ def test_alt_texts_state_the_finding(pair_page):
     summary = json.loads((runs[1] / "measure.json").read_text())["summary"]
     labels = re.findall(r'aria-label="([^"]*)"', text)
     assert len(labels) == 5
-    assert f"baseline+cutmix from {summary['layer_mean_mad'][0]['value']:.3f}" in labels[0]
-    assert f"baseline+cutmix {summary['min_mad']['value']:.3f}" in labels[1]
+    assert f"baseline with CutMix from {summary['layer_mean_mad'][0]['value']:.3f}" in labels[0]
+    assert f"baseline with CutMix {summary['min_mad']['value']:.3f}" in labels[1]
 
 
 def test_the_same_runs_give_the_same_bytes(pair_page, tmp_path):

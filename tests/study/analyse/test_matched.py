@@ -120,3 +120,32 @@ def test_runs_without_a_clean_loss_are_not_matched_by_loss():
     old = course([math.inf, math.inf], [0.3, 0.2])
     assert common_loss([old, old]) is None
     assert common_loss([course([2.0, 1.0], [0.3, 0.2]), old]) is None
+
+
+def stopping(accuracies, mads, epochs=None):
+    epochs = epochs or list(range(1, len(accuracies) + 1))
+    values = {"accuracy": accuracies, "min_mad": mads}
+    return Course({"cutmix": False}, 0, epochs, [1.0] * len(epochs), values)
+
+
+def test_a_virtual_stop_keeps_the_best_epoch_and_ignores_what_came_after_the_patience():
+    """Epoch 2 is best; epochs 3 and 4 use up the patience, so the better epoch 5 is never seen."""
+    run = stopping([0.1, 0.3, 0.2, 0.25, 0.9], [0.5, 0.4, 0.3, 0.2, 0.1])
+    assert run.virtual_stop(patience=2) == 2
+    assert run.at_virtual_stop(patience=2).values == {"accuracy": 0.3, "min_mad": 0.4}
+    assert run.virtual_stop(patience=3) == 5
+    assert run.at_virtual_stop(patience=3).values == {"accuracy": 0.9, "min_mad": 0.1}
+
+
+def test_a_virtual_stop_takes_the_last_measurement_at_or_before_its_epoch():
+    run = stopping([0.1, 0.2, 0.3, 0.2], [None, 0.4, None, 0.1])
+    assert run.at_virtual_stop(patience=9).values == {"accuracy": 0.3, "min_mad": 0.4}
+
+
+def test_of_two_equal_accuracies_the_first_is_kept_as_training_does():
+    assert stopping([0.3, 0.3], [0.4, 0.1]).virtual_stop(patience=1) == 1
+
+
+def test_without_an_accuracy_or_an_earlier_measurement_a_virtual_stop_gives_no_number():
+    assert course([4.0, 3.0], [0.4, 0.3]).at_virtual_stop(patience=1).values == {}
+    assert stopping([0.3, 0.2], [None, 0.1]).at_virtual_stop(patience=5).values == {"accuracy": 0.3}

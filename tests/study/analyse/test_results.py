@@ -77,7 +77,7 @@ def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
     assert "values" not in contents["cells"][-1]
 
 
-def test_effects_on_min_mad_are_bootstrapped_from_the_values_per_image(tmp_path: Path):
+def test_effects_on_min_mad_over_seeds_and_images_come_from_the_values_per_image(tmp_path: Path):
     """The values are 0.1 lower with CutMix; without the file of a cell there are no effects."""
     out = a_study(tmp_path)
     assert summary(load_study(out))["effects_on_min_mad_over_seeds_and_images"] == []

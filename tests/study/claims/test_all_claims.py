@@ -70,7 +70,7 @@ def test_every_verdict_names_what_was_assumed():
     assert "CutMix's probability 0.5" in verdict.reason
     assert verdict.contents()["assumed"] == list(verdict.assumed)
     (verdict,) = judge(claim("locat-mini"), made_up("locat-mini", 1))
-    assert "a cosine schedule in place of the paper's triangular one" in verdict.assumed
+    assert any(text.startswith("a fifth of the training images") for text in verdict.assumed)
 
 
 def test_flips_and_crops_are_part_of_the_recipe():
@@ -83,6 +83,7 @@ def test_flips_and_crops_are_part_of_the_recipe():
     assert "flip off instead of on" in verdict.elsewhere
 
 
+@pytest.mark.slow
 def test_arithmetic_on_the_papers_own_table_needs_no_seeds():
     """Self-mass >= 1 - 0.008 x 9.899 = 0.921; ranks of accuracy and min MAD are opposite."""
     found = {x.claim.id: x for x in verdicts([])}
@@ -155,7 +156,7 @@ def test_the_docs_have_a_line_for_every_claim():
 def test_null_claims_state_their_margin_beforehand():
     assert claim("protocol-labelsmoothing-null").margin == 0.2
     nulls = [each for each in CLAIMS if "within" in each.direction]
-    assert len(nulls) == 7
+    assert len(nulls) == 8
     assert all(f"±{each.margin}" in each.direction for each in nulls)
 
 
@@ -169,6 +170,7 @@ def test_without_outcomes_there_is_no_data_and_dense_features_wait_for_evaluate(
         "no data",
         "needs evaluate: segmentation on frozen features",
         "needs evaluate: Hummingbird",
+        "needs training by DINO",
     }
 
 
@@ -244,6 +246,7 @@ def of_recipe(name):
 
 
 @pytest.mark.parametrize("name", [each.name for each in recipes() if not each.needs])
+@pytest.mark.slow
 def test_no_recipe_leaves_it_open_which_cells_a_claim_means(name):
     found = verdicts(of_recipe(name))
     assert [x.reason for x in found if "Not comparable" in x.reason] == []
@@ -261,6 +264,7 @@ def test_no_recipe_leaves_it_open_which_cells_a_claim_means(name):
         ("sample-efficiency", ["convit-data"]),
     ],
 )
+@pytest.mark.slow
 def test_recipes_have_the_cells_that_their_claims_compare(name, ids):
     found = {x.claim.id: x for x in verdicts(of_recipe(name)) if x.findings}
     for id in ids:

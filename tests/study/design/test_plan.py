@@ -12,7 +12,7 @@ from runs.made_records import run_contents
 from nearsight.core import UserError
 from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
-from nearsight.study.design.plan import cells_of
+from nearsight.study.design.plan import Software, cells_of
 from nearsight.study.design.recipe_file import Condition, Study, read_recipe, recipe, recipes
 from nearsight.study.folder import (
     CELL,
@@ -73,6 +73,19 @@ def test_keys_change_with_everything_that_decides_the_numbers_and_with_nothing_e
     keys = {cell.key for cell in others}
     assert len(keys) == len(others)
     assert first.key not in keys
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("baseline", "23b9b36fe0773f03"), ("convit", "1c365cf7069eaacb")]
+)
+def test_a_setting_that_came_later_leaves_the_keys_of_older_cells_alone(name: str, key: str):
+    """The keys were computed before the protocol had schedules."""
+    (cell,) = cells(Study((Condition({"a": 1.0}, preset(name, "shapes")),)), seeds=[0])
+    then = Software("2.9.0", "1.0.20", True, 3)
+    cell = replace(cell, software=then, stages={"train": {"compiled": False}})
+    assert cell.key == key
+    rates = replace(cell.protocol.optimizer, schedule="triangular")
+    assert replace(cell, protocol=replace(cell.protocol, optimizer=rates)).key != key
 
 
 def test_a_setting_at_its_default_is_the_same_cell():
@@ -141,7 +154,7 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
     again = hold_lock(tmp_path / "lock", "runner")
     with (
         hold_lock(tmp_path / "lock", "runner"),
-        pytest.raises(ValueError, match="another runner is at"),
+        pytest.raises(ValueError, match="Another runner is running in"),
         again,
     ):
         pass

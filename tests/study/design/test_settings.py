@@ -35,6 +35,16 @@ def with_model(**changes):
         ({"name": "locatvit_tiny"}, ("tiny", "locat")),
         ({"name": "vit_tiny_patch16_224"}, ("tiny", "plain")),
         ({"name": "resnet10t"}, ("resnet10t", "plain")),
+        ({"name": "locatswin_tiny"}, ("swin_tiny", "locat")),
+        ({"name": "swin_tiny_patch4_window7_224"}, ("swin_tiny", "plain")),
+        ({"name": "locatvit_base_rope_mixed"}, ("base_rope_mixed", "locat")),
+        ({"name": "vit_base_patch16_rope_mixed_224"}, ("base_rope_mixed", "plain")),
+        ({"name": "jumbo_tiny"}, ("jumbo_tiny", "plain")),
+        ({"name": "locatjumbo_tiny"}, ("jumbo_tiny", "locat")),
+        (
+            {"name": "locatvit_tiny", "locat": LocatSettings(gaussian=None, refine=False)},
+            ("tiny", "plain"),
+        ),
     ],
 )
 def test_models_of_one_size_compare_by_their_kind(changes, expected):
@@ -164,3 +174,24 @@ def test_psa_has_no_gates_to_change():
     found = numbers(lines)
     assert (found["early_nonlocality"], found["gpsa_nonlocality"]) == (3.0, 3.0)
     assert "gate_change" not in found
+
+
+def test_gates_and_nonlocality_while_training_give_the_numbers_of_convits_claims():
+    """Ten gated layers: 5 keep their gates; layers 6 to 10 end at most at 0.02."""
+    from nearsight.report.read.learned import Gates, Look
+    from nearsight.stats import Estimate
+    from nearsight.study.analyse.results import _while_training
+
+    def look(epoch, gates, far):
+        made = [Gates(gate=[x, x], centre=[None, None], span=[None, None]) for x in gates]
+        lines = [Estimate(x, x, x, 3, "images") for x in far]
+        return Look(epoch, 3, {"mad": [[0.1]] * 10}, lines, made)
+
+    start = look(0, [0.7] * 10, [5.0] * 10)
+    soon = look(5, [0.6] * 10, [3.0] * 10)
+    end = look(9, [0.4] * 5 + [0.01, 0.02, 0.0, 0.0, 0.01], [3.5] * 5 + [4.5] * 5)
+    found = _while_training([start, soon, end])
+    assert found["positional_layers"] == 5
+    assert found["late_gate"] == pytest.approx(0.02)
+    assert found["lower_nonlocality"] == pytest.approx(-1.5)
+    assert found["upper_climb"] == pytest.approx(1.5)

@@ -1,4 +1,4 @@
-"""Segmentation by frozen patch features: one module per family of methods, and their table."""
+"""Segmentation with frozen patch features: one module per family of methods, and their table."""
 
 from __future__ import annotations
 

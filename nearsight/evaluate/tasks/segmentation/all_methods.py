@@ -1,4 +1,4 @@
-"""The methods of segmentation. A new one is a function and a line here."""
+"""List the methods of segmentation. To add one, write a function and add a line here."""
 
 from __future__ import annotations
 

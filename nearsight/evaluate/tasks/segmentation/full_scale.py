@@ -25,7 +25,7 @@ from nearsight.data import VOID
 from nearsight.data.draws import uniform
 from nearsight.evaluate.features import resize_labels
 from nearsight.evaluate.solvers import Batch, HeadRecipe
-from nearsight.evaluate.tasks.segmentation.scores import Maps
+from nearsight.evaluate.tasks.segmentation.segmentation_scores import Maps
 from nearsight.evaluate.tasks.task import Bench
 
 LARGEST_SHARE, TRIES = 0.75, 10
@@ -34,7 +34,7 @@ Draws = Float[Tensor, " draw"]
 
 
 class Crop(NamedTuple):
-    """A part of an image and of its mask; smaller than asked for if the image is."""
+    """A part of an image and of its mask. It is smaller than requested if the image is smaller."""
 
     pixels: UInt8[np.ndarray, "h w 3"]
     labels: UInt8[np.ndarray, "h w"]
@@ -52,10 +52,10 @@ def fitting_size(size: tuple[int, int], side: int, scale: float) -> tuple[int, i
 
 
 def random_crop(image: Image.Image, mask: np.ndarray, size: tuple[int, int], drawn: Draws) -> Crop:
-    """Scale an image, crop it and mirror it as the numbers drawn say.
+    """Scale, crop and mirror an image by the drawn random numbers.
 
     Args:
-        image: Of any size.
+        image: An image of any size.
         mask: Its labels.
         size: Height and width of the crop at most.
         drawn: 2 + 2 x TRIES numbers in 0..1: scale, mirror, and the places of crops to try.
@@ -168,6 +168,6 @@ def _resized(maps: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _padded(values: Tensor, size: tuple[int, int], fill: float) -> Tensor:
-    """Values with what they lack at the right and the bottom."""
+    """Pad values at the right and the bottom to ``size``."""
     down, right = size[0] - values.shape[-2], size[1] - values.shape[-1]
     return F.pad(values, (0, right, 0, down), value=fill)

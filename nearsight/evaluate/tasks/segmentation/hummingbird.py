@@ -25,7 +25,7 @@ from torch import Tensor
 from nearsight.data import VOID
 from nearsight.evaluate.features import Split, spread
 from nearsight.evaluate.solvers import nearest
-from nearsight.evaluate.tasks.segmentation.scores import (
+from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     score_images,
     segmentation_findings,
@@ -92,7 +92,7 @@ def neighbour_pictures(
 
 
 def _surroundings(split: Split, place: int, grid: Grid) -> UInt8[np.ndarray, "side side 3"]:
-    """A patch and the patches around it."""
+    """Return the pixels of a patch and the patches around it."""
     number, patch = divmod(place, grid.num_patches)
     row, col = divmod(patch, grid.cols)
     image = split.image(number).convert("RGB")
@@ -103,7 +103,7 @@ def _surroundings(split: Split, place: int, grid: Grid) -> UInt8[np.ndarray, "si
 
 
 def run_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield the numbers of Hummingbird, done correctly."""
+    """Yield the numbers of Hummingbird, without the quirks of the public implementation."""
     num_classes = len(bench.train.classes)
     grid = bench.features(bench.train).grid
     labels = patch_labels(bench.train, grid, num_classes)

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.evaluate.features import Features, Split
-from nearsight.evaluate.solvers import Examples, LogisticModel, LogisticProblem
-from nearsight.evaluate.tasks.segmentation.scores import (
+from nearsight.evaluate.solvers import LabelledRows, LogisticModel, LogisticProblem
+from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     score_images,
     segmentation_findings,
@@ -34,7 +34,7 @@ from nearsight.stats import miou
 OPTIONS = {"C": 0.0}  # C = 0: chosen on a split of train
 VALUES = tuple(10.0**power for power in range(-4, 1))
 CAPI_VALUES = tuple(float(value) for value in np.logspace(-6, 5, 8))
-HELD_OUT = 10  # one training image of so many chooses C
+HELD_OUT = 10  # C is chosen on one in ten training images
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ def _run(
     flat = features.patches.reshape(-1, features.width)
     given = float(bench.options["C"])
     if given < 0:
-        raise UserError(f"C is {given}, but it must be positive, or 0 to choose it on train")
+        raise UserError(f"C is {given}, but it must be positive, or 0 to be chosen on train.")
     choice, start = Choice(given, {}), None
     if not given:
         choice, start = choose_c(bench, flat, targets, rows, values, label_size)
-    problem = LogisticProblem(Examples(flat, targets, rows))
+    problem = LogisticProblem(LabelledRows(flat, targets, rows))
     fitted = problem.fit(choice.c, start)
     val = bench.features(bench.val)
     num_classes = len(bench.val.classes)
@@ -121,13 +121,13 @@ def choose_c(
     features, train = bench.features(bench.train), bench.train
     if len(train) < HELD_OUT:
         raise UserError(
-            f"C is chosen on every {HELD_OUT}th training image, but there are {len(train)}; give "
-            "more with --num-train, or C itself with --set C=1"
+            f"C is chosen on every {HELD_OUT}th training image, but there are only {len(train)}. "
+            "Use more with --num-train, or set C with --set C=1."
         )
     held_out = np.arange(HELD_OUT - 1, len(train), HELD_OUT)
     per_image = features.grid.rows * features.grid.cols
     fitted_rows = rows[~np.isin(rows // per_image, held_out)]
-    problem = LogisticProblem(Examples(flat, targets, fitted_rows))
+    problem = LogisticProblem(LabelledRows(flat, targets, fitted_rows))
     split: Split = train.part(held_out, "held out")
     chosen = Features(features.patches[held_out], None, features.grid, features.key)
     found: dict[float, tuple[float, LogisticModel]] = {}

@@ -19,7 +19,7 @@ from nearsight.data import VOID
 from nearsight.evaluate.features import Features, Split, resize_labels
 from nearsight.evaluate.solvers import Nearness, feature_scale, nearest
 from nearsight.evaluate.tasks.segmentation.logreg import HELD_OUT
-from nearsight.evaluate.tasks.segmentation.scores import (
+from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     score_images,
     segmentation_findings,
@@ -36,12 +36,12 @@ def label_tiles(split: Split, grid: Grid, size: tuple[int, int]) -> UInt8[np.nda
     """Return the labels of every pixel of every patch, a byte for each.
 
     Raises:
-        UserError: Patches do not divide the image.
+        UserError: If patches do not divide the image.
     """
     if size[0] % grid.rows or size[1] % grid.cols:
         raise UserError(
             f"capi-knn needs patches that divide the image, but there are {grid.rows}x{grid.cols} "
-            f"patches in {size[0]}x{size[1]} pixels; give another --image-size"
+            f"patches in {size[0]}x{size[1]} pixels. Choose another --image-size."
         )
     found = []
     for number in range(len(split)):
@@ -81,8 +81,8 @@ def run_capi_knn(bench: Bench) -> Iterator[TaskNumber]:
     held_out = np.arange(HELD_OUT - 1, len(bench.train), HELD_OUT)
     if not len(held_out):
         raise UserError(
-            f"k is chosen on every {HELD_OUT}th training image, but there are {len(bench.train)}; "
-            "give more with --num-train"
+            f"k is chosen on every {HELD_OUT}th training image, but there are only "
+            f"{len(bench.train)}. Use more with --num-train."
         )
 
     def neighbours(of: Features, rows: np.ndarray, k: int, by: Nearness) -> np.ndarray:

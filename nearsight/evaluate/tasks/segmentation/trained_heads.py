@@ -38,7 +38,7 @@ from nearsight.evaluate.tasks.segmentation.full_scale import (
     crop_batches,
     window_maps,
 )
-from nearsight.evaluate.tasks.segmentation.scores import (
+from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     Matrices,
     score_images,
@@ -103,19 +103,19 @@ def head_maps(head: nn.Module, features: Features, recipe: HeadRecipe) -> Maps:
 
 
 def is_full(bench: Bench) -> bool:
-    """Return whether the full setting is asked for.
+    """Return whether the full setting is requested.
 
     Raises:
-        UserError: The scale is neither ``cached`` nor ``full``.
+        UserError: If the scale is neither ``cached`` nor ``full``.
     """
     scale = bench.options.get("scale", SCALES[0])
     if scale not in SCALES:
-        raise UserError(f"scale is {scale!r}, but it must be {' or '.join(SCALES)}")
+        raise UserError(f"scale is {scale!r}, but it must be {' or '.join(SCALES)}.")
     return bool(scale == "full")
 
 
 def scale_text(bench: Bench) -> str:
-    """Return what a result says about its scale."""
+    """Return the description of the scale that a result contains."""
     side = bench.subject.size[0]
     if is_full(bench):
         return f"full: random crops of {side} pixels, sliding windows in the test"
@@ -130,7 +130,7 @@ def num_steps(bench: Bench) -> int:
 
 
 def model_passes(bench: Bench) -> list[tuple[Split, float]]:
-    """Return how often the model itself sees the images of a split: only at the full scale."""
+    """Return the number of forward passes per image; there are some only at the full scale."""
     if bench.method not in RECIPES or not is_full(bench):
         return []
     crops = num_steps(bench) * RECIPES[bench.method].batch
@@ -139,7 +139,7 @@ def model_passes(bench: Bench) -> list[tuple[Split, float]]:
 
 
 def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield the numbers of the last step, and of the best look where the authors take that."""
+    """Yield the numbers of the last step, and of the best step if the authors report that."""
     recipe = RECIPES[bench.method]
     num_classes = len(bench.train.classes)
     full = is_full(bench)

@@ -1,4 +1,4 @@
-"""What the masks say about patches: which share of a patch's pixels each class has."""
+"""Label patches by masks: compute the share of each class in the pixels of a patch."""
 
 from __future__ import annotations
 

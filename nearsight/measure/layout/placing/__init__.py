@@ -7,7 +7,7 @@ the queries and keys of one call, and ``model_places`` those of all calls of a m
 
 from __future__ import annotations
 
-from nearsight.measure.layout.placing.calls import Placed, Unplaced
+from nearsight.measure.layout.placing.call_places import Placed, Unplaced
 from nearsight.measure.layout.placing.folds import Fold
 from nearsight.measure.layout.placing.model_places import ModelPlaces, PlacedCall, place_model
 

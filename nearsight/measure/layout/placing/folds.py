@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -58,6 +58,33 @@ class Fold:
         ]
         moved = split.permute(*order, *range(len(factors), split.ndim))
         return moved.reshape(num_images, self.num_windows, self.num_heads, *rest)
+
+    def fold(self, table: Tensor, leading: Sequence[Any]) -> Tensor:
+        """Return a table [window, ...] as tensors with these leading sizes can be added to it.
+
+        Dimensions without windows have the size 1; the others are written out. A size is an
+        integer, or a symbol of one while a model is exported.
+
+        >>> import torch
+        >>> swin = Fold(((("image", 1), ("window", 4)), (("head", 3),)))
+        >>> swin.fold(torch.arange(4), (2 * 4, 3)).tolist()
+        [[0], [1], [2], [3], [0], [1], [2], [3]]
+        """
+        if len(table) == 1:
+            return table.reshape(*[1] * len(leading), *table.shape[1:])
+        sizes: list[int] = []  # of all factors that are written out
+        own: list[int] = []  # those of the table: 1 where it is repeated
+        folded: list[int] = []  # of the dimensions
+        for dim, size in zip(self.dims, leading, strict=True):
+            if not any(name == "window" for name, _ in dim):
+                folded.append(1)
+                continue
+            num_images = size // math.prod(n for name, n in dim if name != "image")
+            sizes += [num_images if name == "image" else n for name, n in dim]
+            own += [n if name == "window" else 1 for name, n in dim]
+            folded.append(size)
+        rest = table.shape[1:]
+        return table.reshape(*own, *rest).expand(*sizes, *rest).reshape(*folded, *rest)
 
     def sizes(self, num_images: int) -> tuple[int, ...]:
         """Leading sizes of a call for so many images."""

@@ -36,32 +36,37 @@ class Arrangement:
 def arrange(centres: Float[Tensor, "token 2"], size: tuple[int, int]) -> Arrangement | None:
     """Find the grid of which every cell holds exactly one token, and the cell of every token.
 
-    All numbers of rows that divide the number of tokens are tried; the one with the largest gap
-    is taken. ``size`` is that of the image in pixels.
+    All numbers of rows that divide the number of tokens are tried. The grid whose rows and columns
+    are the tightest is taken: too few rows put tokens of different rows together, too many leave
+    too few columns. ``size`` is that of the image in pixels.
 
     Returns:
-        The arrangement, whose gap may be too small to be believed, or None if there is none.
+        The arrangement, whose gap may be too small to be believed, or None if rows or columns of
+        the tightest grid overlap or two tokens are in one cell.
 
     >>> centres = torch.tensor([[12.0, 4.0], [4.0, 4.1], [4.1, 12.0], [12.0, 11.9]])
     >>> found = arrange(centres.double(), (16, 16))
     >>> str(found.grid), found.cells.tolist(), round(found.gap, 2)
     ('2x2', [2, 0, 1, 3], 0.97)
     """
-    best: Arrangement | None = None
+    best: tuple[float, Grid, list[_Side]] | None = None
     orders = [positions.argsort(stable=True) for positions in centres.T]
     for grid in _grids(len(centres)):
         sides = [
             _cut(centres[:, axis], orders[axis], num, size[axis])
             for axis, num in enumerate((grid.rows, grid.cols))
         ]
-        gap = min(side[1] for side in sides)
-        if gap <= (best.gap if best else 0.0):
-            continue
-        (rows, _, row_centres), (cols, _, col_centres) = sides
-        cells = rows * grid.cols + cols
-        if len(cells.unique()) == len(cells):
-            best = Arrangement(grid, cells, gap, row_centres, col_centres)
-    return best
+        looseness = sum(side.looseness for side in sides)
+        if best is None or looseness < best[0]:
+            best = looseness, grid, sides
+    if best is None:
+        return None
+    _, grid, (rows, cols) = best
+    cells = rows.groups * grid.cols + cols.groups
+    gap = min(rows.gap, cols.gap)
+    if gap <= 0 or len(cells.unique()) < len(cells):
+        return None
+    return Arrangement(grid, cells, gap, rows.centres, cols.centres)
 
 
 def _grids(num_tokens: int) -> Iterator[Grid]:
@@ -70,15 +75,24 @@ def _grids(num_tokens: int) -> Iterator[Grid]:
             yield Grid(rows, num_tokens // rows)
 
 
-def _cut(
-    positions: Tensor, order: Tensor, num_groups: int, length: int
-) -> tuple[Tensor, float, Tensor]:
-    """Equal groups of neighbours: group of each, smallest gap in cells, mean of each group."""
+@dataclass(frozen=True)
+class _Side:
+    """Tokens cut into equal groups along one side of the image."""
+
+    groups: Tensor  # number of the group of every token
+    gap: float  # the smallest one between neighbouring groups, in cells
+    centres: Tensor  # mean of every group, in pixels
+    looseness: float  # mean square of the distance to the middle of a token's group, in sides
+
+
+def _cut(positions: Tensor, order: Tensor, num_groups: int, length: int) -> _Side:
     groups = positions[order].view(num_groups, -1)
     numbers = torch.arange(num_groups).repeat_interleave(groups.shape[1])
     gaps = groups[1:, 0] - groups[:-1, -1]
     gap = float(gaps.min()) * num_groups / length if num_groups > 1 else 1.0
-    return torch.empty_like(order).scatter_(0, order, numbers), gap, groups.mean(1)
+    looseness = float(groups.var(1, correction=0).mean()) / length**2
+    whose = torch.empty_like(order).scatter_(0, order, numbers)
+    return _Side(whose, gap, groups.mean(1), looseness)
 
 
 def coordinates(ruler: Float[Tensor, " mark"], positions: Tensor) -> Tensor:
@@ -151,7 +165,9 @@ def snap(
             continue
         listed = torch.tensor(centres, dtype=torch.float64)
         step = float(listed.diff().abs().median()) if len(listed) > 1 else float(fine)
-        if float((listed - coarse).abs().max()) <= max(0.5, 0.25 * step):
+        most = torch.full_like(listed, max(0.5, 0.25 * step))
+        most[0] = most[-1] = max(1.0, 0.5 * step)  # the part of the kernel on padding is not seen
+        if bool(((listed - coarse).abs() <= most).all()):
             return listed
     halves = (coarse * 2).round() / 2
     return halves if float((halves - coarse).abs().max()) <= 0.2 else coarse

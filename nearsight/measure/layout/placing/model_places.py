@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from nearsight.measure.capture import Place
-from nearsight.measure.layout.placing.calls import DEPENDS, Placed, Unplaced, is_dead, place_call
+from nearsight.measure.layout.placing.call_places import (
+    DEPENDS,
+    Placed,
+    Unplaced,
+    is_dead,
+    place_call,
+)
 from nearsight.measure.layout.placing.centres import centres_of
 from nearsight.measure.layout.placing.folds import Fold
 from nearsight.measure.layout.placing.probe import (

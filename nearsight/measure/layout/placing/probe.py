@@ -33,6 +33,7 @@ FORWARDS_PER_DRAW = 6  # plus and minus v, y v and x v
 OUR_HOOKS = ("nearsight.measure.", "nearsight.evaluate.")  # on a model that is being measured
 SEED = 20_000
 POOLS = ("max_pool2d", "avg_pool2d")
+OFF_CENTRE = 0.1  # factor of the weights of a kernel beside its middle
 ADAPTIVE_POOLS = ("adaptive_avg_pool2d", "adaptive_max_pool2d")
 
 
@@ -87,6 +88,7 @@ class Probe:
         self._device = image.device if image.device.type != "mps" else torch.device("cpu")
         self.dtype = torch.float64
         self.model = copied(place.module).to(self._device, self.dtype).eval()
+        sharpen(self.model)
         self.calls: list[ProbedCall] = []
         self.num_forwards = 0
         self.through: dict[int, Tensor] = {}  # number of a call -> nearest key of every query
@@ -192,6 +194,35 @@ class Probe:
         )
 
 
+def sharpen(model: nn.Module) -> None:
+    """Weaken the weights beside the middle of all kernels that leave a map as large as it is.
+
+    Such a convolution keeps every cell where it is, whatever its weights, but smears what the cell
+    depends on, and with random weights moves its centre. The larger the middle, the clearer the
+    places. Kernels with a stride are left alone: they decide where coarser cells sit.
+    """
+    seen = set[int]()
+    for module in model.modules():
+        if not isinstance(module, nn.Conv2d) or not _keeps_size(module):
+            continue
+        weight = module._parameters.get("weight")  # none where it is computed in every forward
+        if weight is None or id(weight) in seen:
+            continue
+        seen.add(id(weight))
+        factors = torch.full(weight.shape[-2:], OFF_CENTRE).to(weight)
+        factors[weight.shape[-2] // 2, weight.shape[-1] // 2] = 1.0
+        weight.data.mul_(factors)
+
+
+def _keeps_size(conv: nn.Conv2d) -> bool:
+    """Whether the middle of every kernel lies on the cell that its output replaces."""
+    sides = list(zip(conv.kernel_size, conv.stride, conv.dilation))
+    if not all(k % 2 == 1 and s == 1 for k, s, _ in sides) or max(conv.kernel_size) == 1:
+        return False
+    padding = conv.padding
+    return padding == "same" or [*padding] == [d * (k - 1) // 2 for k, _, d in sides]
+
+
 class Unstable(Exception):
     """Forwards of a model cannot be compared with each other."""
 
@@ -251,6 +282,8 @@ def _record(call: AttentionCall) -> Record:
         assert queries is not None
         assert keys is not None
         found |= {f"queries.{number}": queries, f"keys.{number}": keys}
+    if not pairs and call.weights_made is not None:
+        found["weights"] = call.weights_made
     leading = call.sizes[:-2]
     return {
         name: x.detach().reshape(*leading, *x.shape[-2:]).clone()

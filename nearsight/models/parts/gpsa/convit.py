@@ -98,7 +98,7 @@ def add_gpsa(
     *,
     settings: GpsaChoice = None,
 ) -> nn.Module:
-    """The same model with GPSA in its first ``layers`` layers, by default all but the last two.
+    """Add GPSA to the first ``layers`` layers of a model, by default to all but the last two.
 
     Changed in place; ``model.gpsa`` says what was changed. Serves the plain ViT of timm (with any
     prefix tokens, or none) and ours. Queries, keys and the output keep the model's weights, values

@@ -17,9 +17,11 @@ class PatchAttentionCost(CostHook):
     """Tells attention between patches from GPSA's softmaxes by position, which have no batch."""
 
     def enter(self, counts: CostCounts) -> None:
+        """Begin to count GPSA's attention, which has four dimensions."""
         counts.attention_dims = 4
 
     def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
+        """Stop counting GPSA's attention."""
         counts.attention_dims = None
 
 

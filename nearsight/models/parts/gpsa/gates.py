@@ -34,6 +34,7 @@ class LayerGates:
 
 
 def is_gpsa(module: nn.Module) -> bool:
+    """Tell whether a module is a GPSA layer, ours or timm's."""
     return all(hasattr(module, name) for name in ("gating_param", "pos_proj"))
 
 
@@ -87,12 +88,15 @@ class GateReadOut(ReadOut[LayerGates]):
 
     @property
     def is_present(self) -> bool:
+        """Whether the model has GPSA layers."""
         return bool(self.modules)
 
     def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
+        """Read the gates of a layer when its attention is seen for the first time."""
         if layer not in self.layers and (found := gates_of(call)):
             self.layers[layer] = found
 
     @classmethod
     def contents(cls, layers: Mapping[int, LayerGates]) -> dict[str, Any]:
+        """Return what measure.json records about all layers together."""
         return {"num_layers": len(layers)}

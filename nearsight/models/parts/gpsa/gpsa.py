@@ -58,7 +58,7 @@ class Positional(NamedTuple):
 def positional_scores(
     weight: Float[Tensor, "head 3"], bias: Float[Tensor, " head"], grid: Grid
 ) -> tuple[Float[Tensor, "head row row"], Float[Tensor, "head col col"]]:
-    """The terms of rows and of columns; the score of a pair of patches is their sum."""
+    """Return the terms of rows and of columns; their sum is the score of a pair of patches."""
     x, y, square = (part[:, None, None] for part in weight.unbind(-1))
     terms = []
     for side, slope in ((grid.rows, y), (grid.cols, x)):
@@ -203,7 +203,7 @@ class GPSA(nn.Module):
         self.pos_proj.weight[: side**2] = strength * start
 
     def gates(self) -> Float[Tensor, " head"] | None:
-        """The share of position in each head's attention; None where there is no gate."""
+        """Return the share of position in each head's attention, or None without a gate."""
         return None if self.gating_param is None else self.gating_param.sigmoid()
 
     def forward(
@@ -212,6 +212,7 @@ class GPSA(nn.Module):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Float[Tensor, "batch patch width"]:
+        """Return the output of attention by content and by position, mixed by the gates."""
         if attn_mask is not None or is_causal:
             raise UserError("expected attention between all patches in GPSA, got a mask")
         self.tokens.check(self.tokens.num_prefix + x.shape[1])

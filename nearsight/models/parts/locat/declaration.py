@@ -29,10 +29,11 @@ class KernelCost(CostHook):
     """Counts the element-wise work of the Gaussian kernel."""
 
     def enter(self, counts: CostCounts) -> None:
+        """Begin to count element-wise operations."""
         counts.elementwise = True
 
     def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
-        """After the factors come their product, one per pair of patches, and its addition."""
+        """Add the product of the factors and its addition, one each per pair of patches."""
         counts.elementwise = False
         if isinstance(output, SeparableBias):
             counts.kernel_operations += 2 * output.rows.numel() * output.cols.shape[-1]
@@ -47,15 +48,18 @@ class RefineCost(CostHook):
         self.before = 0
 
     def enter(self, counts: CostCounts) -> None:
+        """Remember the count before PRR runs."""
         self.before = counts.macs
 
     def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
+        """Add what PRR would cost for all tokens beyond what was computed."""
         (x,) = args
         whole = 2 * len(x) * x.shape[1:-1].numel() ** 2 * x.shape[-1]
         counts.skipped_macs += whole - (counts.macs - self.before)
 
 
 def title_in(model: nn.Module) -> str | None:
+    """Return LocAt if the model has it, else None."""
     return "LocAt" if has_locat(model) else None
 
 
@@ -73,6 +77,7 @@ def override(settings: LocatSettings | None, given: dict[str, Any]) -> LocatSett
 
 
 def install(model: nn.Module, settings: LocatSettings) -> nn.Module:
+    """Add LocAt to a model, at the published start."""
     return add_locat(model, settings.gaussian, settings.refine, published_start=True)
 
 
@@ -99,6 +104,7 @@ def refined_reader(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
 
 
 def start_gently(model: nn.Module) -> None:
+    """Start the Gaussians so weak that a trained model stays as it is."""
     for module in model.modules():
         if isinstance(module, Gaussian):
             module.start(gentle=True)

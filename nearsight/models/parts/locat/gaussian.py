@@ -27,7 +27,6 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.models.layers import Grid, PatchBias, SeparableBias
-from nearsight.models.parts.locat.gaussian_factors import compiled_factors
 from nearsight.protocol import GaussianSettings
 
 SMALLEST_EPS = 0.1
@@ -37,7 +36,7 @@ GENTLE_BIAS = -6.0  # of log_alpha in a trained model: strength 0.0025
 
 
 def gaussian_eps(grid: Grid) -> float:
-    """What is added to variances: 0.1, doubled until the steepest exponent is within bounds.
+    """Return the number added to variances: 0.1, doubled until all exponents are within bounds.
 
     >>> [gaussian_eps(Grid(side, 3)) for side in (26, 27, 51, 52)]
     [0.1, 0.2, 0.2, 0.4]
@@ -49,7 +48,7 @@ def gaussian_eps(grid: Grid) -> float:
 
 
 def bounded_variance(x: Tensor, largest: float) -> Tensor:
-    """A variance in (0, largest) that is 1 where x is 0: a scaled and shifted sigmoid.
+    """Map x to a variance in (0, largest) by a scaled and shifted sigmoid that is 1 at 0.
 
     >>> bounded_variance(torch.tensor([-99.0, 0.0, 99.0]), largest=49.0)
     tensor([ 0.,  1., 49.])
@@ -85,7 +84,7 @@ def gaussian_factors(
     offsets: tuple[Int[Tensor, "row row"], Int[Tensor, "col col"]],
     eps: float,
 ) -> SeparableBias:
-    """The Gaussian kernel of every patch as its two factors, one per axis.
+    """Return the Gaussian kernel of every patch as two factors, one per axis.
 
     A hand-solved case: a 1 x 2 grid and variance 1/2 - eps on both axes.
 
@@ -109,7 +108,7 @@ def distance_kernel(
     offsets: tuple[Int[Tensor, "row row"], Int[Tensor, "col col"]],
     kernel: str,
 ) -> Float[Tensor, "batch head patch patch"]:
-    """The appendix's other kernels of the Euclidean distance, which have no factors.
+    """Return a kernel of the Euclidean distance from the paper's appendix, which has no factors.
 
     Laplace: exp(-distance / scale); inverse distance: 1 / (1 + distance / scale).
     """
@@ -156,12 +155,12 @@ class Gaussian(nn.Module):
         self.start()
 
     def init_non_persistent_buffers(self) -> None:
-        """The offsets of the initial grid; timm calls it where a model got its memory late."""
+        """Compute the offsets of the initial grid; timm calls this after a late allocation."""
         for name, offsets in zip(("by_row", "by_col"), squared_offsets(self.grid, self.grid)):
             self.register_buffer(name, offsets, persistent=False)
 
     def start(self, gentle: bool = False) -> None:
-        """The published start; ``gentle``: so weak that a trained model stays what it is."""
+        """Set the published start, or one so weak that a trained model stays as it is (gentle)."""
         for linear in (self.log_var, self.log_alpha):
             if linear is not None:
                 nn.init.trunc_normal_(linear.weight, std=0.02)
@@ -203,7 +202,7 @@ class Gaussian(nn.Module):
             return variance, self._strength(queries, keys, strength)
 
     def growth(self, grid: Grid) -> float:
-        """The variance's factor on another grid than the initial one: the shorter sides' ratio."""
+        """Return the factor of the variance on another grid: the ratio of the shorter sides."""
         return min(grid.rows, grid.cols) / min(self.grid.rows, self.grid.cols)
 
     def _variance(self, queries: Tensor, predicted: Tensor | None) -> Tensor:
@@ -228,19 +227,11 @@ class Gaussian(nn.Module):
         inputs: Float[Tensor, "batch patch dim"],
         grid: Grid,
     ) -> PatchBias:
-        """What is added to the logits between patches."""
+        """Return the bias that is added to the logits between patches."""
         if queries.shape[2] != grid.num_patches:
             raise UserError(
                 f"expected a grid of {grid}, {grid.num_patches} patches, got {queries.shape[2]}"
             )
-        plain = self.settings.source == "query" and self.settings.kernel == "gaussian"
-        if plain and self.log_var is not None and self.log_alpha is not None:
-            maps = self.log_var, self.log_alpha
-            growth, shift = self.growth(grid), _shift(self.largest)
-            bounds = self.largest, shift, growth, self.eps
-            factors = compiled_factors(queries, *maps, self.offsets(grid), *bounds)
-            if factors:
-                return factors
         variance, strength = self.widths(queries, keys, inputs, grid)
         with _without_autocast(queries.device):
             if self.settings.kernel != "gaussian":
@@ -251,7 +242,7 @@ class Gaussian(nn.Module):
 
 
 def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """The meta device, on which costs are counted, knows no autocast."""
+    """Return a context without autocast; the meta device, used to count costs, has none."""
     known = torch.amp.is_autocast_available(device.type)
     return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
@@ -261,7 +252,7 @@ def _by_head(x: Tensor | None, num_heads: int) -> Tensor | None:
 
 
 def _linear(x: Tensor, *maps: nn.Linear | None) -> list[Tensor | None]:
-    """What each map gives, from one product in the precision of x; None for no map.
+    """Apply several linear maps in one product, in the precision of x; None for no map.
 
     Outputs lie one after another in memory, as what follows goes through each of them alone.
     """

@@ -33,6 +33,7 @@ declare_missing_ops()
 from timm.layers.attention import Attention, AttentionRope  # noqa: E402
 from timm.layers.pos_embed_sincos import apply_rot_embed_cat  # noqa: E402
 from timm.models.eva import EvaAttention  # noqa: E402
+from timm.models.gcvit import WindowAttentionGlobal  # noqa: E402
 from timm.models.swin_transformer import WindowAttention  # noqa: E402
 
 
@@ -61,6 +62,7 @@ class GaussianAttention(_Augmented, Attention):
     def forward(
         self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
+        """Return the output of attention with the Gaussian bias."""
         qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
         q, k, v = separate_heads(qkv, biased=True)
         q, k = self.q_norm(q), self.k_norm(k)
@@ -77,6 +79,7 @@ class GaussianAttentionRope(_Augmented, AttentionRope):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
+        """Return the output of attention with the Gaussian bias."""
         if self.qkv is not None:
             qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
             q, k, v = separate_heads(qkv, biased=True)
@@ -97,6 +100,7 @@ class GaussianEvaAttention(_Augmented, EvaAttention):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
+        """Return the output of attention with the Gaussian bias."""
         if self.qkv is not None:
             added = None
             if self.q_bias is not None:
@@ -114,6 +118,7 @@ class GaussianWindowAttention(WindowAttention):
     gaug: Gaussian
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the output of attention with the Gaussian bias."""
         tokens = x.shape[1]
         window = TokenGrid(Grid(*self.window_size), num_prefix=0)
         window.check(tokens)
@@ -126,8 +131,33 @@ class GaussianWindowAttention(WindowAttention):
         return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
 
 
+class GaussianGlobalAttention(WindowAttentionGlobal):
+    """timm's GCViT attention with GAug inside each window.
+
+    In every second layer all windows of an image share queries pooled from the whole image. A bump
+    is around the patch that gets the row's output, with the width that its pooled query asks for.
+    """
+
+    gaug: Gaussian
+
+    def forward(self, x: Tensor, q_global: Tensor | None = None) -> Tensor:
+        """Return the output of attention with the Gaussian bias."""
+        num_windows, tokens = x.shape[:2]
+        window = TokenGrid(Grid(*self.window_size), num_prefix=0)
+        window.check(tokens)
+        if self.use_global and q_global is not None:
+            kv = self.qkv(x).unflatten(-1, (2, self.num_heads, -1))
+            k, v = kv.permute(2, 0, 3, 1, 4)  # [window, head, token, width] each
+            shared = q_global.repeat_interleave(num_windows // len(q_global), dim=0)
+            q = shared.reshape(num_windows, tokens, self.num_heads, -1).transpose(1, 2)
+        else:
+            q, k, v = separate_heads(self.qkv(x).unflatten(-1, (3, self.num_heads, -1)))
+        bias = self.gaug(q, k, x, window.grid)
+        return _attended(self, x, q, k, v, bias, self.rel_pos.get_bias())
+
+
 def _from_projections(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of a layer with one linear map for each."""
+    """Return queries, keys and values of a layer that has one linear map for each."""
     q, k, v = (
         project(x).unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
         for project in (layer.q_proj, layer.k_proj, layer.v_proj)
@@ -190,12 +220,14 @@ AUGMENTED: dict[type[nn.Module], type[nn.Module]] = {
     AttentionRope: GaussianAttentionRope,
     EvaAttention: GaussianEvaAttention,
     WindowAttention: GaussianWindowAttention,
+    WindowAttentionGlobal: GaussianGlobalAttention,
 }
+WINDOWED = (WindowAttention, WindowAttentionGlobal)
 
 
 def install(layer: Any, tokens: TokenGrid, settings: GaussianSettings, gentle: bool) -> None:
     """GAug in an attention module of a class in AUGMENTED; ``gentle`` as in ``Gaussian.start``."""
-    window = isinstance(layer, WindowAttention)
+    window = isinstance(layer, WINDOWED)
     grid = Grid(*layer.window_size) if window else tokens.grid
     if grid.num_patches == 1:
         raise UserError(

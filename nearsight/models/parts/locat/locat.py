@@ -28,8 +28,10 @@ NOT_SERVED = {  # classes of attention that no bias between patches can serve
     "ChannelAttention": "it attends between channels",
     "LiteMLA": "its attention is linear and has no logits",
     "LinearAttention": "its attention is linear and has no logits",
-    "WindowAttentionGlobal": "its windows are too small for a bias (the paper saw no gain either)",
 }
+
+
+CONVOLUTIONS = ("MbConvBlock", "FeatureBlock")  # blocks of GCViT that have no attention
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ def add_locat(
     refine: bool = True,
     published_start: bool = False,
 ) -> nn.Module:
-    """The same model with GAug and PRR, changed in place; ``model.locat`` says what was changed.
+    """Add GAug and PRR to a model in place; ``model.locat`` records what was changed.
 
-    Serves timm's ViT (with any prefix tokens), EVA and RoPE ViT and Swin, and our own. GAug starts
-    so weak that attention logits move by at most 0.0025: a trained model stays what it is. For a
-    training from scratch ``published_start=True`` takes the authors' start. PRR has no weak start.
+    Serves timm's ViT (with any prefix tokens), EVA and RoPE ViT, Swin and GCViT (on which the paper
+    saw no gain), and our own. GAug starts so weak that attention logits move by at most 0.0025: a
+    trained model stays what it is. For a training from scratch ``published_start=True`` takes the
+    authors' start. PRR has no weak start.
 
     >>> from nearsight.models.load.registry import create_model
     >>> model = add_locat(create_model("mu"))
@@ -95,7 +98,7 @@ def add_locat(
     changes = LocatChanges(
         layers=tuple(name for name, _ in layers),
         num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
-        grid=None if _is_swin(model) else tokens.grid,
+        grid=None if _is_swin(model) or _is_gcvit(model) else tokens.grid,
         num_prefix=tokens.num_prefix,
         refined=slot.name if slot else None,
         notes=slot.notes if slot else (),
@@ -106,12 +109,13 @@ def add_locat(
 
 
 def from_scratch(model: nn.Module, gaussian: GaussianChoice, refine: bool) -> None:
-    """A new model with both parts at the published start, with one of them, or with none."""
+    """Add the requested parts to a new model, at the published start."""
     if gaussian_settings(gaussian) is not None or refine:
         add_locat(model, gaussian, refine, published_start=True)
 
 
 def has_locat(model: nn.Module) -> bool:
+    """Tell whether a model has LocAt."""
     return Refine.part_title in marked_parts(model)
 
 
@@ -119,6 +123,12 @@ def _is_swin(model: nn.Module) -> bool:
     from timm.models.swin_transformer import SwinTransformer
 
     return isinstance(model, SwinTransformer)
+
+
+def _is_gcvit(model: nn.Module) -> bool:
+    from timm.models.gcvit import GlobalContextVit
+
+    return isinstance(model, GlobalContextVit)
 
 
 def _token_grid(model: Any) -> TokenGrid:
@@ -130,11 +140,13 @@ def _token_grid(model: Any) -> TokenGrid:
         return TokenGrid(model.grid, model.num_prefix)
     if _is_swin(model):
         return TokenGrid(Grid(*model.patch_embed.grid_size), 0)
+    if _is_gcvit(model):
+        return TokenGrid(Grid(*model.stages[0].blocks[0].attn.window_size), 0)
     if not isinstance(model, TimmViT | Eva):
         reasons = (NOT_SERVED.get(type(module).__name__) for module in model.modules())
         reason = next(filter(None, reasons), "its arrangement of tokens is not known")
         raise UserError(
-            "expected timm's ViT, EVA, RoPE ViT or Swin or one of our own for LocAt, got "
+            "expected timm's ViT, EVA, RoPE ViT, Swin or GCViT or one of our own for LocAt, got "
             f"{type(model).__name__} of {type(model).__module__.split('.')[0]}: {reason}"
         )
     if getattr(model.patch_drop, "prob", 0):
@@ -146,9 +158,10 @@ def _token_grid(model: Any) -> TokenGrid:
 
 
 def _attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
-    """The attention modules that GAug can go into; every block must have one."""
+    """Return the attention modules to which GAug can be added; every block must have one."""
     found = [(name, x) for name, x in model.named_modules() if type(x) in AUGMENTED]
-    blocks = [name for name, x in model.named_modules() if type(x).__name__.endswith("Block")]
+    kinds = {name: type(x).__name__ for name, x in model.named_modules()}
+    blocks = [x for x, kind in kinds.items() if kind.endswith("Block") and kind not in CONVOLUTIONS]
     for block in blocks:
         if not any(name.startswith(f"{block}.") for name, _ in found):
             raise UserError(
@@ -178,6 +191,10 @@ def _pooling_slot(model: Any) -> _Slot:
     if _is_swin(model):
         heads = model.layers[-1].blocks[-1].attn.num_heads
         of_map = RefineMap(heads, model.head.global_pool.pool_type)
+        return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
+    if _is_gcvit(model):
+        heads = model.stages[-1].blocks[-1].attn.num_heads
+        of_map = RefineMap(heads, model.head.global_pool.pool_type, channels_first=True)
         return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
     if getattr(model, "head_dist", None) is not None:
         raise UserError(

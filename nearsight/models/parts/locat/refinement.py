@@ -25,7 +25,7 @@ POOLS = ("token", "avg")
 def refine(
     x: Float[Tensor, "batch token width"], num_heads: int, num_queries: int | None = None
 ) -> Float[Tensor, "batch query width"]:
-    """The first ``num_queries`` tokens (None: all) after parameter-free attention over all tokens.
+    """Refine the first ``num_queries`` tokens (None: all) by attention without parameters.
 
     Two tokens of width 1 with the values 0 and 1: the first sees both alike.
 
@@ -61,16 +61,25 @@ class Refine(nn.Module):
         self.num_prefix = num_prefix
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+        """Refine the tokens and pool them."""
         if self.pool == "token":
             return refine(x, self.num_heads, num_queries=1)[:, 0]
         return refine(x, self.num_heads)[:, self.num_prefix :].mean(1)
 
     def extra_repr(self) -> str:
+        """Return the settings for the printed module."""
         return f"num_heads={self.num_heads}, pool={self.pool}"
 
 
 class RefineMap(Refine):
-    """The same for a feature map with the channels last (Swin)."""
+    """The same for a feature map, with the channels last (Swin) or first (GCViT)."""
 
-    def forward(self, x: Float[Tensor, "batch row col width"]) -> Float[Tensor, "batch width"]:
-        return super().forward(x.flatten(1, 2))
+    def __init__(self, num_heads: int, pool: str = "avg", channels_first: bool = False) -> None:
+        super().__init__(num_heads, pool)
+        self.channels_first = channels_first
+
+    def forward(self, x: Float[Tensor, "batch first second third"]) -> Float[Tensor, "batch width"]:
+        """Refine the patches of a feature map and pool them."""
+        if self.channels_first:
+            x = x.movedim(1, -1)
+        return super().forward(x.flatten(1, 2))  # [batch, row * col, width]

@@ -53,6 +53,7 @@ class LayerWidths:
     def add(
         self, deviation: Float[Tensor, "image number"], strength: Float[Tensor, "image patch"]
     ) -> None:
+        """Add the standard deviations and strengths of some more images."""
         if not bool(deviation.isfinite().all() and strength.isfinite().all()):
             raise UserError(f"expected numbers, got NaN in the Gaussians of layer {self.name}")
         self.deviation.add(deviation)
@@ -87,6 +88,7 @@ class WidthReadOut(ReadOut[LayerWidths]):
 
     @property
     def is_present(self) -> bool:
+        """Whether the model has Gaussians."""
         return bool(self.gaussians)
 
     def _ask(self, gaussian: Any, args: tuple, kwargs: dict) -> None:
@@ -95,6 +97,7 @@ class WidthReadOut(ReadOut[LayerWidths]):
             self._asked[gaussian] = (*gaussian.widths(*args, **kwargs), grid)
 
     def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
+        """Add the widths that a layer's Gaussians had in the call that was just seen."""
         gaussian: Any = getattr(call.path[-1].module, "gaug", None)
         if gaussian not in self._asked:
             return
@@ -106,6 +109,7 @@ class WidthReadOut(ReadOut[LayerWidths]):
 
     @classmethod
     def merge(cls, shares: Sequence[LayerWidths]) -> LayerWidths:
+        """Combine what several processes measured in a layer."""
         whole = LayerWidths(shares[0].name, shares[0].grid, shares[0].largest)
         whole.num_near = np.sum([share.num_near for share in shares], axis=0)
         whole.deviation = Distribution.merge([share.deviation for share in shares])
@@ -114,6 +118,7 @@ class WidthReadOut(ReadOut[LayerWidths]):
 
     @classmethod
     def layer_contents(cls, layer: LayerWidths) -> dict[str, Any]:
+        """Return what measure.json records about a layer."""
         return {
             "grid": [layer.grid.rows, layer.grid.cols],
             "largest": layer.largest,
@@ -124,18 +129,19 @@ class WidthReadOut(ReadOut[LayerWidths]):
 
     @classmethod
     def contents(cls, layers: Mapping[int, LayerWidths]) -> dict[str, Any]:
+        """Return what measure.json records about all layers together."""
         return {"percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD}
 
 
 def placed(
     values: Float[Tensor, "batch head patch axis"], layout: Placement
 ) -> Float[Tensor, "image number"]:
-    """The numbers of each image, without those of patches that only pad a window."""
+    """Return the numbers of each image, without patches that only pad a window."""
     windows = values.unflatten(0, (-1, len(layout.queries))).transpose(2, 3)
     real = (layout.queries[:, -values.shape[2] :] >= 0).to(values.device)  # [window, patch]
     return windows[:, real].flatten(1)
 
 
 def largest_deviation(gaussian: Gaussian, grid: Grid) -> float:
-    """The bound of the standard deviations on this grid: the variance's, by the resolution rule."""
+    """Return the largest standard deviation on this grid, scaled as the variance is."""
     return math.sqrt(gaussian.largest * gaussian.growth(grid))

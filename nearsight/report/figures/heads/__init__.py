@@ -7,9 +7,9 @@ from nearsight.report.figures.heads.feature_locality import feature_depth
 from nearsight.report.figures.heads.heatmaps import head_heatmaps
 from nearsight.report.figures.heads.key_conditions import key_plane
 from nearsight.report.figures.heads.plane import layer_bar, mad_entropy_plane
-from nearsight.report.figures.heads.profiles import axis_top, mad_limit, mad_profiles
 from nearsight.report.figures.heads.ranking import least_distances
-from nearsight.report.figures.heads.scores import ranked_scores, score_ranking
+from nearsight.report.figures.heads.score_ranking import ranked_scores, score_ranking
+from nearsight.report.figures.heads.sorted_heads import axis_top, mad_limit, mad_profiles
 
 __all__ = [
     "axis_top",

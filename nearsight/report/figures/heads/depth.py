@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.measure.catalogue import metric, shown_in
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.figures.heads.profiles import axis_top, band_text
+from nearsight.report.figures.heads.sorted_heads import axis_top, band_text
 from nearsight.report.figures.null_lines import (
     OF_GRID,
     RANDOM_LINE,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.measure.catalogue import metric as entry
 from nearsight.report.figures.drawing import RULE, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.figures.heads.profiles import band_text
+from nearsight.report.figures.heads.sorted_heads import band_text
 from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate
 

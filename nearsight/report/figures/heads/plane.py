@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.measure.catalogue import metric
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours
-from nearsight.report.figures.heads.profiles import mad_limit
+from nearsight.report.figures.heads.sorted_heads import mad_limit
 from nearsight.report.figures.null_lines import drawn_randoms, face, shuffled_nulls, unread_text
 from nearsight.report.read import ConditionRuns, Family
 

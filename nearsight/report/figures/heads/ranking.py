@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, spread
 from nearsight.report.figures.heads.plane import arms
-from nearsight.report.figures.heads.profiles import mad_limit
+from nearsight.report.figures.heads.sorted_heads import mad_limit
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
 from nearsight.report.read import ConditionRuns, Family
 

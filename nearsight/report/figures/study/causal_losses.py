@@ -25,7 +25,7 @@ CHANGES = {"inside": "only inside", "outside": "only outside", "mean": "mean map
 TITLES = {
     "inside": "Only inside the window",
     "outside": "Only outside the window",
-    "mean": "Mean map of all images",
+    "mean": "Mean map of other images",
 }
 
 

@@ -26,6 +26,8 @@ class Contrast:
     label: str
     at_end: Estimate | None
     matched: Estimate | None
+    at_end_wide: Estimate | None = None  # with the simultaneous interval
+    matched_wide: Estimate | None = None
 
 
 def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
@@ -34,17 +36,32 @@ def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
     for row, contrast in enumerate(contrasts):
         for kind, below, marker, colour, face in kinds:
             x: Estimate | None = getattr(contrast, kind)
+            wide: Estimate | None = getattr(contrast, f"{kind}_wide")
+            if wide is not None:
+                axes.plot(
+                    [wide.low, wide.high], [row + below] * 2, color=colour, linewidth=0.5, zorder=1
+                )
             if x is not None:
                 axes.errorbar(
                     x.value, row + below, xerr=[[x.value - x.low], [x.high - x.value]],
                     color=colour, marker=marker, markerfacecolor=face, capsize=2.5,
                 )  # fmt: skip
     axes.axvline(0, color=MUTED, linewidth=0.8)
+    _keep_own_intervals_readable(axes, contrasts)
     labels = [textwrap.fill(x, LABEL_WIDTH) for x in short_labels([x.label for x in contrasts])]
     axes.set_yticks(range(len(contrasts)), labels)
     axes.set_ylim(len(contrasts) - 0.4, -0.6)
     axes.locator_params(axis="x", nbins=4)
     axes.set_xlabel("effect: on minus off")
+
+
+def _keep_own_intervals_readable(axes: Axes, contrasts: Sequence[Contrast]) -> None:
+    """Let simultaneous intervals run out of the panel where they are many times wider."""
+    own = [x for y in contrasts for x in (y.at_end, y.matched) if x is not None]
+    if own:
+        low, high = min(0.0, *(x.low for x in own)), max(0.0, *(x.high for x in own))
+        room = 0.5 * (high - low) or 1.0
+        axes.set_xlim(low - room, high + room)
 
 
 def short_labels(labels: Sequence[str]) -> list[str]:
@@ -74,13 +91,16 @@ def effect_plot(
         return Panel(heading_of(value), lambda axes: draw_effects(axes, effects[value]))
 
     rows = tuple(
-        (value, x.label, kind, y.value, y.low, y.high, y.n)
+        (value, x.label, kind, y.value, y.low, y.high, y.n, (z or y).low, (z or y).high)
         for value, contrasts in effects.items()
         for x in contrasts
-        for kind, y in (("end", x.at_end), ("matched steps", x.matched))
+        for kind, y, z in (
+            ("end", x.at_end, x.at_end_wide),
+            ("matched steps", x.matched, x.matched_wide),
+        )
         if y is not None
     )
-    apart = [f"{row[1]} on {heading_of(row[0])}" for row in rows if row[4] * row[5] > 0]
+    apart = [f"{row[1]} on {heading_of(row[0])}" for row in rows if row[7] * row[8] > 0]
     said = ", ".join(dict.fromkeys(apart)) or "none"
     most = max(len(contrasts) for contrasts in effects.values())
     return Drawing(
@@ -88,11 +108,21 @@ def effect_plot(
         title="Effects of what the protocols differ in",
         subtitle=subtitle,
         reading="Circles: at the end of training. Open squares: at the last epoch that all runs "
-        "reached, over validation images. Whiskers: 95 % over seeds, of each effect for itself. "
-        + " ".join(notes),
-        alt=f"Effects with 95 % intervals over seeds. Intervals that exclude 0: {said}.",
+        "reached, over validation images. Whiskers: 95 % over seeds, of each effect for itself; "
+        "thin lines, which may leave the panel: simultaneous. " + " ".join(notes),
+        alt=f"Effects with 95 % intervals over seeds. Simultaneous ones that exclude 0: {said}.",
         panels=tuple(panel(value) for value in effects),
-        columns=("value", "effect", "when", "mean", "low", "high", "n"),
+        columns=(
+            "value",
+            "effect",
+            "when",
+            "mean",
+            "low",
+            "high",
+            "n",
+            "simultaneous_low",
+            "simultaneous_high",
+        ),
         rows=rows,
         inks=(TEXT, MUTED, BLUE, ORANGE),
         panel_size=(3.4, 1.1 + 0.32 * most),

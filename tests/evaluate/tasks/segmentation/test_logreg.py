@@ -40,7 +40,7 @@ def test_capi_counts_the_class_of_most_pixels_at_the_models_size(tmp_path) -> No
 
 def test_too_few_images_to_choose_c_are_an_error(tmp_path) -> None:
     bench = bench_of(tmp_path, "logreg", {"C": 0.0}, train=pictures(7, 0))
-    with pytest.raises(UserError, match="every 10th training image, but there are 7"):
+    with pytest.raises(UserError, match="every 10th training image, but there are only 7"):
         list(SEGMENTATION.run(bench))
     with pytest.raises(UserError, match="C is -1"):
         list(SEGMENTATION.run(bench_of(tmp_path, "logreg", {"C": -1.0})))

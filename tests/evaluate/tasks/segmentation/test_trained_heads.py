@@ -10,8 +10,13 @@ import torch
 from evaluate.made_sets import bench_of
 from torch import nn
 
-from nearsight.evaluate.solvers import heads
-from nearsight.evaluate.solvers.heads import HeadRecipe, constant, segmentation_loss, train_head
+from nearsight.evaluate.solvers import trained_head
+from nearsight.evaluate.solvers.trained_head import (
+    HeadRecipe,
+    constant,
+    segmentation_loss,
+    train_head,
+)
 from nearsight.evaluate.tasks.segmentation.all_methods import SEGMENTATION
 from nearsight.evaluate.tasks.segmentation.trained_heads import RECIPES, cached_batches
 from nearsight.stats import miou
@@ -60,7 +65,7 @@ def test_a_head_learns_what_features_tell() -> None:
 
 
 def test_a_training_that_was_killed_ends_with_the_same_bytes(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(heads, "SAVED_EVERY", 7)
+    monkeypatch.setattr(trained_head, "SAVED_EVERY", 7)
     recipe = RECIPES["dinov3"]  # with dropout and batch norm
     whole = train_head(recipe, drawn_batches(), 13, 2, 2, steps=23)
     calls = []
@@ -90,12 +95,12 @@ def test_schedules_begin_and_end_where_their_papers_say() -> None:
         torch.optim.SGD([torch.zeros(1)], 1.0), 1.0, 100, pct_start=0.25, anneal_strategy="linear",
         div_factor=1e4, final_div_factor=1e4, cycle_momentum=False,
     )  # fmt: skip
-    assert math.isclose(heads.one_cycle(0.0), cycle.get_last_lr()[0], rel_tol=1e-6)
-    assert heads.one_cycle(0.25) == 1.0
-    assert heads.one_cycle(1.0) == 1e-8
-    assert heads.warm_linear(0.0375) == 1 - 0.0375
-    assert heads.warm_linear(1.0) == 0.0
-    assert heads.warm_cosine(0.01875) == 0.5
+    assert math.isclose(trained_head.one_cycle(0.0), cycle.get_last_lr()[0], rel_tol=1e-6)
+    assert trained_head.one_cycle(0.25) == 1.0
+    assert trained_head.one_cycle(1.0) == 1e-8
+    assert trained_head.warm_linear(0.0375) == 1 - 0.0375
+    assert trained_head.warm_linear(1.0) == 0.0
+    assert trained_head.warm_cosine(0.01875) == 0.5
 
 
 def test_cached_batches_mirror_features_and_labels_together(tmp_path) -> None:

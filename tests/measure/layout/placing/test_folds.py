@@ -33,6 +33,11 @@ def test_every_fold_is_undone(folded, dims):
     assert torch.equal(fold.unfold(folded), numbered())
     assert fold.sizes(IMAGES) == tuple(folded.shape[:-2])
     assert (fold.num_windows, fold.num_heads) == (WINDOWS, HEADS)
+    table = torch.randn(WINDOWS, 7, 11, generator=torch.Generator().manual_seed(3))
+    added = torch.zeros(folded.shape) + fold.fold(table, fold.sizes(IMAGES))
+    assert torch.equal(fold.unfold(added), table[:, None].expand(IMAGES, -1, HEADS, -1, -1))
+    alike = fold.fold(table[:1], fold.sizes(IMAGES))
+    assert alike.shape == (*[1] * len(dims), 7, 11)
 
 
 def test_images_are_put_between_windows_and_heads_of_one_dimension():

@@ -83,3 +83,19 @@ def test_a_kernel_that_does_not_fit_what_was_measured_is_not_believed():
     assert snap(measured, 13, [(13, wrong.rows)]).tolist() == [1.5, 5.5, 9.5]
     unclear = torch.tensor([1.25, 5.25], dtype=torch.float64)
     assert snap(unclear, 13, []).tolist() == [1.25, 5.25]
+
+
+def test_the_tightest_grid_is_taken_and_not_the_one_with_the_largest_gap():
+    """Four tokens of 2x2 whose columns are so uneven that 1x4 has larger gaps."""
+    centres = torch.tensor([[20.0, 10.0], [22.0, 58.0], [70.0, 34.0], [74.0, 82.0]])
+    found = arrange(centres.double(), (96, 96))
+    assert str(found.grid) == "2x2"
+    assert found.cells.tolist() == [0, 1, 2, 3]
+
+
+def test_a_kernel_half_on_padding_may_be_measured_a_cell_further_in():
+    listed = kernel_sampling((5, 5), (3, 3), (3, 3), (2, 2), (1, 1), (1, 1)).rows
+    measured = torch.tensor([0.7, 2.1, 3.2], dtype=torch.float64)
+    assert snap(measured, 5, [(5, listed)]).tolist() == [0.0, 2.0, 4.0]
+    moved = torch.tensor([0.0, 2.6, 4.0], dtype=torch.float64)  # inside, that is too far
+    assert snap(moved, 5, [(5, listed)]).tolist() == [0.0, 2.5, 4.0]

@@ -36,6 +36,7 @@ def marked(case):
 
 
 @pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.slow
 def test_found_places_are_those_of_plain_loops(case):
     if case.library == "Hugging Face":
         pytest.importorskip("transformers", reason="the hf extra is not installed")
@@ -51,6 +52,7 @@ def test_found_places_are_those_of_plain_loops(case):
         assert call.fold.sizes(2)[0] == 2 * (1 if places.inner else len(places.queries))
 
 
+@pytest.mark.slow
 def test_placing_leaves_the_model_and_the_random_state_as_they_were():
     case = CASES[0]
     model, state = case.model(), torch.get_rng_state()

@@ -51,6 +51,7 @@ def shuffled():
     return torch.randperm(ROWS * COLS, generator=torch.Generator().manual_seed(3))
 
 
+@pytest.mark.slow
 def test_permuted_tokens_are_followed():
     order = shuffled()
     found = place_model(Place("", a_toy(order=order), (images(),)))
@@ -60,6 +61,7 @@ def test_permuted_tokens_are_followed():
         assert call.found.keys.tolist() == [[-1, *order.tolist()]]
 
 
+@pytest.mark.slow
 def test_a_model_is_measured_the_same_whichever_order_its_tokens_are_in():
     plain, moved = a_toy(), a_toy(order=shuffled())
     expected = ns.measure_model(plain, images(), metrics=("mad",)).mad.values
@@ -68,11 +70,38 @@ def test_a_model_is_measured_the_same_whichever_order_its_tokens_are_in():
         assert a == pytest.approx(b, abs=1e-6)
 
 
+class Smeared(nn.Module):
+    """4x4 patches, depthwise convolutions with random kernels wider than the map, attention."""
+
+    def __init__(self, stride=1):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 8, stride=8)
+        self.smearing = nn.Conv2d(16, 16, 7, padding=3, groups=16, stride=stride)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, images):
+        x = self.smearing(self.patches(images)).flatten(2).transpose(1, 2)
+        return x + self.attention(x, x, x, need_weights=False)[0]
+
+
+def test_convolutions_that_keep_a_map_as_large_as_it_is_do_not_hide_places():
+    torch.manual_seed(3)
+    model = Smeared().eval()
+    kernel = model.smearing.weight.clone()
+    (call,) = place_model(Place("", model, (torch.zeros(2, 3, 32, 40),))).calls
+    assert isinstance(call.found, Placed)
+    assert str(call.found.grid) == "4x5"
+    assert call.found.queries.tolist() == [list(range(20))]
+    assert torch.equal(model.smearing.weight, kernel)  # the copy was sharpened, not the model
+
+
+@pytest.mark.slow
 def test_a_model_that_hides_its_grid_by_global_pooling_is_refused():
     with pytest.raises(UserError, match=r"no attention layer of Toy .* sit is not clear: rows and"):
         ns.measure_model(a_toy(pooling=1000.0), images(), metrics=("mad",))
 
 
+@pytest.mark.slow
 def test_tokens_that_are_sorted_by_content_are_refused():
     with pytest.raises(UserError, match="where its tokens sit depends on the image"):
         ns.measure_model(a_toy(dropping="image"), images(), metrics=("mad",))
@@ -95,6 +124,7 @@ def test_places_are_kept_by_architecture_and_image_size_and_not_by_weights():
     assert len({fingerprint(x) for x in (place, *others)}) == 4
 
 
+@pytest.mark.slow
 def test_places_in_a_folder_are_read_back_as_they_were_found(tmp_path, monkeypatch):
     from nearsight.measure.layout import found as module
 

@@ -1,0 +1,148 @@
+"""Download a file, continue it after a cut-off, and check it at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from nearsight.core import UserError, sync
+from nearsight.data.sets import Archive
+
+Progress = Callable[[int, int], None]  # bytes so far, bytes in all
+
+TIMEOUT_SECONDS = 30.0
+PAUSE_SECONDS = 1.0
+MAX_TRIES = 40
+MAX_FRUITLESS = 4  # tries in a row that bring no byte
+BYTES_PER_READ = 1 << 18
+ELSEWHERE = "get the file elsewhere and run `nearsight data import FILE`"
+UNREACHABLE = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
+
+
+class CutOffError(Exception):
+    """The connection ended before the file did."""
+
+
+class Oversized(Exception):
+    """The server sent more bytes than the file should have."""
+
+
+def download(wanted: Archive, target: Path, progress: Progress | None = None) -> Path:
+    """Download a file of known size and checksum to ``target``.
+
+    What has arrived is kept in ``<target>.part``, and the next call continues it. Bytes with a
+    wrong checksum are removed, because they cannot be continued. The caller makes sure that no
+    other process downloads the same file.
+
+    Raises:
+        UserError: If the file cannot be reached or is not the expected one; the message says what
+            to do.
+    """
+    url = wanted.url
+    part = target.with_name(f"{target.name}.part")
+    with part.open("ab") as handle:
+        try:
+            _complete(wanted, handle, progress)
+        except CutOffError as problem:
+            if handle.tell():
+                raise UserError(
+                    f"{url} was cut off ({problem}); {handle.tell():,} bytes are kept in {part}, "
+                    "run the same command again to continue"
+                ) from None
+            raise UserError(
+                f"{url} cannot be reached ({problem}); check the network, or {ELSEWHERE}"
+            ) from None
+        except Oversized:
+            _restart(handle)
+            raise UserError(
+                f"{url} sends more than the {wanted.num_bytes:,} bytes of the official file; "
+                f"what arrived was removed; {ELSEWHERE}"
+            ) from None
+        finally:
+            if not handle.tell():
+                part.unlink()
+        if (found := file_sha256(part)) != wanted.sha256:
+            part.unlink()
+            raise UserError(
+                f"{url} sent a file with sha256 {found}, expected {wanted.sha256}; it was removed. "
+                "Run the same command again"
+            )
+        sync(part)
+        part.rename(target)
+    return target
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file in hex digits."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _complete(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> None:
+    """Request the missing bytes again and again, up to a limit, until the whole file is there.
+
+    Raises:
+        CutOffError: After too many tries, or several in a row that brought no byte.
+    """
+    fruitless = tries = 0
+    while True:
+        before, tries = handle.tell(), tries + 1
+        try:
+            _continue(wanted, handle, progress)
+        except CutOffError:
+            fruitless = 0 if handle.tell() > before else fruitless + 1
+            if fruitless == MAX_FRUITLESS or tries == MAX_TRIES:
+                raise
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return
+
+
+def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> None:
+    """Make one request for what is missing, and raise CutOffError if something still is."""
+    url, start = wanted.url, handle.tell()
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            if start and not _continues_at(response, start):
+                start = 0
+                _restart(handle)
+            while piece := response.read(BYTES_PER_READ):
+                if handle.tell() + len(piece) > wanted.num_bytes:
+                    raise Oversized
+                handle.write(piece)
+                if progress is not None:
+                    progress(handle.tell(), wanted.num_bytes)
+            handle.flush()
+    except urllib.error.HTTPError as problem:
+        # 416: nothing follows what we have, so it is complete or belongs to another file.
+        if problem.code == 416 and start:
+            if problem.headers.get("Content-Range") != f"bytes */{start}":
+                _restart(handle)
+                raise CutOffError("the .part file did not belong to this file") from None
+            return
+        if problem.code >= 500:
+            raise CutOffError(f"{problem.code} {problem.reason}") from None
+        raise UserError(f"{url} answered {problem.code} {problem.reason}; {ELSEWHERE}") from None
+    except UNREACHABLE as problem:
+        handle.flush()
+        raise CutOffError(getattr(problem, "reason", None) or problem or "timeout") from None
+    if handle.tell() < wanted.num_bytes:
+        raise CutOffError(f"{handle.tell():,} of {wanted.num_bytes:,} bytes")
+
+
+def _restart(handle: BinaryIO) -> None:
+    handle.seek(0)
+    handle.truncate()
+
+
+def _continues_at(response: http.client.HTTPResponse, start: int) -> bool:
+    """Return whether the answer starts where the part ends; a server may send the whole file."""
+    content = response.headers.get("Content-Range", "")
+    return response.status == 206 and content.startswith(f"bytes {start}-")

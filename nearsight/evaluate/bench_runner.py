@@ -1,0 +1,132 @@
+"""Run the benches of a subject: estimate the time and space, extract features, compute scores.
+
+Finished outcomes are cached under a key of everything that determines them. An interrupted
+evaluation therefore continues, and models that share a control compute it once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nearsight.evaluate.benches import Progress, Settings, plan_benches
+from nearsight.evaluate.features import (
+    Estimated,
+    FeatureCache,
+    Need,
+    Subject,
+    cache_root,
+    estimate_extraction,
+    extract_features,
+)
+from nearsight.evaluate.prefix_share import prefix_shares
+from nearsight.evaluate.result import (
+    Evaluation,
+    Measured,
+    TaskOutcome,
+    data_facts,
+    read_evaluation,
+)
+from nearsight.evaluate.tasks import Bench, Task
+from nearsight.runs import EVALUATE
+
+Say = Callable[[str], None]
+
+
+def evaluate_subject(
+    subject: Subject,
+    settings: Settings,
+    *,
+    say: Say = lambda text: None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluate one subject and its controls.
+
+    Args:
+        subject: A model.
+        settings: What to evaluate.
+        say: Called with an estimate of time and space before the evaluation starts.
+        progress: Called with the number of finished steps and of all steps.
+
+    Raises:
+        UserError: If a task or method does not exist, or the features do not fit on the disk.
+    """
+    cache = FeatureCache(settings.cache or cache_root(settings.data_root))
+    benches = list(plan_benches(subject, settings, cache, progress))
+    estimated = _estimate(benches, cache, settings.device)
+    say(f"{subject.name}: {estimated.text()}")
+    _extract(benches, cache, settings, progress)
+    outcomes = [_outcome(task, bench) for task, bench in benches]
+    remarks = subject.notes
+    if subject.locality is not None and settings.held_out is None:
+        _, bench = benches[0]
+        images = next(bench.images(bench.train if len(bench.train) else bench.val))
+        remarks += (prefix_shares(subject, images).text(),)
+    return Evaluation(subject.name, subject.identity, outcomes, remarks)
+
+
+def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
+    """Return the features that are needed by benches without a finished outcome."""
+    found: dict[str, Need] = {}
+    for task, bench in benches:
+        if not (bench.result / EVALUATE).is_file():
+            for need in task.needs(bench):
+                found.setdefault(bench.cache.key(need.facts()), need)
+    return list(found.values())
+
+
+def _estimate(benches: Sequence[tuple[Task, Bench]], cache: FeatureCache, device: str) -> Estimated:
+    """Estimate the cost of extracting features and of the tasks that run the model themselves."""
+    forwards = [
+        (bench.need(split), times)
+        for task, bench in benches
+        if not (bench.result / EVALUATE).is_file()
+        for split, times in task.passes(bench)
+    ]
+    return estimate_extraction(_needs(benches), cache, device, forwards)
+
+
+def _extract(
+    benches: Sequence[tuple[Task, Bench]],
+    cache: FeatureCache,
+    settings: Settings,
+    progress: Progress | None,
+) -> None:
+    """Extract all layers of a subject on a split in the same forward passes."""
+    together: dict[tuple[Any, ...], list[Need]] = {}
+    for need in _needs(benches):
+        own = (need.subject.identity, need.split.identity, need.place)
+        together.setdefault((*own, str(need.preparation.facts())), []).append(need)
+    for needs in together.values():
+        extract_features(
+            needs, cache, batch_size=settings.batch_size, device=settings.device, progress=progress
+        )
+
+
+def _outcome(task: Task, bench: Bench) -> TaskOutcome:
+    """Return the stored outcome of a bench, or compute and store it."""
+    folder = bench.result
+    if (folder / EVALUATE).is_file():
+        (found,) = read_evaluation(folder).outcomes
+        return replace(found, subject=bench.subject.name, control=bench.subject.control)
+    began = time.perf_counter()
+    findings = list(task.run(bench))
+    seconds = time.perf_counter() - began
+    subject = bench.subject
+    outcome = TaskOutcome(
+        task=task.name,
+        method=bench.method,
+        layer=bench.layer,
+        place=bench.place,
+        subject=subject.name,
+        identity=subject.identity,
+        control=subject.control,
+        data=data_facts(bench.train, bench.val),
+        settings=dict(findings[0].settings),
+        numbers={finding.name: Measured(finding) for finding in findings},
+        seconds=seconds,
+    )
+    Evaluation(subject.name, subject.identity, [outcome]).write(folder, bench.device)
+    return outcome

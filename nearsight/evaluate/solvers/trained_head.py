@@ -1,0 +1,218 @@
+"""Heads that are trained on frozen patch features, and the loop that trains them.
+
+A head is a recipe: layers, optimiser, schedule, batch. The loop draws images and mirrors by hashes
+of the step, so a training that was killed goes on from its last save as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from nearsight.core import write_bytes
+from nearsight.data import VOID
+from nearsight.data.draws import permutation, seeded_torch, uniform
+
+SAVED_EVERY = 1000  # steps
+CPU = torch.device("cpu")
+# Features and labels of some images, mirrored or not, at a step.
+Batch = Callable[[list[int], bool, int], tuple[Tensor, Tensor]]
+Progress = Callable[[int, int], None]
+
+
+def mlp_head(width: int, num_classes: int) -> nn.Module:
+    """1x1 convolution to 512, GroupNorm(1), GELU, 1x1 convolution."""
+    return nn.Sequential(
+        nn.Conv2d(width, 512, 1), nn.GroupNorm(1, 512), nn.GELU(), nn.Conv2d(512, num_classes, 1)
+    )
+
+
+def batch_norm_head(width: int, num_classes: int) -> nn.Module:
+    """Batch norm, 1x1 convolution that starts with deviation 0.01."""
+    last = nn.Conv2d(width, num_classes, 1)
+    nn.init.normal_(last.weight, std=0.01)
+    assert last.bias is not None
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.BatchNorm2d(width), last)
+
+
+def dropout_head(width: int, num_classes: int) -> nn.Module:
+    """Dropout of whole channels with 0.1, batch norm, 1x1 convolution."""
+    return nn.Sequential(nn.Dropout2d(0.1), batch_norm_head(width, num_classes))
+
+
+def plain_head(width: int, num_classes: int) -> nn.Module:
+    """1x1 convolution."""
+    return nn.Conv2d(width, num_classes, 1)
+
+
+def one_cycle(share: float) -> float:
+    """Up from 1e-4 to 1 in a quarter of the steps, then down to 1e-8, linearly.
+
+    >>> one_cycle(0.25), round(one_cycle(0.625), 3)
+    (1.0, 0.5)
+    """
+    if share < 0.25:
+        return 1e-4 + (1 - 1e-4) * share / 0.25
+    return 1e-8 + (1 - 1e-8) * (1 - share) / 0.75
+
+
+def warm_linear(share: float) -> float:
+    """Up in 3.75 % of the steps (1,500 of 40,000), then down to 0 linearly."""
+    return min(share / 0.0375, 1.0) * (1 - share)
+
+
+def warm_cosine(share: float) -> float:
+    """Up in 3.75 % of the steps, then down to 0 as a cosine.
+
+    >>> warm_cosine(0.0375), round(warm_cosine(1.0), 9)
+    (1.0, 0.0)
+    """
+    if share < 0.0375:
+        return share / 0.0375
+    return (1 + math.cos(math.pi * (share - 0.0375) / (1 - 0.0375))) / 2
+
+
+def constant(share: float) -> float:
+    """Return the same learning rate at every step."""
+    return 1.0
+
+
+@dataclass(frozen=True)
+class HeadRecipe:
+    """How a head is made and trained.
+
+    Args:
+        build: Makes the head for a width and a number of classes.
+        rate: Largest learning rate.
+        decay: Weight decay.
+        batch: Images in a step.
+        steps: Steps at the cached scale; 0: ``epochs`` decide.
+        schedule: Share of the learning rate by the share of steps done.
+        optimiser: ``adamw`` (betas 0.9 and 0.999) or ``sgd`` (momentum 0.9).
+        epochs: Passes over the training images, if ``steps`` is 0.
+        resized: Height and width to which features are brought before the head, if any.
+        looks: How often the authors look at val and keep the best; 0: they do not.
+    """
+
+    build: Callable[[int, int], nn.Module]
+    rate: float
+    decay: float
+    batch: int
+    steps: int
+    schedule: Callable[[float], float]
+    optimiser: Literal["adamw", "sgd"] = "adamw"
+    epochs: int = 0
+    resized: tuple[int, int] | None = None
+    looks: int = 0
+
+    def num_steps(self, num_images: int) -> int:
+        """Return the steps that training takes."""
+        return self.steps or max(1, self.epochs * num_images // self.batch)
+
+    def make_optimiser(self, head: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimiser of a head."""
+        if self.optimiser == "sgd":
+            return torch.optim.SGD(head.parameters(), self.rate, 0.9, weight_decay=self.decay)
+        return torch.optim.AdamW(head.parameters(), self.rate, weight_decay=self.decay)
+
+
+def segmentation_loss(
+    logits: Float[Tensor, "image cls row col"], labels: Int[Tensor, "image h w"]
+) -> Float[Tensor, ""]:
+    """Cross-entropy of every labelled pixel after bilinear interpolation to the labels' size."""
+    if logits.shape[-2:] != labels.shape[-2:]:
+        logits = F.interpolate(logits, labels.shape[-2:], mode="bilinear", align_corners=False)
+    known = (labels != VOID).sum().clamp(min=1)
+    return F.cross_entropy(logits, labels, ignore_index=VOID, reduction="sum") / known
+
+
+def train_head(
+    recipe: HeadRecipe,
+    batch: Batch,
+    num_images: int,
+    width: int,
+    num_classes: int,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    saved: Path | None = None,
+    look: Callable[[nn.Module, int], None] | None = None,
+    looks: int = 0,
+    progress: Progress | None = None,
+) -> nn.Module:
+    """Train a head and return it in evaluation mode.
+
+    Args:
+        recipe: The head and its optimiser.
+        batch: Returns features [image, width, row, col] and labels of images by their numbers,
+            mirrored or not, at a step.
+        num_images: How many images there are to draw from.
+        width: Of the features.
+        num_classes: Of the labels.
+        steps: Other than the recipe's.
+        seed: Of the head's start, and of the order of images.
+        saved: File to save to every 1,000 steps and to go on from.
+        look: Called with the head and the step, ``looks`` times at equal steps.
+        looks: How many times.
+        progress: Called with the number of finished steps and of all steps.
+    """
+    num_steps = steps or recipe.num_steps(num_images)
+    with seeded_torch("head", seed, device=CPU):
+        head = recipe.build(width, num_classes)
+    optimiser = recipe.make_optimiser(head)
+    first = 0
+    if saved is not None and saved.is_file():
+        state = torch.load(saved, weights_only=True)
+        head.load_state_dict(state["head"])
+        optimiser.load_state_dict(state["optimiser"])
+        first = int(state["step"])
+    per_pass = max(1, num_images // min(recipe.batch, num_images))
+    size = min(recipe.batch, num_images)
+    for step in range(first, num_steps):
+        head.train()
+        done, part = divmod(step, per_pass)
+        order = permutation("head order", seed, done, length=num_images)
+        chosen = order[part * size : (part + 1) * size].tolist()
+        mirrored = bool(uniform("head mirror", seed, step, num=1) < 0.5)
+        features, labels = batch(chosen, mirrored, step)
+        if recipe.resized is not None:
+            features = F.interpolate(features, recipe.resized, mode="bilinear", align_corners=False)
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.rate * recipe.schedule((step + 1) / num_steps)
+        with seeded_torch("head dropout", seed, step, device=CPU):
+            loss = segmentation_loss(head(features), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if look and looks and (step + 1) * looks // num_steps > step * looks // num_steps:
+            look(head.eval(), step + 1)
+        if saved is not None and (step + 1) % SAVED_EVERY == 0 and step + 1 < num_steps:
+            _save(saved, head, optimiser, step + 1)
+        if progress:
+            progress(step + 1, num_steps)
+    if saved is not None:
+        saved.unlink(missing_ok=True)
+    return head.eval()
+
+
+def _save(path: Path, head: nn.Module, optimiser: torch.optim.Optimizer, step: int) -> None:
+    import io
+
+    state: dict[str, Any] = {
+        "head": head.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "step": step,
+    }
+    file = io.BytesIO()
+    torch.save(state, file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, file.getvalue())

@@ -1,0 +1,106 @@
+"""Build models with random weights for one image size after another; nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+from nearsight.models.compat import declare_missing_ops
+
+SIDES = (96, 128, 224, 256)  # of the images, in this order
+SMALL = {
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+}
+SMALLER: tuple[dict[str, int], ...] = (
+    SMALL,
+    {"hidden_size": 128, "intermediate_size": 128},  # heads and layers are listed one by one
+    {},
+)
+Build = tuple[
+    int, "nn.Module | Exception"
+]  # side of the images, and the model or why there is none
+
+
+def builds(name: str) -> Iterator[Build]:
+    """Build a model, as ``covered_models`` names it, for one image size after another."""
+    declare_missing_ops()
+    library, _, rest = name.partition("/")
+    builders = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}
+    yield from builders[library](rest)
+
+
+def _tried(make: Callable[..., nn.Module], *options: dict[str, Any]) -> nn.Module | Exception:
+    """The model with the first options that it takes, or the last error."""
+    error: Exception = ValueError("there are no options")
+    for each in options:
+        try:
+            return make(**each)
+        except Exception as now:
+            error = now
+    return error
+
+
+def _timm(name: str) -> Iterator[Build]:
+    import timm
+
+    def make(**options: Any) -> nn.Module:
+        return timm.create_model(name, **options)
+
+    own = timm.get_pretrained_cfg(name)
+    fixed = (own.input_size[-1],) if own else ()
+    for side in dict.fromkeys((*SIDES, *fixed)):
+        yield side, _tried(make, {"img_size": side}, {})
+
+
+def _torchvision(name: str) -> Iterator[Build]:
+    from torchvision.models import get_model
+
+    def make(**options: Any) -> nn.Module:
+        return get_model(name, weights=None, **options)
+
+    for side in (*SIDES, 299):
+        options: dict[str, dict[str, Any]] = {
+            "vit_b_16": {"image_size": side},
+            "maxvit_t": {"input_size": (side, side)},
+        }
+        extra = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
+        yield side, _tried(make, options.get(name, extra))
+
+
+def _hugging_face(kind: str) -> Iterator[Build]:
+    for side in SIDES:
+        for smaller in SMALLER:  # some are built with numbers that do not fit, and fail later
+            yield side, _tried(lambda **given: _from_configuration(kind, **given),
+                               {"side": side, "smaller": smaller})  # fmt: skip
+
+
+def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Module:
+    """The model of a configuration class, or its vision part, with some numbers made smaller."""
+    from transformers import AutoBackbone, AutoConfig, AutoModel
+
+    whole = AutoConfig.for_model(kind)
+    config = getattr(whole, "vision_config", None) or whole
+    size = getattr(config, "image_size", None)
+    if isinstance(size, int):
+        config.image_size = side
+    elif isinstance(size, (list, tuple)):
+        config.image_size = [side, side]
+    for key, value in smaller.items():
+        if isinstance(getattr(config, key, None), int):
+            setattr(config, key, value)
+    config.use_pretrained_backbone = False
+    try:
+        return AutoModel.from_config(config)
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+    if config is not whole:
+        return AutoModel.from_config(whole).vision_model
+    return AutoBackbone.from_config(config)

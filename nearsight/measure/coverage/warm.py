@@ -1,0 +1,18 @@
+"""Import what the attempts need, once, in the process that all of them are forked from.
+
+Nothing may run here that starts threads: a forked process has only the thread that forked it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+from nearsight.measure.coverage import attempt
+from nearsight.models.compat import declare_missing_ops
+
+declare_missing_ops()
+for name in ("timm", "torchvision.models", "transformers.modeling_utils"):
+    if importlib.util.find_spec(name.partition(".")[0]):
+        importlib.import_module(name)
+
+__all__ = ["attempt"]

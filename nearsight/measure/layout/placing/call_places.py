@@ -1,0 +1,346 @@
+"""Place the queries and keys of one attention call from the moments of their responses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from nearsight.measure.layout.placing.centres import (
+    NARROW,
+    Centres,
+    centres_of,
+    unfolded_moments,
+    without_wide,
+)
+from nearsight.measure.layout.placing.folds import Fold, candidate_folds
+from nearsight.measure.layout.placing.grids import (
+    MIN_GAP,
+    Arrangement,
+    arrange,
+    coordinates,
+    nearest_cells,
+    snap,
+)
+from nearsight.measure.layout.placing.probe import ProbedCall
+from nearsight.models.layers import Grid
+
+AGREEMENT = 0.02  # square of the distance, in cells, that heads may be apart
+SINGLE_AGREEMENT = 0.2  # the same with a single draw, whose noise does not average out
+SIGNIFICANT = 4.0  # standard errors
+LEAST_GAP = 0.02  # in cells; enough if two halves of the draws give the same places
+MIN_MARGIN = 0.2  # of a key that is one of the queries' cells
+
+CHANNELS = "it attends between channels, not between patches"
+NO_PRODUCT = (
+    "its weights do not come from a product of queries and keys, so where its queries sit cannot "
+    "be measured"
+)
+LINEAR = (
+    "it is linear attention: its softmax goes over keys or features alone before they are "
+    "multiplied, so there is no row of weights per query"
+)
+LEARNED = "its queries do not depend on the image, so they are no patches"
+NO_RESPONSE = "its tokens do not depend on pixels of their own once attention is silenced"
+DEPENDS = "where its tokens sit depends on the image, so its layers have no fixed places"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where the tokens of one call sit: as a ``Layout``, with what was measured."""
+
+    grid: Grid
+    queries: Int64[Tensor, "window query"]
+    keys: Int64[Tensor, "window key"]
+    cells: Float[Tensor, "cell 2"]
+    fold: Fold
+    confidence: float
+    extent: tuple[float, float]  # of a typical key, in cells of the queries
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Unplaced:
+    """Why a call has no places; ``confidence`` is the best gap that was seen, in cells."""
+
+    reason: str
+    confidence: float | None = None
+    is_patches: bool = True  # False: there are no patches to place (class attention, channels)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The moments of one call, read with some draws."""
+
+    call: ProbedCall
+    size: tuple[int, int]
+    quiet: float
+    which: slice
+
+    def sums(self, name: str, fold: Fold) -> Tensor:
+        """Moments of a tensor, [5, window, head, token]."""
+        draws = self.call.moments[name].draws
+        return unfolded_moments(draws, fold, self.call.sizes[:-2], self.which)
+
+    def centres(self, name: str, fold: Fold) -> Centres:
+        found = centres_of(self.sums(name, fold).sum(2), self.size, self.quiet)
+        return without_wide(found, self.size)
+
+
+def place_call(
+    call: ProbedCall, size: tuple[int, int], quiet: float, which: slice = slice(None)
+) -> Placed | Unplaced:
+    """Place all tokens of a call, or say why that cannot be done.
+
+    Args:
+        call: The call and the moments of its tensors.
+        size: Height and width of the image in pixels.
+        quiet: Share of the largest response below which a token does not respond.
+        which: Draws to use.
+    """
+    num_queries, num_keys = call.sizes[-2:]
+    if num_queries == 1 and num_keys > 1:
+        reason = f"one query attends to {num_keys} tokens: class attention or pooling"
+        return Unplaced(reason, is_patches=False)
+    reading = _Reading(call, size, quiet, which)
+    pairs = sorted(x.partition(".")[2] for x in call.moments if x.startswith("queries."))
+    if not _responds(call, "values"):
+        return Unplaced(NO_RESPONSE)
+    if not pairs:
+        is_linear = _is_linear(reading)
+        return Unplaced(LINEAR if is_linear else NO_PRODUCT, is_patches=not is_linear)
+    pairs = [x for x in pairs if call.num_tokens[f"queries.{x}"] == num_queries
+             and call.num_tokens[f"keys.{x}"] == num_keys] or pairs  # fmt: skip
+    live = [x for x in pairs if _responds(call, f"queries.{x}")]
+    if not live:
+        return Unplaced(LEARNED, is_patches=False)
+    both = [x for x in live if _responds(call, f"keys.{x}")] or live
+    best: float | None = None
+    single: Placed | None = None
+    for pair in both:
+        for fold in candidate_folds(call.sizes[:-2]):
+            found = _place_folded(reading, f"queries.{pair}", f"keys.{pair}", fold)
+            if isinstance(found, Placed) and found.grid.num_patches > 1:
+                return found
+            if isinstance(found, Placed):  # windows of one token each look much like heads
+                single = found
+            elif found is not None:
+                best = found if best is None else max(best, found)
+    if single is not None:
+        return single
+    if _is_channels(reading, f"queries.{both[0]}"):
+        return Unplaced(CHANNELS, is_patches=False)
+    gap = "they form no grid" if best is None else f"the smallest gap is {best:.2f} cells"
+    reason = (
+        f"where its tokens sit is not clear: rows and columns of the pixels that they depend on "
+        f"cannot be told apart ({gap}; {MIN_GAP} are needed)"
+    )
+    return Unplaced(reason, best)
+
+
+def _responds(call: ProbedCall, name: str) -> bool:
+    """Whether a tensor responds to the image at all."""
+    draws = call.moments[name].draws if name in call.moments else []
+    return any(float(each[0].max()) > 0 for each in draws)
+
+
+def is_dead(call: ProbedCall) -> bool:
+    """Whether nothing of a call responds to the image."""
+    return not any(_responds(call, name) for name in call.moments)
+
+
+def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Placed | float | None:
+    """The places if the call is folded like this, else the gap that was seen, if any."""
+    if not all(_heads_agree(reading, name, fold) for name in (queries, keys, "values")):
+        return None
+    at = reading.centres(queries, fold)
+    num_windows, num_queries = at.responds.shape
+    placed = at.responds
+    arrangement = arrange(at.places[placed], reading.size) if placed.any() else None
+    note = ""
+    if arrangement is None or not _is_clear(reading, queries, fold, at, arrangement):
+        shared = _shared_queries(reading, queries, fold) if num_windows > 1 else None
+        if shared is None:
+            return None if arrangement is None else arrangement.gap
+        at, arrangement = shared
+        placed = at.responds
+        note = (
+            "All windows share queries pooled from the whole image; each row is counted from the "
+            "patch of the window that gets its output."
+        )
+    query_cells = torch.full((num_windows, num_queries), -1)
+    query_cells[placed] = arrangement.cells
+    found = [
+        each
+        for name in ("values", keys)
+        if _responds(reading.call, name)
+        and (each := _place_keys(reading, name, fold, arrangement)) is not None
+    ]
+    if not found:
+        return 0.0
+    if len(found) == 2 and not _same_places(*found):
+        return 0.0
+    best = max(found, key=lambda each: each.gap)
+    extents = reading.centres("values", fold)
+    cell = torch.tensor(reading.size, dtype=torch.float64) / torch.tensor(
+        [arrangement.grid.rows, arrangement.grid.cols], dtype=torch.float64
+    )
+    typical = (extents.extents[extents.responds] / cell).median(0).values
+    return Placed(
+        arrangement.grid,
+        query_cells,
+        best.keys,
+        best.cells,
+        fold,
+        min(arrangement.gap, best.gap),
+        (float(typical[0]), float(typical[1])),
+        note,
+    )
+
+
+def _heads_agree(reading: _Reading, name: str, fold: Fold) -> bool:
+    """Whether tokens are at the same place in all heads.
+
+    Deviations from the mean over heads are multiplied between two halves of the draws, so that
+    noise, which is not the same in both, averages out.
+    """
+    if fold.num_heads == 1 or not _responds(reading.call, name):
+        return True
+    halves = []
+    draws = reading.call.moments[name].draws[reading.which]
+    for half in (slice(0, None, 2), slice(1, None, 2)) if len(draws) > 1 else (slice(None),) * 2:
+        sums = unfolded_moments(draws, fold, reading.call.sizes[:-2], half)
+        each = centres_of(sums.flatten(1, 2), reading.size, reading.quiet)
+        halves.append((each.places, each.responds))
+    heads = (fold.num_windows, fold.num_heads)
+    responds = (halves[0][1] & halves[1][1]).unflatten(0, heads).all(1)
+    if not responds.any():
+        return True
+    deviations = []
+    for places, _ in halves:
+        apart = places.unflatten(0, heads)  # [window, head, token, 2]
+        deviations.append((apart - apart.mean(1, keepdim=True)).transpose(1, 2)[responds])
+    products = (deviations[0] * deviations[1]).sum(-1).flatten()
+    apart, error = float(products.mean()), float(products.std() / len(products) ** 0.5)
+    height, width = reading.size
+    cell = height * width / int(responds.sum())  # area, if these are heads
+    if len(draws) == 1:
+        return apart < SINGLE_AGREEMENT * cell
+    if apart >= AGREEMENT * cell:
+        return False
+    return apart < max(SIGNIFICANT * error, AGREEMENT * cell / fold.num_heads)
+
+
+def _is_clear(reading: _Reading, name: str, fold: Fold, at: Centres, found: Arrangement) -> bool:
+    """Whether an arrangement can be believed.
+
+    Its gap is large, or it is small because convolutions pull the centres together, and two halves
+    of the draws, whose noise is different, put every token in the same cell.
+    """
+    if found.gap >= MIN_GAP:
+        return True
+    draws = reading.call.moments[name].draws[reading.which]
+    if found.gap < LEAST_GAP or len(draws) < 2:
+        return False
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        sums = unfolded_moments(draws, fold, reading.call.sizes[:-2], half).sum(2)
+        each = centres_of(sums, reading.size, reading.quiet).places[at.responds]
+        again = arrange(each, reading.size)
+        if again is None or again.grid != found.grid or not torch.equal(again.cells, found.cells):
+            return False
+    return True
+
+
+def _shared_queries(
+    reading: _Reading, queries: str, fold: Fold
+) -> tuple[Centres, Arrangement] | None:
+    """The places of the windows' own patches, where all windows have the same queries."""
+    num_queries, num_keys = reading.call.sizes[-2:]
+    if num_queries != num_keys:
+        return None
+    if not _heads_agree(reading, queries, fold.without_windows()):
+        return None
+    at = reading.centres("values", fold)
+    found = arrange(at.places[at.responds], reading.size) if at.responds.any() else None
+    return (at, found) if found and _is_clear(reading, "values", fold, at, found) else None
+
+
+@dataclass(frozen=True)
+class _Keys:
+    keys: Tensor
+    cells: Tensor
+    gap: float
+
+
+def _same_places(one: _Keys, other: _Keys) -> bool:
+    """Whether keys and values are at the same places (tokens without one aside)."""
+    both = (one.keys >= 0) & (other.keys >= 0)
+    return bool(torch.equal(one.cells[one.keys[both]], other.cells[other.keys[both]]))
+
+
+def _place_keys(reading: _Reading, name: str, fold: Fold, queries: Arrangement) -> _Keys | None:
+    """Keys on the queries' grid (repeated ones too), or on a grid of their own: pooled."""
+    at = reading.centres(name, fold)
+    grid, placed = queries.grid, at.responds
+    keys = torch.full(placed.shape, -1)
+    own = arrange(at.places[placed], reading.size)
+    if own and not _is_clear(reading, name, fold, at, own):
+        own = None
+    if own and own.grid != grid:
+        keys[placed] = own.cells
+        return _Keys(keys, _pooled_cells(reading, own, queries), own.gap)
+    cells, margin = nearest_cells(at.places[placed], queries)
+    if own:
+        agree = torch.equal(own.cells, cells)
+        keys[placed] = own.cells
+        return _Keys(keys, grid.coordinates(), own.gap) if agree else None
+    if margin < MIN_MARGIN:
+        return None
+    keys[placed] = cells
+    return _Keys(keys, grid.coordinates(), margin)
+
+
+def _pooled_cells(reading: _Reading, keys: Arrangement, queries: Arrangement) -> Tensor:
+    """Centres of the keys' cells in units of the queries, [cell, 2]."""
+    sides = []
+    samplings = reading.call.samplings
+    for axis in range(2):
+        key_marks = (keys.row_centres, keys.col_centres)[axis]
+        query_marks = (queries.row_centres, queries.col_centres)[axis]
+        sampled = [(x.before[axis], (x.rows, x.cols)[axis]) for x in samplings]
+        if len(query_marks) >= len(key_marks):
+            at = coordinates(query_marks, key_marks)
+            if len(query_marks) == 1:
+                sides.append(torch.zeros(1, dtype=torch.float64))
+                continue
+            sides.append(snap(at, len(query_marks), sampled))
+        else:
+            at = snap(coordinates(key_marks, query_marks), len(key_marks), sampled)
+            step = float(at.diff().median()) if len(at) > 1 else float(len(key_marks))
+            sides.append((torch.arange(len(key_marks)).double() - at[0]) / step)
+    return torch.cartesian_prod(*sides).reshape(-1, 2)
+
+
+def _is_channels(reading: _Reading, name: str) -> bool:
+    """Whether the features of the tokens have places of their own: then the tokens are channels."""
+    total = torch.stack(reading.call.moments[name].turned[reading.which]).sum(0)
+    features = total.reshape(5, -1, total.shape[-1]).sum(1, keepdim=True)
+    at = centres_of(features, reading.size, reading.quiet)
+    found = arrange(at.places[at.responds], reading.size)
+    return found is not None and found.gap >= MIN_GAP and at.num_placed > 1
+
+
+def _is_linear(reading: _Reading) -> bool:
+    """Whether a softmax that is not of a product of queries and keys is that of linear attention.
+
+    Either its columns are image tokens, and its rows features (keys, before they meet the values);
+    or its rows are tokens, and what they meet is a sum over the whole image (queries).
+    """
+    if "weights" in reading.call.moments and _is_channels(reading, "weights"):
+        return True
+    sums = torch.stack(reading.call.moments["values"].draws[reading.which]).sum(0)
+    at = centres_of(sums.reshape(5, 1, -1), reading.size, reading.quiet)
+    shares = at.extents[at.responds] / torch.tensor(reading.size, dtype=torch.float64)
+    return bool(shares.median() >= NARROW)

@@ -1,0 +1,35 @@
+"""In how many seeds a head became local, or an identity head; with exact intervals.
+
+Whether such a head appears is nearly all or none: a run has one or it has not. The mean of min MAD
+then jumps with the number of seeds that have one, and a t-interval over 3 seeds covers it in 27 to
+48 % of simulations. The share of seeds has an interval that covers for every n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nearsight.measure.catalogue import NEAR_KINDS, NearKind
+from nearsight.stats import Estimate, exact_share
+from nearsight.study.analyse.outcome import Factors, Outcome, by_condition
+
+
+@dataclass(frozen=True)
+class SeedShare:
+    """The share of a condition's seeds that have a head of a kind below the 3x3 line."""
+
+    condition: Factors
+    kind: NearKind
+    count: int
+    share: Estimate  # with the interval of Clopper and Pearson
+
+
+def seed_shares(found: Sequence[Outcome]) -> list[SeedShare]:
+    """Return the shares of every condition, identity heads first; none without self-mass."""
+    shares = []
+    for kind in NEAR_KINDS:
+        for condition, by_seed in by_condition(found, f"{kind}_heads").items():
+            count = sum(x > 0 for x in by_seed.values())
+            shares.append(SeedShare(condition, kind, count, exact_share(count, len(by_seed))))
+    return shares

@@ -1,0 +1,140 @@
+"""What a study found, before all else: its primary contrast, and the seeds with a local head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearsight.core import console
+from nearsight.measure.catalogue import NEAR_KINDS, number_named
+from nearsight.report.write import Cell, Column, Format, Kind, Table
+from nearsight.stats import FEWEST_FOR_P, MOST_FOR_P
+from nearsight.study.analyse import (
+    Effects,
+    Factors,
+    LoadedStudy,
+    PrimaryResult,
+    SeedShare,
+    condition_text,
+    num_simultaneous,
+    outcomes,
+    primary_result,
+    seed_shares,
+    simultaneous,
+)
+
+FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
+NO_PRIMARY = (
+    "No primary contrast was named before this study ran: all its intervals are simultaneous."
+)
+SHARES_NOTE = (
+    "Seeds with at least one head whose MAD is below that of a 3x3 box, in a layer that is read: "
+    "an identity head has a self-mass of at least 0.5, a local head less. Exact 95 % intervals "
+    "(Clopper and Pearson), because whether such a head appears is nearly all or none."
+)
+
+
+def primary_table(found: PrimaryResult) -> Table:
+    """Tabulate the one comparison that was named before the study ran."""
+    number = number_named(found.contrast.value)
+    kind: Kind = "share" if number.percent else "number"
+    columns = [
+        Column("contrast", "contrast"),
+        Column("at the end", "end", kind, number.digits),
+    ]
+    cells: list[Cell] = [str(found.contrast), found.estimate]
+    if found.at_steps:
+        epoch, estimate = found.at_steps
+        columns.append(Column(f"at epoch {epoch}", "matched_steps", kind, number.digits))
+        cells.append(estimate)
+    columns += [Column("exact p", "p", "number", 4), Column("seeds", "seeds", "count")]
+    cells += [found.p, len(found.per_seed)]
+    return Table(
+        "primary", tuple(columns), [tuple(cells)], "The primary contrast", _primary_note(found)
+    )
+
+
+def _primary_note(found: PrimaryResult) -> str:
+    said = "Named before the study ran, so its 95 % interval over seeds is its own. "
+    num = found.num_pairs
+    if found.p is not None:
+        return f"{said}p flips the signs of {num} pairs of runs and is exact."
+    if num < FEWEST_FOR_P:
+        return f"{said}No p: it takes {FEWEST_FOR_P} pairs of runs, and there are {num}."
+    return f"{said}No p: {num} pairs have too many signs ({MOST_FOR_P} at most)."
+
+
+def share_table(found: Sequence[SeedShare]) -> Table:
+    """Tabulate in how many seeds of every condition there is an identity or a local head."""
+    by_condition: dict[Factors, dict[str, SeedShare]] = {}
+    for x in found:
+        by_condition.setdefault(x.condition, {})[x.kind] = x
+    columns = [Column("condition", "condition")]
+    for kind in NEAR_KINDS:
+        columns.append(Column(f"seeds with {kind} head", f"{kind}_seeds", only=FILES))
+        columns.append(Column(f"share, {kind}", f"{kind}_share", "share", only=FILES))
+        columns.append(Column(f"{kind} head", f"{kind}_told", wrap=False, only=("terminal",)))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            condition_text(condition),
+            *(
+                cell
+                for kind in NEAR_KINDS
+                for cell in (_count(kinds[kind]), kinds[kind].share, _told(kinds[kind]))
+            ),
+        )
+        for condition, kinds in by_condition.items()
+    ]
+    return Table(
+        "seed-shares", tuple(columns), rows, "Seeds with an identity or a local head", SHARES_NOTE
+    )
+
+
+def _count(x: SeedShare) -> str:
+    return f"{x.count} of {x.share.n}"
+
+
+def _told(x: SeedShare) -> str:
+    """How many seeds, and the interval of the share, on one line."""
+    return f"{_count(x)} ({100 * x.share.low:.0f} to {100 * x.share.high:.0f} %)"
+
+
+def log_table(effects: Sequence[Effects]) -> Table | None:
+    """Tabulate the main effects on MAD and on its logarithm, at the end; None without effects."""
+    num = num_simultaneous(effects)
+    by_name: dict[str, dict[str, Cell]] = {}
+    for x in effects:
+        if x.value in ("min_mad", "log_min_mad"):
+            for effect in x.at_end.effects:
+                if len(effect.factors) == 1 and effect.estimate is not None:
+                    name = x.at_end.name(effect)
+                    by_name.setdefault(name, {})[x.value] = simultaneous(effect, num)
+    if not by_name:
+        return None
+    columns = (
+        Column("effect", "effect"),
+        Column("on min MAD", "min_mad", "number"),
+        Column("on log min MAD", "log_min_mad", "number"),
+    )
+    rows = [(name, x.get("min_mad"), x.get("log_min_mad")) for name, x in by_name.items()]
+    note = f"At the end; simultaneous 95 % over seeds ({num} intervals). {LOG_NOTE}"
+    return Table("effects-in-short", columns, rows, "Main effects on the most local head", note)
+
+
+LOG_NOTE = "An effect on the logarithm is a factor of MAD: −0.69 halves it."
+
+
+def print_results(study: LoadedStudy, effects: Sequence[Effects]) -> None:
+    """Print what a study found: primary contrast, effects on min MAD, seeds with such heads."""
+    screen, primary = console(), primary_result(study)
+    shares = seed_shares(outcomes(study))
+    tables = [
+        None if primary is None else primary_table(primary),
+        log_table(effects),
+        share_table(shares) if shares else None,
+    ]
+    if primary is None:
+        screen.say(NO_PRIMARY)
+    for table in tables:
+        if table is not None:
+            screen.print(table.rich())
+            screen.say(table.note)
