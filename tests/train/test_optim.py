@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.models.load.registry import create_model
 from nearsight.protocol.schema import Optimizer
 from nearsight.train.optim import MovingAverage, adamw, parameter_groups
@@ -98,7 +99,7 @@ def test_frozen_parameters_stay_through_steps_checkpoint_and_average() -> None:
 
 
 def test_a_model_that_is_frozen_whole_is_refused() -> None:
-    with pytest.raises(ValueError, match="every one of this model is frozen"):
+    with pytest.raises(UserError, match="all of them are frozen"):
         adamw(nn.Linear(3, 5).requires_grad_(False), Optimizer())
 
 

@@ -207,7 +207,7 @@ def test_the_folder_is_named_for_the_model():
         ({"images": "nowhere", "random_init": True}, "there is no folder nowhere"),
         ({}, "give --images DIR"),
         ({"images": "pictures"}, "expected weights for mu, got none"),
-        ({"images": "pictures", "random_init": True, "num_images": 99}, "expected 99 images in"),
+        ({"images": "pictures", "random_init": True, "num_images": 99}, "--num-images is 99, but"),
         ({"images": "pictures", "random_init": True, "image_size": "32x"}, "as N or HxW"),
         ({"images": "pictures", "random_init": True, "metrics": "mda"}, "expected metrics among"),
         ({"images": "pictures", "random_init": True, "convention": "x"}, "a convention among"),
