@@ -37,15 +37,14 @@ from nearsight.report.write.efficiency_tables import efficiency_tables
 from nearsight.report.write.evaluation_tables import evaluation_tables
 from nearsight.report.write.front import Front
 from nearsight.report.write.gallery import family_drawings
+from nearsight.report.write.parts import all_part_heads, head_part_tables
 from nearsight.report.write.rendering import render
 from nearsight.report.write.run_details import run_details, settings_table
 from nearsight.report.write.table import Table
 from nearsight.report.write.tables import (
     BOLD_NOTE,
-    all_gates,
     all_heads,
     conditions_table,
-    gate_table,
     head_table,
     interval_note,
     layer_table,
@@ -121,11 +120,10 @@ def _make_room(out: Path) -> None:
 
 def report_files(families: list[Family], conditions: Table) -> dict[tuple[str, str], str]:
     """Return the text of every file of a report's own tables, by name and format."""
-    gates = all_gates(families)
     return {
         ("conditions", "csv"): conditions.csv(),
         ("heads", "csv"): all_heads(families).csv(),
-        **({("gates", "csv"): gates.csv()} if gates else {}),
+        **{(table.key, "csv"): table.csv() for table in all_part_heads(families)},
         ("report", "json"): report_json(families),
         ("conditions", "latex"): conditions.latex(),
     }
@@ -225,9 +223,8 @@ def _condition_details(family: Family, condition: ConditionRuns) -> dict[str, An
 
 def _run_tables(run: Evidence) -> dict[str, Any]:
     start = "" if run.is_model else f"seed {run.seed}: "
-    gates = gate_table(run)
-    tables = {f"{start}every head": head_table(run)}
-    return tables | ({f"{start}gate, centre and span of every head": gates} if gates else {})
+    tables = {"every head": head_table(run), **head_part_tables(run)}
+    return {f"{start}{heading}": table for heading, table in tables.items()}
 
 
 def _provenance(family: Family) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of a report: conditions, layers, heads and gates."""
+"""The tables of a report: conditions, layers and heads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ BOLD_NOTE = (
     "Bold: the highest accuracy and the most local value (lowest MAD and entropy, highest "
     "self-mass), only where the 95 % interval of its difference from every other condition, "
     "paired by seed, excludes 0; no correction for several comparisons."
-)
-GATES_NOTE = (
-    "Gate: share of the attention that goes by position alone. Centre: where that part looks, in "
-    "patches from the patch itself. Span: square patches; at its root from the centre the weight "
-    "has fallen to 1/e. A dash: a head whose positional attention grows with the distance has no "
-    "centre; PSA has no gates."
 )
 UNREAD_NOTE = " Unread: what its patches gather reaches no output; summaries leave it out."
 RUN_COLUMNS = (
@@ -176,7 +170,7 @@ def head_table(run: Evidence) -> Table:
 
 def all_heads(families: list[Family]) -> Table:
     """Tabulate every head of every run, as in measure.json."""
-    runs = list(_named_runs(families))
+    runs = list(named_runs(families))
     metrics = [x for x in shown_in("report") if any(x.name in run.heads for _, run in runs)]
     columns = (Column(x.label, x.name, "number", bounds=("low", "high")) for x in metrics)
     more = kind_columns([run for _, run in runs])
@@ -233,42 +227,7 @@ def _head_estimate(run: Evidence, name: str, layer: int, head: int) -> Estimate 
     return Estimate(x.mean[layer][head], x.low[layer][head], x.high[layer][head], n, "images")
 
 
-def gate_table(run: Evidence) -> Table | None:
-    """Tabulate gate, centre and span of every head of a run; None where it has no GPSA."""
-    rows = [(f"{layer}.{head}", *numbers) for layer, head, *numbers in gpsa_heads(run)]
-    if not rows:
-        return None
-    columns = (
-        Column("layer.head", "layer.head"),
-        Column("gate", "gate", "number", 2),
-        Column("centre, down", "centre_down", "number", 2),
-        Column("centre, right", "centre_right", "number", 2),
-        Column("span", "span", "number", 2),
-    )
-    return Table("gates", columns, rows, note=GATES_NOTE, layout="compact")
-
-
-def all_gates(families: list[Family]) -> Table | None:
-    """Tabulate gate, centre and span of every head of every run; None where there is no GPSA."""
-    rows = [(*named, *head) for named, run in _named_runs(families) for head in gpsa_heads(run)]
-    names = ("layer", "head", "gate", "centre_down", "centre_right", "span")
-    columns = (*RUN_COLUMNS, *(Column(name, name, "number") for name in names))
-    return Table("gates", columns, rows) if rows else None
-
-
-def gpsa_heads(run: Evidence) -> list[tuple[int | float | None, ...]]:
-    """Return a row per head of the layers with GPSA; None for what a head does not have."""
-    return [
-        (layer, head, gate, *(centre or (None, None)), span)
-        for layer, found in enumerate(run.gates, 1)
-        if found is not None
-        for head, (gate, centre, span) in enumerate(
-            zip(found.gate or repeat(None), found.centre, found.span), 1
-        )
-    ]
-
-
-def _named_runs(families: list[Family]) -> Iterator[tuple[tuple[str | int | None, ...], Evidence]]:
+def named_runs(families: list[Family]) -> Iterator[tuple[tuple[str | int | None, ...], Evidence]]:
     """Go through all runs, each with its condition, model, data and seed."""
     for family in families:
         for condition in family.conditions:

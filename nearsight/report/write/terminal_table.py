@@ -8,16 +8,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 from nearsight.core import Screen, console
 from nearsight.measure.catalogue import Metric, Statistic, metric, shown_in
-from nearsight.report.read import gates_of, gaussians_of
 from nearsight.report.write.cells import Cell, Marked
+from nearsight.report.write.parts import terminal_part_tables
 from nearsight.report.write.table import Column, Row, Table
 from nearsight.runs import MeasuredFolder, read_measured, read_record
 from nearsight.runs.records import (
-    MEASURE_FILE,
     ConventionRecord,
     MeasuredModel,
     MeasureRecord,
@@ -165,58 +164,6 @@ def wrapped_name(record: RunRecord, width: int) -> str:
     return lines.replace("\u00a0", " ")
 
 
-def gaussian_table(found: MeasuredFolder) -> Table | None:
-    """Tabulate widths and strengths of the layers with GAug; None where there are none."""
-    layers = [
-        (layer.layer, x)
-        for layer in found.measure.layers
-        if (x := gaussians_of(layer.others.get("gaussian"), 0, MEASURE_FILE, found.path))
-    ]
-    columns = (
-        Column("Gaussians", "layer"),
-        Column("width", "width", "number"),
-        Column("5 %", "width_5", "number"),
-        Column("median", "width_50", "number"),
-        Column("95 %", "width_95", "number"),
-        Column("near 0", "near_lowest", "share"),
-        Column("near max", "near_highest", "share"),
-        Column("strength", "strength", "number"),
-        Column("5 %", "strength_5", "number"),
-        Column("95 %", "strength_95", "number"),
-    )
-    rows = []
-    for number, layer in layers:
-        width, strength = layer.deviation, layer.strength
-        low, _, median, _, high = width.percentiles
-        near = layer.near_bounds or (None, None)
-        ends = strength.percentiles[0], strength.percentiles[-1]
-        numbers = (width.mean.value, low, median, high, *near, strength.mean.value, *ends)
-        rows.append((f"  layer {number}", *numbers))
-    return Table("gaussians", columns, rows, found.record.name) if rows else None
-
-
-def gpsa_table(found: MeasuredFolder) -> Table | None:
-    """Tabulate gates, centres and spans of the layers with GPSA; None where there are none."""
-    layers = [
-        (layer.layer, x)
-        for layer in found.measure.layers
-        if (x := gates_of(layer.others.get("gpsa"), MEASURE_FILE, found.path))
-    ]
-    headings = ("gate", "lowest", "highest", "centre", "span", "no centre")
-    rows: list[tuple[Cell, ...]] = []
-    for number, layer in layers:
-        gates = layer.gate
-        shown: list[float | None] = [None] * 3
-        if gates:
-            shown = [fmean(gates), min(gates), max(gates)]
-        away = [math.hypot(*x) for x in layer.centre if x is not None]
-        spans = [x for x in layer.span if x is not None]
-        shown += [fmean(away), median(spans)] if spans else [None] * 2
-        rows.append((f"  layer {number}", *shown, len(layer.span) - len(spans)))
-    columns = (Column("GPSA", "layer"), *(Column(x, x, "number") for x in headings))
-    return Table("gpsa", columns, rows, found.record.name) if rows else None
-
-
 def layer_grids(measure: MeasureRecord) -> list[str]:
     """The grid of every layer: one and the same but in hierarchical models."""
     return [f"{rows}x{cols}" for rows, cols in measure.grids]
@@ -268,15 +215,9 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
     for found in folders:
         if told := kinds_text(found):
             screen.say(told)
-        if table := gaussian_table(found):
+        for table, reading in terminal_part_tables(found):
             screen.print(table.rich())
-            screen.say("Width: standard deviation in patches; near: within 5 % of its range.")
-        if table := gpsa_table(found):
-            screen.print(table.rich())
-            screen.say(
-                "Gate: share of positional attention, mean of heads. Centre: mean distance from "
-                "the patch; span: median, in square patches; some heads may have no centre."
-            )
+            screen.say(reading)
     for record, measure in zip(records, measures):
         for line in remarks(record, measure):
             screen.say(line)

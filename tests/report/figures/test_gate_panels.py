@@ -21,7 +21,7 @@ from nearsight.report.figures.training.nonlocality import (
     patch_nulls,
 )
 from nearsight.report.read.grouping import read_families
-from nearsight.report.write.tables import all_gates
+from nearsight.report.write.parts import all_part_heads
 from nearsight.report.write.terminal_table import print_measurements
 from nearsight.stats.estimate import over_seeds
 
@@ -158,7 +158,8 @@ def test_layers_without_gpsa_are_told_apart_where_others_have_it(tmp_path):
 
 def test_the_table_of_heads_holds_gate_centre_and_span(tmp_path):
     families = read_families([with_gates(write_run(tmp_path / "a", seed=3), 0.25)])
-    found = all_gates(families).records()
+    (table,) = all_part_heads(families)
+    found = table.records()
     header, rows = tuple(found[0]), [tuple(record.values()) for record in found]
     assert header[3:] == ("seed", "layer", "head", "gate", "centre_down", "centre_right", "span")
     assert len(rows) == GATED * HEADS
@@ -197,7 +198,8 @@ def test_psa_has_centres_and_no_gates(tmp_path, capsys):
     path.write_text(json.dumps(measure))
     (family,) = read_families([folder])
     assert gate_depth(family, "gates", "") is None
-    first = tuple(all_gates([family]).records()[0].values())
+    (table,) = all_part_heads([family])
+    first = tuple(table.records()[0].values())
     assert first[3:] == (0, 1, 1, None, -1.5, 0.25, 0.5)
     print_measurements([folder])
     row = next(x for x in capsys.readouterr().out.split("GPSA")[1].splitlines() if "layer 1" in x)

@@ -1,0 +1,72 @@
+"""Tables of the gates, centres and spans of GPSA."""
+
+from __future__ import annotations
+
+import math
+from itertools import repeat
+from statistics import fmean, median
+
+from nearsight.report.read import Evidence, gates_of
+from nearsight.report.write.cells import Cell
+from nearsight.report.write.parts.part_tables import HeadRow, PartTables
+from nearsight.report.write.table import Column
+from nearsight.runs import MeasuredFolder
+from nearsight.runs.records import MEASURE_FILE
+
+
+def gate_heads(run: Evidence) -> list[HeadRow]:
+    """Return a row per head of the layers with GPSA; None for what a head does not have."""
+    return [
+        (layer, head, gate, *(centre or (None, None)), span)
+        for layer, gates in enumerate(run.gates, 1)
+        if gates is not None
+        for head, (gate, centre, span) in enumerate(
+            zip(gates.gate or repeat(None), gates.centre, gates.span), 1
+        )
+    ]
+
+
+def gate_layers(found: MeasuredFolder) -> list[tuple[Cell, ...]]:
+    """Return a row per layer with GPSA."""
+    rows: list[tuple[Cell, ...]] = []
+    for layer in found.measure.layers:
+        gates = gates_of(layer.others.get("gpsa"), MEASURE_FILE, found.path)
+        if gates is None:
+            continue
+        shown: list[float | None] = [None] * 3
+        if gates.gate:
+            shown = [fmean(gates.gate), min(gates.gate), max(gates.gate)]
+        away = [math.hypot(*centre) for centre in gates.centre if centre is not None]
+        spans = [span for span in gates.span if span is not None]
+        shown += [fmean(away), median(spans)] if spans else [None] * 2
+        rows.append((f"  layer {layer.layer}", *shown, len(gates.span) - len(spans)))
+    return rows
+
+
+GATE_TABLES = PartTables(
+    name="gates",
+    layer_columns=(
+        Column("GPSA", "layer"),
+        Column("gate", "gate", "number"),
+        Column("lowest", "lowest", "number"),
+        Column("highest", "highest", "number"),
+        Column("centre", "centre", "number"),
+        Column("span", "span", "number"),
+        Column("no centre", "no centre", "number"),
+    ),
+    layer_rows=gate_layers,
+    reading="Gate: share of positional attention, mean of heads. Centre: mean distance from "
+    "the patch; span: median, in square patches; some heads may have no centre.",
+    heading="gate, centre and span of every head",
+    head_columns=(
+        Column("gate", "gate", "number", 2),
+        Column("centre, down", "centre_down", "number", 2),
+        Column("centre, right", "centre_right", "number", 2),
+        Column("span", "span", "number", 2),
+    ),
+    head_rows=gate_heads,
+    head_note="Gate: share of the attention that goes by position alone. Centre: where that part "
+    "looks, in patches from the patch itself. Span: square patches; at its root from the centre "
+    "the weight has fallen to 1/e. A dash: a head whose positional attention grows with the "
+    "distance has no centre; PSA has no gates.",
+)

@@ -1,0 +1,45 @@
+"""The table of the Gaussians that GAug has learned."""
+
+from __future__ import annotations
+
+from nearsight.report.read import gaussians_of
+from nearsight.report.write.cells import Cell
+from nearsight.report.write.parts.part_tables import PartTables
+from nearsight.report.write.table import Column
+from nearsight.runs import MeasuredFolder
+from nearsight.runs.records import MEASURE_FILE
+
+
+def gaussian_layers(found: MeasuredFolder) -> list[tuple[Cell, ...]]:
+    """Return a row per layer with GAug."""
+    rows: list[tuple[Cell, ...]] = []
+    for layer in found.measure.layers:
+        gaussians = gaussians_of(layer.others.get("gaussian"), 0, MEASURE_FILE, found.path)
+        if gaussians is None:
+            continue
+        width, strength = gaussians.deviation, gaussians.strength
+        low, _, median, _, high = width.percentiles
+        near = gaussians.near_bounds or (None, None)
+        ends = strength.percentiles[0], strength.percentiles[-1]
+        numbers = (width.mean.value, low, median, high, *near, strength.mean.value, *ends)
+        rows.append((f"  layer {layer.layer}", *numbers))
+    return rows
+
+
+GAUSSIAN_TABLES = PartTables(
+    name="gaussians",
+    layer_columns=(
+        Column("Gaussians", "layer"),
+        Column("width", "width", "number"),
+        Column("5 %", "width_5", "number"),
+        Column("median", "width_50", "number"),
+        Column("95 %", "width_95", "number"),
+        Column("near 0", "near_lowest", "share"),
+        Column("near max", "near_highest", "share"),
+        Column("strength", "strength", "number"),
+        Column("5 %", "strength_5", "number"),
+        Column("95 %", "strength_95", "number"),
+    ),
+    layer_rows=gaussian_layers,
+    reading="Width: standard deviation in patches; near: within 5 % of its range.",
+)

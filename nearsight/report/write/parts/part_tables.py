@@ -1,0 +1,49 @@
+"""The declaration of a part's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nearsight.report.read import Evidence
+from nearsight.report.write.cells import Cell
+from nearsight.report.write.table import Column
+from nearsight.runs import MeasuredFolder
+
+HeadRow = tuple[int | float | None, ...]  # layer and head, counted from 1, then the numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTables:
+    """What tables show of a part.
+
+    Args:
+        name: The name of its tables and of its CSV file.
+        layer_columns: The columns of the table in the terminal, which has a line per layer.
+        layer_rows: Returns the rows of that table; none where a model does not have the part.
+        reading: A sentence below that table: how to read it.
+        heading: The heading of the table on the page, which has a line per head.
+        head_columns: The columns of that table after layer and head.
+        head_rows: Returns its rows; None if the part has no numbers per head.
+        head_note: A note below that table.
+    """
+
+    name: str
+    layer_columns: tuple[Column, ...]
+    layer_rows: Callable[[MeasuredFolder], Sequence[tuple[Cell, ...]]]
+    reading: str
+    heading: str = ""
+    head_columns: tuple[Column, ...] = ()
+    head_rows: Callable[[Evidence], Sequence[HeadRow]] | None = None
+    head_note: str = ""
+
+    @property
+    def page_columns(self) -> tuple[Column, ...]:
+        """The columns of the table on the page."""
+        return (Column("layer.head", "layer.head"), *self.head_columns)
+
+    @property
+    def file_columns(self) -> tuple[Column, ...]:
+        """The columns of the CSV file after those that name the run; numbers are in full."""
+        names = ("layer", "head", *(column.name for column in self.head_columns))
+        return tuple(Column(name, name, "number") for name in names)
