@@ -1,4 +1,4 @@
-"""What a report knows: runs read from their files and grouped into conditions."""
+"""Read the files of runs and group the runs into conditions and families."""
 
 from __future__ import annotations
 

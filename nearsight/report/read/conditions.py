@@ -1,4 +1,4 @@
-"""Conditions and families, and what several seeds say together.
+"""Conditions and families of runs, and estimates over their seeds.
 
 A condition is one protocol on one data set with one model; its runs differ by seed. It has one
 colour and one shape wherever it appears: circles with CutMix, triangles without. A model that was
@@ -27,65 +27,70 @@ class ConditionRuns:
 
     @property
     def has_cutmix(self) -> bool:
+        """Whether its protocol uses CutMix."""
         return self.runs[0].protocol.get("cutmix") is not None
 
     @property
     def is_model(self) -> bool:
+        """Whether it is a model that was measured without being trained here."""
         return self.runs[0].is_model
 
     @property
     def marker(self) -> str:
+        """The marker of its points in matplotlib: a square, a circle or a triangle."""
         return "s" if self.is_model else "o" if self.has_cutmix else "^"
 
     @property
     def line(self) -> Literal["solid", "dashed"]:
+        """The style of its lines: dashed without CutMix."""
         return "solid" if self.has_cutmix or self.is_model else "dashed"
 
     @property
     def num_seeds(self) -> int:
+        """The number of its runs; 1 for a measured model."""
         return len(self.runs)
 
     @property
     def metrics(self) -> list[Metric]:
-        """The metrics that tables show of all its runs."""
+        """The metrics that all its runs have, in the order of the catalogue."""
         names = self.runs[0].heads
         return [metric(name) for name in names if all(name in run.heads for run in self.runs)]
 
     @property
     def unread(self) -> list[int]:
-        """The layers, counted from 0, that no output of any of its runs reads."""
+        """The layers, counted from 0, that are unread in all its runs."""
         first, *others = (set(run.measure.unread) for run in self.runs)
         return sorted(first.intersection(*others))
 
     def near_heads(self, kind: NearKind) -> int:
-        """Count the heads of this kind below the 3x3 line, over all runs and layers read."""
+        """Count the heads of this kind below the 3x3 line in all runs, without unread layers."""
         return sum(layer.count(kind) for run in self.runs for layer in run.near_kinds)
 
     @property
     def near_text(self) -> str:
-        """How many heads are below the 3x3 line, by kind, of how many that an output reads."""
+        """How many heads are below the 3x3 line, by kind, and how many heads there are."""
         total = sum(run.measure.num_heads[i] for run in self.runs for i in run.measure.read)
         counts = [f"{self.near_heads(kind)} {kind}" for kind in NEAR_KINDS]
         return f"{' and '.join(counts)} of {total}"
 
     def has(self, scalar: str) -> bool:
-        """Whether there is such a number; a model that was only measured has no accuracy."""
+        """Tell whether all its runs have a number; a measured model has no accuracy."""
         return all(scalar in run.scalars for run in self.runs)
 
     def estimate(self, scalar: str) -> Estimate:
-        """Over seeds where there are several, over images otherwise."""
+        """Estimate a number of a run, over seeds where there are several, else over images."""
         if self.num_seeds == 1:
             return self.runs[0].scalars[scalar]
         return over_seeds([run.scalars[scalar].value for run in self.runs])
 
     def layer_estimate(self, metric: str, layer: int) -> Estimate:
-        """The same for the mean over a layer's heads (layer counted from 0)."""
+        """Estimate a metric's mean over the heads of a layer (counted from 0), as `estimate`."""
         if self.num_seeds == 1:
             return self.runs[0].layers[metric][layer]
         return over_seeds([run.layers[metric][layer].value for run in self.runs])
 
     def feature_estimate(self, metric: str, layer: int) -> Estimate | None:
-        """The same for a metric of a layer's output; None where some run has no such number."""
+        """Estimate a metric of a layer's output; None if some run does not have it."""
         found = [
             run.features[metric][layer] if metric in run.features else None for run in self.runs
         ]
@@ -96,7 +101,7 @@ class ConditionRuns:
 
     @property
     def looks(self) -> dict[int, list[Look]]:
-        """By epoch, what every run saw of its attention, where all of them looked."""
+        """The looks of every run, by epoch, for the epochs that all runs looked in."""
         of_runs = [{look.epoch: look for look in run.looks} for run in self.runs]
         return {
             epoch: [looks[epoch] for looks in of_runs]
@@ -105,7 +110,7 @@ class ConditionRuns:
         }
 
     def sorted_heads(self, metric: str, layer: int) -> list[Estimate]:
-        """Heads of a layer in ascending order of the metric; the k-th head over seeds."""
+        """Sort the heads of a layer by a metric and estimate the k-th smallest over seeds."""
         ranked = []
         for run in self.runs:
             heads = run.heads[metric]
@@ -119,25 +124,28 @@ class ConditionRuns:
 
 @dataclass(frozen=True)
 class Family:
-    """Conditions that share data and geometry (grids, layers, heads), hence figures."""
+    """Conditions that share data and geometry (grids, layers, heads) and therefore figures."""
 
     conditions: tuple[ConditionRuns, ...]
 
     @property
     def first(self) -> Evidence:
+        """The first run, which stands for what all runs share."""
         return self.conditions[0].runs[0]
 
     @property
     def is_models(self) -> bool:
-        """Models that were only measured; they are no family with runs."""
+        """Whether these are models that were only measured, not runs."""
         return self.first.is_model
 
     @property
     def where(self) -> str:
+        """The data and the grids, for titles."""
         return f"{self.first.record.data.name}, {self.grids_text} patches"
 
     @property
     def name(self) -> str:
+        """The name of the family: its model (or how many), the data and the grids."""
         models = {condition.runs[0].model_name for condition in self.conditions}
         protocols = {condition.runs[0].protocol["name"] for condition in self.conditions}
         which = self.first.sized_name if len(models) == 1 else f"{len(models)} models"
@@ -147,41 +155,46 @@ class Family:
 
     @property
     def length_text(self) -> str:
-        """How long its runs trained; early stopping makes it differ."""
+        """How many epochs its runs trained: a range if early stopping made them differ."""
         found = {run.trained.outcome.num_epochs for c in self.conditions for run in c.runs}
         return f"{'–'.join(map(str, sorted({min(found), max(found)})))} epochs"
 
     @property
     def grids_text(self) -> str:
+        """The different grids of its layers."""
         return ", ".join(f"{rows}x{cols}" for rows, cols in dict.fromkeys(self.first.grids))
 
     @property
     def num_layers(self) -> int:
+        """The number of attention layers."""
         return self.first.measure.num_layers
 
     @property
     def null(self) -> dict[str, float]:
+        """The null lines of the first layer's grid."""
         return self.first.measure.null.lines
 
     @property
     def seeds_text(self) -> str:
+        """How many seeds its conditions have."""
         counts = sorted({condition.num_seeds for condition in self.conditions})
         return "1 seed" if counts == [1] else f"{'–'.join(map(str, counts))} seeds"
 
     @property
     def images_text(self) -> str:
+        """How many images its runs were measured on."""
         counts = {run.measure.num_images for c in self.conditions for run in c.runs}
         kind = "images" if self.is_models else "test images"
         return f"{'–'.join(f'{n:,}' for n in sorted(counts))} {kind}"
 
     @property
     def scope_text(self) -> str:
-        """What a figure's numbers are over."""
+        """The images and seeds that the numbers of a figure are taken over."""
         return self.images_text if self.is_models else f"{self.images_text} · {self.seeds_text}"
 
 
 def paired_difference(one: ConditionRuns, other: ConditionRuns, scalar: str) -> Estimate | None:
-    """one - other over the seeds both have; None with fewer than two."""
+    """Estimate ``one - other`` over their common seeds; None if there are fewer than two."""
     if not (one.has(scalar) and other.has(scalar)):
         return None
     mine, yours = (

@@ -1,7 +1,8 @@
-"""Sample efficiency: one model and recipe on several fractions of the data (ConViT's table 2).
+"""Sample efficiency: one model and protocol on several fractions of the data (ConViT, table 2).
 
-A series is what differs in nothing but the fraction and the epochs that go with it. Its gain at a
-fraction is the accuracy it has more than the plain model, relative to that model's, paired by seed.
+A series is a set of conditions that differ only in the fraction and in the number of epochs that
+goes with it. Its gain at a fraction is how much its accuracy exceeds that of the plain model, in
+percent of the plain model's accuracy, paired by seed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SCORES = {"accuracy": "top-1 accuracy", "top5_accuracy": "top-5 accuracy"}  # of
 
 @dataclass(frozen=True)
 class Series:
-    """Conditions by fraction, ascending; ``plain`` are those of the plain model beside them."""
+    """Conditions by fraction, ascending, and those of the plain model to compare with."""
 
     label: str
     points: dict[float, ConditionRuns]
@@ -28,11 +29,11 @@ class Series:
 
     @property
     def condition(self) -> ConditionRuns:
-        """Whose colour and mark stand for the series: the one with most data."""
+        """The condition with most data, whose colour and mark the series takes."""
         return self.points[max(self.points)]
 
     def gains(self, score: str = "accuracy") -> dict[float, Estimate]:
-        """By fraction, in percent of the plain model's score; paired by seed."""
+        """Return the gain by fraction, in percent of the plain model's score, paired by seed."""
         found = {
             fraction: relative_gain(condition, self.plain[fraction], score)
             for fraction, condition in self.points.items()
@@ -42,12 +43,12 @@ class Series:
 
 
 def fraction_of(run: Evidence) -> float:
-    """Runs from before there were fractions have all data."""
+    """Return the fraction of the data that a run trained on (1 in files without the setting)."""
     return float(run.protocol["data"].get("fraction", 1.0))
 
 
 def sample_series(family: Family) -> list[Series]:
-    """The series of a family; none if no model was trained on several fractions."""
+    """Return the series of a family; none if no model was trained on several fractions."""
     if family.is_models:
         return []
     groups: dict[str, dict[float, ConditionRuns]] = {}
@@ -74,13 +75,13 @@ def _same_but_fraction(run: Evidence) -> str:
 
 
 def _is_plain(points: dict[float, ConditionRuns]) -> bool:
-    """Whether these models have neither GPSA nor GAug."""
+    """Tell whether these models have neither GPSA nor GAug."""
     run = next(iter(points.values())).runs[0]
     return not any(run.gates) and not any(run.gaussians)
 
 
 def _labels(found: list[dict[float, ConditionRuns]]) -> list[str]:
-    """Models where the protocol is one, else what the conditions are called."""
+    """Name series by their models, or by their conditions if two have the same model."""
     firsts = [next(iter(points.values())) for points in found]
     models = [condition.runs[0].model_name for condition in firsts]
     if len(set(models)) == len(models):
@@ -89,7 +90,7 @@ def _labels(found: list[dict[float, ConditionRuns]]) -> list[str]:
 
 
 def relative_gain(one: ConditionRuns, plain: ConditionRuns, score: str) -> Estimate | None:
-    """100 (one - plain) / plain over shared seeds; None with fewer than two."""
+    """Estimate 100 (one - plain) / plain over shared seeds; None with fewer than two."""
     if not (one.has(score) and plain.has(score)):
         return None
     mine = {run.seed: run.scalars[score].value for run in one.runs}
@@ -107,7 +108,7 @@ HEADER = (
 
 
 def efficiency_rows(series: list[Series]) -> list[tuple[str | int | float, ...]]:
-    """A row per series, fraction and score, for HEADER."""
+    """Return a row for every series, fraction and score, in the columns of ``HEADER``."""
     rows: list[tuple[str | int | float, ...]] = []
     for each in series:
         for fraction, condition in each.points.items():

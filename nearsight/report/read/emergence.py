@@ -1,9 +1,9 @@
-"""When a head became local and stayed so.
+"""The epoch in which a head became local and stayed local.
 
-The epoch of a head is that of the first look from which on its MAD is below a threshold in all
-looks that follow. A head that falls below and comes back is counted from its last return; one that
-is below in the last look alone has that look's epoch, for nobody looked again. Thresholds are those
-of a layer's own grid:
+A look is a measurement during training. A head has become local at the first look from which on its
+MAD is below a threshold in every look. If its MAD rises above the threshold again, the last time it
+fell below counts. A head that is below only in the last look counts from that look, because there
+is no later one. The thresholds are those of the layer's own grid:
 
 - leaning: 10 % below the MAD of uniform attention;
 - local: half-way between uniform attention and a 3x3 box.
@@ -22,7 +22,7 @@ THRESHOLDS = {
 
 
 def thresholds(null: Mapping[str, float]) -> dict[str, float]:
-    """MAD of both on a grid, from its null lines.
+    """Return both thresholds of MAD on a grid, from its null lines.
 
     >>> {x: round(y, 3) for x, y in thresholds({"uniform_mad": 0.5, "box_mad": 0.2}).items()}
     {'leaning': 0.45, 'local': 0.35}
@@ -32,7 +32,7 @@ def thresholds(null: Mapping[str, float]) -> dict[str, float]:
 
 
 def settled_epoch(course: Sequence[tuple[int, float]], threshold: float) -> int | None:
-    """First epoch from which on all values are below the threshold; None if the last is not.
+    """Return the first epoch from which on all values are below the threshold, or None.
 
     >>> settled_epoch([(0, 0.5), (2, 0.3), (4, 0.45), (6, 0.3), (8, 0.2)], 0.4)
     6
@@ -46,7 +46,15 @@ def settled_epoch(course: Sequence[tuple[int, float]], threshold: float) -> int 
 
 
 def head_epochs(looks: Sequence[Look], limits: Sequence[float]) -> list[list[int | None]]:
-    """[layer][head]: the epoch of every head of a run, with a threshold for every layer."""
+    """Return the epoch since which every head of a run is local, as [layer][head].
+
+    Args:
+        looks: The measurements of the run during training.
+        limits: The threshold of every layer.
+
+    Returns:
+        The epochs; None for a head whose MAD is not below the threshold in the last look.
+    """
     by_epoch = sorted(looks, key=lambda look: look.epoch)
     return [
         [

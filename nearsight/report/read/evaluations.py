@@ -1,4 +1,4 @@
-"""What evaluate.json and evaluate.npz of several folders say, side by side and in pairs."""
+"""Read evaluate.json and evaluate.npz of several folders, and compare models in pairs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class EvaluatedFolder:
 
     @property
     def name(self) -> str:
-        """How tables call it."""
+        """The name of the model in tables."""
         return self.record.model
 
     def images(self, number: ResultNumber) -> np.ndarray:
-        """Return the records of single images.
+        """Return a number's records of single images.
 
         Raises:
-            UserError: If they are missing or damaged.
+            UserError: If the file is missing or damaged.
         """
         return self._arrays(lambda name: name == number.key)[number.key]
 
@@ -59,7 +59,7 @@ class EvaluatedFolder:
 
 @dataclass(frozen=True)
 class PairedResult:
-    """How much one model exceeds another, paired over images."""
+    """The difference of one number between two models, paired over images."""
 
     task: str
     method: str
@@ -70,26 +70,26 @@ class PairedResult:
 
 
 def read_evaluations(folders: Sequence[Path]) -> list[EvaluatedFolder]:
-    """Read the folders that have an evaluate.json; the others are left out."""
+    """Read the folders that have an evaluate.json and skip the others."""
     there = [Path(folder) for folder in folders if (Path(folder) / EVALUATE).is_file()]
     return [EvaluatedFolder(folder, EVALUATE_FILE.read(folder)) for folder in there]
 
 
 def model_inks(folders: Sequence[EvaluatedFolder]) -> dict[str, str]:
-    """Return a colour for every model, in their order; the colours repeat after six."""
+    """Return a colour for every model, in their order; colours repeat after six models."""
     inks = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
     names = dict.fromkeys(folder.name for folder in folders)
     return {name: inks[number % len(inks)] for number, name in enumerate(names)}
 
 
 def last_layers(folder: EvaluatedFolder) -> dict[tuple[str, ...], TaskResult]:
-    """Return the model's own results by task, method and images; of several layers the last."""
+    """Return the results of the model's last evaluated layer, by task, method and images."""
     own = sorted((x for x in folder.record.results if x.control is None), key=lambda x: x.layer)
     return {(x.task, x.method, x.data.train, x.data.val): x for x in own}
 
 
 def paired_results(folders: Sequence[EvaluatedFolder]) -> Iterator[PairedResult]:
-    """Go through the paired differences of every pair of models that saw the same images."""
+    """Yield the paired differences between all models that were evaluated on the same images."""
     for one, other in combinations(folders, 2):
         mine, theirs = last_layers(one), last_layers(other)
         for key, result in mine.items():

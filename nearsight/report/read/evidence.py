@@ -1,7 +1,8 @@
-"""What a report knows of a run or a measured model: its files, checked once, as plain numbers.
+"""Read the files of one run or measured model and check them for a report.
 
-Only run.json, train.jsonl and measure.json are read. What a report needs beyond what their records
-require is checked here, so that tables and figures can rely on what they get.
+Only run.json, train.jsonl and measure.json are read. Their records allow for older files that lack
+some numbers; what a report cannot do without is checked here, so that tables and figures can rely
+on it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ CONVENTION = "paper"  # the one that figures and their fixed scales are made for
 
 @dataclass(frozen=True)
 class Heads:
-    """One metric of every head: [layer][head]."""
+    """The values of one metric for every head, as [layer][head], with their intervals."""
 
     mean: list[list[float]]
     low: list[list[float]]
@@ -59,10 +60,10 @@ class Heads:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One measured run, or one model that was measured without being trained here."""
+    """A measured run, or a model that was measured without being trained here."""
 
     files: MeasuredFolder  # its records as they were read
-    looks: list[Look]  # at the attention while the run trained
+    looks: list[Look]  # measurements of the attention while the run trained
     seed: int | None  # None for a model
     grid: tuple[int, int]  # of the first layer
     family: tuple[Any, ...]  # data and geometry: runs that agree in it share figures
@@ -75,44 +76,49 @@ class Evidence:
 
     @property
     def path(self) -> Path:
+        """The folder of the run."""
         return self.files.path
 
     @property
     def record(self) -> RunRecord:
+        """The contents of run.json."""
         return self.files.record
 
     @property
     def measure(self) -> MeasureRecord:
+        """The contents of measure.json."""
         return self.files.measure
 
     @property
     def log(self) -> list[EpochLine]:
-        """A line per epoch."""
+        """The lines of train.jsonl that report an epoch."""
         return [line for line in self.files.log if isinstance(line, EpochLine)]
 
     @property
     def is_model(self) -> bool:
+        """Whether it is a model that was measured without being trained here."""
         return isinstance(self.record, MeasuredModel)
 
     @property
     def is_untrained(self) -> bool:
-        """Whether it is a model at random initialisation, which every label says."""
+        """Whether it is a model at random initialisation."""
         record = self.record
         return isinstance(record, MeasuredModel) and record.weights.origin == RANDOM_INIT
 
     @property
     def trained(self) -> TrainedRun:
-        """The record of a run; a model that was only measured has none."""
+        """The contents of run.json of a run that was trained here; not for measured models."""
         assert isinstance(self.record, TrainedRun)
         return self.record
 
     @property
     def model_name(self) -> str:
+        """The name of the model."""
         return self.record.model.name
 
     @property
     def sized_name(self) -> str:
-        """With depth and width where the protocol changes those of the name."""
+        """The name of the model, with depth and width where the protocol changes them."""
         own = {} if self.is_model else self.trained.protocol["model"]
         words = (("layers", own.get("depth")), ("wide", own.get("width")))
         changed = ", ".join(f"{number} {word}" for word, number in words if number)
@@ -120,13 +126,13 @@ class Evidence:
 
     @property
     def architecture(self) -> str:
-        """What a model at random initialisation depends on, and its name."""
+        """A key of everything that a model at random initialisation depends on."""
         own = {} if self.is_model else self.trained.protocol["model"]
         return json.dumps({**own, "name": self.model_name, "weights": None}, sort_keys=True)
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What tells conditions apart: a run's protocol, a model's name and weights."""
+        """What distinguishes conditions: a run's protocol, or a model's name and weights."""
         if isinstance(self.record, TrainedRun):
             return self.record.protocol
         weights = self.record.weights
@@ -135,29 +141,29 @@ class Evidence:
 
     @property
     def grids(self) -> list[tuple[int, int]]:
-        """Of every layer; a hierarchical model has several."""
+        """The grid of every layer; a hierarchical model has several."""
         return self.measure.grids
 
     @property
     def near_kinds(self) -> list[list[NearKind | None]]:
-        """What the heads below the 3x3 line are, [layer][head], in the layers that are read."""
+        """The kind of every head below the 3x3 line, as [layer][head], without unread layers."""
         read = self.measure.read
         mads, masses = (self.heads[name].mean for name in ("mad", "self_mass"))
         boxes = [self.null(i)["box_mad"] for i in read]
         return near_kinds([mads[i] for i in read], [masses[i] for i in read], boxes)
 
     def null(self, layer: int) -> dict[str, float]:
-        """The null lines of a layer's grid (layer counted from 0)."""
+        """Return the null lines of the grid of a layer (counted from 0)."""
         return self.measure.null_lines(layer)
 
 
 def required_metrics() -> list[str]:
-    """Return the metrics without which there is no report."""
+    """Return the names of the metrics that every report needs."""
     return [x.name for x in CATALOGUE if x.required]
 
 
 def read_run(path: Path) -> Evidence:
-    """Return the evidence of a run folder.
+    """Read a run folder.
 
     Raises:
         UserError: If the run is not finished or not measured, or one of its files is damaged.
@@ -166,14 +172,18 @@ def read_run(path: Path) -> Evidence:
     record = read_record(path)
     if isinstance(record, TrainedRun) and not record.is_finished:
         raise UserError(
-            f"expected a finished run, but training in {path} has not finished; "
-            "start its train command again, it continues where it stopped"
+            f"the training in {path} has not finished; run its train command again, which "
+            "continues where it stopped"
         )
     return evidence_of(read_measured(path, record))
 
 
 def evidence_of(files: MeasuredFolder) -> Evidence:
-    """Return the evidence of the records of a finished run or measured model."""
+    """Check the records of a finished run or measured model and collect their numbers.
+
+    Raises:
+        UserError: If the measurement lacks what a report needs, or has another convention.
+    """
     _check_measured(files.path, files.measure)
     path, record, measure = files.path, files.record, files.measure
     known = measure.summary.others
@@ -196,11 +206,11 @@ def evidence_of(files: MeasuredFolder) -> Evidence:
 
 
 def _check_measured(path: Path, measure: MeasureRecord) -> None:
-    """A report needs some metrics in the convention its scales are made for."""
+    """Check that the required metrics are there, in the convention of the figures' scales."""
     if measure.convention.name != CONVENTION:
         raise UserError(
-            f"expected a measurement in the convention {CONVENTION} for a report, got "
-            f"{measure.convention.name} in {path}; measure it again with --convention {CONVENTION}"
+            f"{path} was measured in the convention {measure.convention.name}, but a report needs "
+            f"{CONVENTION}; measure it again with --convention {CONVENTION}"
         )
     known = measure.summary.others
     lacking = [
@@ -210,15 +220,15 @@ def _check_measured(path: Path, measure: MeasureRecord) -> None:
     ]
     if lacking:
         raise UserError(
-            f"expected {', '.join(required_metrics())} for a report, but {path} was measured "
-            f"without {', '.join(lacking)}; measure it again with --metrics default"
+            f"{path} was measured without {', '.join(lacking)}, which a report needs; measure it "
+            "again with --metrics default"
         )
 
 
 def _numbers(
     path: Path, measure: MeasureRecord, measured: list[str]
 ) -> tuple[dict[str, Estimate], dict[str, list[Estimate]]]:
-    """Return the numbers of the run, and the means of every layer, of the metrics measured."""
+    """Return the numbers of the run, and the mean of every measured metric in every layer."""
     summary, known = measure.summary, measure.numbers
 
     def estimate(field: str, entry: IntervalRecord | None) -> Estimate:
@@ -240,7 +250,7 @@ def _numbers(
 
 
 def _scores(result: ResultRecord) -> dict[str, Estimate]:
-    """Accuracy on the test images; older runs have no top-5."""
+    """Return the accuracies on the test images; older runs have no top-5 accuracy."""
     shares = {"accuracy": result.test_accuracy, "top5_accuracy": result.test_top5_accuracy}
     total = result.num_test
     return {
@@ -251,7 +261,7 @@ def _scores(result: ResultRecord) -> dict[str, Estimate]:
 
 
 def _check_nulls(path: Path, measure: MeasureRecord) -> None:
-    """Tables and figures take the null lines of every grid as given."""
+    """Check that every grid has its null lines."""
     wanted = [name for name in required_metrics() if metric(name).nulls]
     places = [(measure.null, "null")]
     places += [(x.null, f"layers[{i}].null") for i, x in enumerate(measure.layers) if x.null]
@@ -261,7 +271,7 @@ def _check_nulls(path: Path, measure: MeasureRecord) -> None:
 
 
 def _heads(path: Path, measure: MeasureRecord, name: str) -> Heads:
-    """One metric of every head; every layer has as many as it says."""
+    """Return a metric of every head, and check that every layer has a value for each head."""
     found: dict[str, list[list[float]]] = {part: [] for part in PARTS}
     if len(measure.layers) != len(measure.num_heads):
         told = f"should have {len(measure.layers)} numbers, one for each layer"
@@ -279,7 +289,7 @@ def _heads(path: Path, measure: MeasureRecord, name: str) -> Heads:
 
 
 def _features(path: Path, measure: MeasureRecord) -> dict[str, list[Estimate | None]]:
-    """Metrics of a layer's output, where all layers have them; None: not available in a layer."""
+    """Return the metrics of layer outputs; None for a layer in which one is not available."""
     return {
         x.name: [
             _feature(path, layer.metrics.get(x.name), f"layers[{number}].{x.name}", measure)

@@ -1,7 +1,8 @@
-"""Runs grouped into conditions, conditions into families; their names and colours.
+"""Group runs into conditions and conditions into families, and choose names and colours.
 
-A condition is named by what sets it apart in its family: its protocol, its model, or both. Twins in
-both are told apart by their settings, models that were only measured by their folders.
+A condition is named by what distinguishes it in its family: its protocol, its model, or both. If
+two conditions share both, their names also say which settings differ; measured models are then
+named by their folders.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ UNTRAINED = " (untrained)"  # behind the label of a model at random initialisati
 
 
 def read_families(paths: Sequence[Path]) -> list[Family]:
-    """All runs given, grouped; the order of the command line is kept."""
+    """Read run folders and group them, in the order given; a folder given twice counts once.
+
+    Raises:
+        UserError: If there is no folder, a run is not finished or not measured, or two runs have
+            the same protocol and seed.
+    """
     unique = list(dict.fromkeys(Path(path).resolve() for path in paths))
     if not unique:
-        raise UserError("expected at least one run folder, got none")
+        raise UserError("no run folder was given; a report needs at least one")
     given = {Path(path).resolve(): Path(path) for path in paths}
     return grouped_families([read_run(given[path]) for path in unique])
 
@@ -45,9 +51,10 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[ConditionRuns, ...]:
     for runs in groups:
         for first, second in pairwise(runs):
             if first.seed == second.seed:
-                what = "measurement per model" if first.is_model else "run per protocol and seed"
+                what = "measure the same model" if first.is_model else "have one protocol and seed"
                 raise UserError(
-                    f"expected one {what}, got {first.path} and {second.path}; give one of them"
+                    f"{first.path} and {second.path} {what}, so that one result would count "
+                    "twice; give only one of them"
                 )
     firsts = [runs[0] for runs in groups]
     labels, colours = _labels(firsts), _colours(firsts)
@@ -56,7 +63,7 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[ConditionRuns, ...]:
 
 
 def _colours(firsts: list[Evidence]) -> list[str]:
-    """A preset's own for its first condition, then what is not yet taken."""
+    """Give each preset's first condition the preset's colour, and others unused colours."""
     found: dict[int, str] = {}
     seen = set()
     for index, run in enumerate(firsts):
@@ -71,7 +78,7 @@ def _colours(firsts: list[Evidence]) -> list[str]:
 
 
 def _labels(firsts: list[Evidence]) -> list[str]:
-    """Protocols where the model is one, models where the protocol is one, else both."""
+    """Name conditions by protocol, by model if only the models differ, else by both."""
     protocols = [spoken_name(run.protocol["name"]) for run in firsts]
     models = [run.model_name for run in firsts]
     labels = protocols
@@ -83,7 +90,7 @@ def _labels(firsts: list[Evidence]) -> list[str]:
 
 
 def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence]) -> str:
-    """The label, with what sets it apart if others have the same."""
+    """Return the label of a condition, with its settings if another one has the same label."""
     twins = [run for run, other in zip(firsts, labels, strict=True) if other == label]
     run = firsts[index]
     if len(twins) == 1:
@@ -100,7 +107,7 @@ def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence])
 
 
 def _settings_text(settings: dict[str, Any], keys: list[str], short: bool) -> str:
-    """Settings by name; short: no paths within a model, and nothing that is off or LocAt's own."""
+    """Write settings as text; short: without paths, and without what is off or LocAt's default."""
     own = flat_settings({"model": {"locat": asdict(LocatSettings())}})
     if not short:
         return ", ".join(f"{key}={settings.get(key)}" for key in keys)
@@ -110,7 +117,7 @@ def _settings_text(settings: dict[str, Any], keys: list[str], short: bool) -> st
 
 
 def flat_settings(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted path.
+    """Flatten nested settings into a dictionary with dotted paths as keys.
 
     >>> flat_settings({"optimizer": {"lr": 0.1}, "cutmix": None})
     {'optimizer.lr': 0.1, 'cutmix': None}

@@ -1,6 +1,7 @@
-"""What measure.json and train.jsonl say of a model's own parts, layer by layer, as plain numbers.
+"""Read what a model's parts have learned, and what was measured while a run trained.
 
-The Gaussians of GAug, the gates of GPSA, and the looks at attention while a run trained.
+These are the Gaussians of GAug and the gates of GPSA, layer by layer, from measure.json, and the
+looks (measurements of attention during training) from train.jsonl.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nearsight.stats import Estimate
 
 @dataclass(frozen=True)
 class ReadDistribution:
-    """A number of every patch and head of a layer: its mean, and its percentiles."""
+    """The mean and the percentiles of a quantity over the patches and heads of a layer."""
 
     mean: Estimate
     percentiles: tuple[float, ...]  # 5, 25, 50, 75, 95 %
@@ -25,7 +26,7 @@ class ReadDistribution:
 
 @dataclass(frozen=True)
 class Gaussians:
-    """What GAug does in a layer: standard deviations in patches, and strengths."""
+    """The Gaussians of GAug in a layer: standard deviations in patches, and strengths."""
 
     deviation: ReadDistribution
     strength: ReadDistribution
@@ -34,7 +35,7 @@ class Gaussians:
 
 
 class Gates(Stored):
-    """What GPSA does in a layer, head by head; None for what a head does not have."""
+    """The gates, centres and spans of GPSA in a layer, head by head; None where there is none."""
 
     gate: list[float] | None  # share of the positional attention; None: PSA, which has no gates
     centre: list[tuple[float, float] | None]  # (down, right) in patches
@@ -43,7 +44,7 @@ class Gates(Stored):
 
 @dataclass(frozen=True)
 class Look:
-    """The attention of a run at some epoch, 0 before its first step."""
+    """The attention of a run after some epoch, measured while it trained; 0: before it trained."""
 
     epoch: int
     num_images: int
@@ -54,10 +55,11 @@ class Look:
 
     @property
     def mad(self) -> list[list[float]]:
+        """MAD of every head, as [layer][head]."""
         return self.heads["mad"]
 
     def number(self, number: Number) -> float | None:
-        """Return a number of the run at this epoch; None where its metric was not seen."""
+        """Return a number of the run at this epoch; None if its metric was not measured."""
         return number.of_heads(self.heads, self.unread)
 
 
@@ -76,7 +78,7 @@ class _GaussianRecord(Stored):
 
 
 def looks_of(lines: Sequence[LogLine], folder: Path) -> list[Look]:
-    """Return what the lines of a run's train.jsonl say of its attention."""
+    """Return the looks in the lines of a run's train.jsonl."""
     return [_look(line.epoch, line.attention, folder) for line in lines if line.attention]
 
 
@@ -107,12 +109,32 @@ def _layers_of_heads(found: ValuesRecord, folder: Path, field: str) -> list[list
 def gates_of(
     entry: Any, file: StoredFile[Any], folder: Path, field: str = "layers.gpsa"
 ) -> Gates | None:
-    """Return what a layer says of its GPSA in a file, if it has any."""
+    """Check a layer's entry on GPSA and return it; None if the layer has no GPSA.
+
+    Args:
+        entry: The entry as it was read.
+        file: The file it comes from, for errors.
+        folder: The folder of that file.
+        field: Where in the file the entry is.
+
+    Raises:
+        UserError: If the entry is damaged.
+    """
     return None if entry is None else file.part(Gates, entry, folder, field)
 
 
 def gaussians_of(entry: Any, n: int, file: StoredFile[Any], folder: Path) -> Gaussians | None:
-    """Return what a layer says of its GAug in a file, if it has any."""
+    """Check a layer's entry on GAug and return it; None if the layer has no GAug.
+
+    Args:
+        entry: The entry as it was read.
+        n: The number of images it was measured on.
+        file: The file it comes from, for errors.
+        folder: The folder of that file.
+
+    Raises:
+        UserError: If the entry is damaged.
+    """
     if entry is None:
         return None
     found = file.part(_GaussianRecord, entry, folder, "layers.gaussian")

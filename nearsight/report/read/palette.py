@@ -1,4 +1,4 @@
-"""The colours of figures and pages, from the one file that the explorer is built with too."""
+"""The colours of figures and pages, from the palette file that the explorer uses too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DARK = {ink["light"]: ink["dark"] for ink in _INKS.values()} | {
 
 
 def ink_name(colour: str) -> str:
-    """Return the word for an ink.
+    """Return the name of a colour of the light theme.
 
     >>> ink_name(BLUE)
     'blue'
@@ -32,7 +32,7 @@ def ink_name(colour: str) -> str:
 
 
 def page_colours() -> dict[str, dict[str, str]]:
-    """Return the colours of the page by theme and use.
+    """Return the colours of the page, by theme and by use.
 
     >>> page_colours()["dark"]["paper"]
     '#161616'

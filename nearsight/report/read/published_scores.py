@@ -1,8 +1,8 @@
-"""Published numbers that ours are shown beside, with what differs.
+"""Published scores to show beside our own, with the settings in which they differ.
 
-From LocAt (arXiv 2603.04892, tables 1 and 4), Naseer et al. 2021, DINOv2, DINOv3, CAPI and
-open-hummingbird. They are never mixed with ours: published results take other training images,
-other sizes and other weights.
+They come from LocAt (arXiv 2603.04892, tables 1 and 4), Naseer et al. 2021, DINOv2, DINOv3, CAPI
+and open-hummingbird. They are never averaged with ours, because they were obtained with other
+training images, other image sizes and other weights.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ AT_512 = "random crops of 512 in training, whole images in the test"
 
 
 class PublishedScore(NamedTuple):
-    """One published number."""
+    """A published score of a model, and which of our model names it belongs to."""
 
     method: str
     data: str
-    number: str  # the name of ours
+    number: str  # the name of our number
     model: str  # as tables call it
-    pattern: str  # what our names of this model match
+    pattern: str  # regular expression that matches our names of this model
     value: float  # 0..1
     source: str
     setting: str
@@ -32,7 +32,7 @@ class PublishedScore(NamedTuple):
 def _pairs(
     method: str, setting: str, sets: Sequence[str], table: str, values: str
 ) -> Iterator[PublishedScore]:
-    """A line for every family: its name, then our names and the numbers, plain and with LocAt."""
+    """Parse a table: a line has a model's name, then pattern and scores, plain and with LocAt."""
     for line in values.strip().splitlines():
         family, plain, plain_values, changed, changed_values = line.split()
         for ending, pattern, numbers in (
@@ -104,7 +104,7 @@ PUBLISHED: tuple[PublishedScore, ...] = (
 
 
 def published_beside(method: str, data: str, models: Sequence[str]) -> list[PublishedScore]:
-    """Return the published numbers of these models by this method on this data.
+    """Return the published scores of these models with this method on this data.
 
     >>> [x.value for x in published_beside("hummingbird", "voc2012", ["vit_tiny_patch16_224"])]
     [0.392]

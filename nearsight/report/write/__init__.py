@@ -1,4 +1,4 @@
-"""Reports as files: the HTML page, tables, exports, and the tables of the terminal."""
+"""Write reports: the HTML page, tables as files, and tables for the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question of a report and its answer in one sentence, with the numbers."""
+"""Write the question of a report and its answer in a few sentences, with the numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = {  # the ends of our models' names
 
 
 def question(families: list[Family]) -> str:
-    """What the runs given can speak to."""
+    """Return the question that these runs can answer, for the title of the page."""
     labels = [condition.label for family in families for condition in family.conditions]
     if all(family.is_models for family in families):
         return f"How local is attention in {_models_text(labels)}?"
@@ -46,7 +46,7 @@ def _models_text(names: list[str]) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """In words.
+    """Join words with commas and a final "and".
 
     >>> _listed(["CutMix"]), _listed(["GAug", "PRR", "LocAt"])
     ('CutMix', 'GAug, PRR and LocAt')
@@ -55,7 +55,12 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def additions(family: Family) -> tuple[ConditionRuns, dict[str, ConditionRuns]] | None:
-    """The condition that all others add one thing to, and what each adds; None if there is none."""
+    """Find the plain condition of a family to which every other condition adds one thing.
+
+    Returns:
+        The plain condition, and the other conditions by what they add ("CutMix"); None if the
+        conditions do not differ in this way.
+    """
     if family.is_models or len(family.conditions) < 2:
         return None
     for plain in family.conditions:
@@ -67,7 +72,7 @@ def additions(family: Family) -> tuple[ConditionRuns, dict[str, ConditionRuns]] 
 
 
 def _addition(plain: ConditionRuns, other: ConditionRuns) -> str | None:
-    """CutMix, a part of LocAt or a ConViT, if that alone sets the other condition apart."""
+    """Return "CutMix" or the name of the part if the other condition adds only that, else None."""
     settings = [flat_settings(condition.runs[0].protocol) for condition in (plain, other)]
     paths = {path for each in settings for path in each}
     differing = {path for path in paths if settings[0].get(path) != settings[1].get(path)}
@@ -83,7 +88,7 @@ def _addition(plain: ConditionRuns, other: ConditionRuns) -> str | None:
 
 
 def answer(family: Family) -> str:
-    """Say how local attention is, as one would tell a colleague; claim nothing from one seed."""
+    """Say how local the attention of a family is, with the numbers; claim nothing from one seed."""
     null = family.null
     lines = (
         f"For comparison, uniform attention has MAD {null['uniform_mad']:.3f}, and attention "
@@ -103,20 +108,20 @@ def answer(family: Family) -> str:
 
 
 def _side_by_side(plain: ConditionRuns, added: dict[str, ConditionRuns]) -> str:
-    """The numbers next to each other, without a word on why they differ."""
+    """Report the numbers of single seeds without saying what causes their difference."""
     values = [f"{_value(c)} with {what}" for what, c in added.items()]
     found = [condition.estimate("min_mad") for condition in (plain, *added.values())]
     over_images = [x for x in found if x.over == "images"]
     reach = max(max(x.value - x.low, x.high - x.value) for x in over_images)
     return (
         f"The most local head has MAD {_listed(values)}, against {_value(plain)} without "
-        f"({plain.label}). The 95 % intervals over {max(x.n for x in over_images):,} images reach "
+        f"({plain.label}). The 95 % intervals over {max(x.n for x in over_images):,} images extend "
         f"at most {reach:.4f} to either side."
     )
 
 
 def _changes(plain: ConditionRuns, added: dict[str, ConditionRuns]) -> str:
-    """What each addition does to the most local head, as far as the seeds tell."""
+    """Say how each addition changes the most local head, judged by the paired difference."""
     sentences = []
     for what, condition in added.items():
         both = f"MAD {_number(condition)} with it, {_number(plain)} without"
@@ -132,11 +137,16 @@ def _changes(plain: ConditionRuns, added: dict[str, ConditionRuns]) -> str:
 def effect_sentence(what: str, change: Estimate, both: str = "") -> str:
     """Say whether something makes the most local head more or less local, with the numbers.
 
+    Args:
+        what: What was changed, as the subject of the sentence.
+        change: The paired difference of min MAD.
+        both: The two values themselves, in words; they are left out if empty.
+
     >>> effect_sentence("CutMix", Estimate(-0.2, -0.3, -0.1, 3, "seeds"))[:43]
     'CutMix makes the most local head more local'
     """
     if change.low <= 0 <= change.high:
-        told = f"{what} does not change the most local head by more than the seeds do"
+        told = f"{what} has no effect on the most local head that these seeds could show"
     else:
         way = "more" if change.high < 0 else "less"
         told = f"{what} makes the most local head {way} local"
@@ -145,7 +155,7 @@ def effect_sentence(what: str, change: Estimate, both: str = "") -> str:
 
 
 def _pair(family: Family, single: bool) -> str:
-    """One condition, or two that differ in more than one thing."""
+    """Report one condition, or two that differ in more than one setting."""
     first, *others = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     text = f"With {first.label} the most local head has MAD {_number(first)}"
     text += "".join(f", with {other.label} {_number(other)}" for other in others)
@@ -154,18 +164,17 @@ def _pair(family: Family, single: bool) -> str:
 
 
 def _of_models(family: Family) -> str:
-    """The most local head of each model, or of the two ends; ``nearsight diff`` compares them."""
+    """Report the most local head of each model, or of the first and last of many."""
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]
     if len(ranked) > 2:
         return (
             f"Of {len(ranked)} models, {first.label} has the most local head ({_place(first)}, MAD "
-            f"{_number(first)}), and the most local head of {last.label} is the least local "
-            f"({_place(last)}, MAD {_number(last)})."
+            f"{_number(first)}). The least local of these models is {last.label}: its most local "
+            f"head ({_place(last)}) has MAD {_number(last)}."
         )
     told = [
-        f"{'The most local head' if each is first else 'That'} of {each.label} is {_place(each)}, "
-        f"with MAD {_number(each)}."
+        f"The most local head of {each.label} is {_place(each)}, with MAD {_number(each)}."
         for each in ranked
     ]
     return " ".join(told)
@@ -178,12 +187,16 @@ def _place(condition: ConditionRuns) -> str:
 
 
 def _extremes(family: Family) -> str:
-    """Many conditions: the two ends; no difference, they were picked for being the ends."""
+    """Report the first and the last of many conditions.
+
+    Their difference is not given, because they were chosen for being the extremes.
+    """
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]
     return (
         f"Of {len(ranked)} conditions, {first.label} has the most local head (MAD "
-        f"{_number(first)}), and {last.label} the least local one ({_number(last)})."
+        f"{_number(first)}). The least local condition is {last.label}: its most local head has "
+        f"MAD {_number(last)}."
     )
 
 
@@ -201,6 +214,6 @@ def _number(condition: ConditionRuns) -> str:
 
 
 def _change(x: Estimate) -> str:
-    """A difference with its interval, and over how many pairs of runs it is."""
+    """Write a difference with its interval and the number of pairs of runs behind it."""
     bounds = f"{x.low:+.3f} to {x.high:+.3f}"
     return f"{x.value:+.3f} ({bounds}, paired over {x.n} seeds)".replace("-", "−")

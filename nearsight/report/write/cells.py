@@ -1,8 +1,8 @@
-"""The cells of a table as text, safe for the program that will open it.
+"""Write the cells of a table as text that is safe for the program that opens it.
 
 Numbers get a real minus sign and as many digits as their column asks for; the two ends of an
-interval get one digit more where they would look alike. Text from outside (names of models, data
-sets and conditions) cannot become a formula in a spreadsheet, a command of LaTeX or a control
+interval get one more digit where they would otherwise be equal. Text from outside (names of models,
+data sets and conditions) cannot become a formula in a spreadsheet, a command of LaTeX or a control
 sequence of a terminal.
 """
 
@@ -23,7 +23,7 @@ Value = str | int | float | Estimate | None
 Kind = Literal["text", "count", "number", "share", "points"]
 NOTHING = "–"
 NOT_MEASURED = "not measured"
-FORMULA = tuple("=+-@\t\r")  # how a cell begins that a spreadsheet would calculate
+FORMULA = tuple("=+-@\t\r")  # a spreadsheet takes a cell that begins so for a formula
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -37,7 +37,7 @@ LATEX_SPECIAL = {
 
 @dataclass(frozen=True)
 class Marked:
-    """A value and how it is set off: bold, as code, with a tag behind it, or with a swatch."""
+    """A value with its emphasis: bold, as code, with a tag behind it, or with a swatch."""
 
     value: Value
     bold: bool = False
@@ -51,10 +51,14 @@ Cell = Value | Marked
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How the numbers of a column are written.
+    """The format of the numbers of a column.
 
-    A ``share`` is written in percent, ``points`` are shares as points of a hundred (without a
-    unit), every other kind as it is. ``plus`` writes the sign of positive numbers too.
+    Attributes:
+        kind: A ``share`` is written in percent, and ``points`` are shares in percentage points
+            (without a unit). Numbers of any other kind are written as they are.
+        digits: Digits after the decimal point; shares and points always have one.
+        unit: Text behind the number.
+        plus: Whether positive numbers get a plus sign.
     """
 
     kind: Kind = "number"
@@ -63,21 +67,23 @@ class NumberStyle:
     plus: bool = False
 
     def number(self, value: float, digits: int | None = None) -> str:
-        """Write a number without its unit.
+        """Format a number without its unit.
 
         >>> NumberStyle().number(0.41785), NumberStyle("share").number(-0.6338)
         ('0.418', '−63.4')
         """
         scale = 100 if self.kind in ("share", "points") else 1
         sign = "+" if self.plus else ""
-        return signed(f"{scale * value:{sign}.{self.decimals if digits is None else digits}f}")
+        return with_minus_sign(
+            f"{scale * value:{sign}.{self.decimals if digits is None else digits}f}"
+        )
 
     def value(self, value: float) -> str:
-        """Write a number with its unit."""
+        """Format a number with its unit."""
         return f"{self.number(value)}{self.ending}"
 
     def bounds(self, estimate: Estimate) -> tuple[str, str]:
-        """Write both ends of an interval, with one more digit where they would look alike.
+        """Format both ends of an interval, with one more digit where they would be equal.
 
         >>> NumberStyle().bounds(Estimate(0.02, 0.0198, 0.0202, 5000, "images"))
         ('0.0198', '0.0202')
@@ -89,7 +95,7 @@ class NumberStyle:
         return low, high
 
     def interval(self, estimate: Estimate) -> str:
-        """Write an interval with its unit.
+        """Format an interval with its unit.
 
         >>> NumberStyle("share").interval(Estimate(0.5, 0.4, 0.6, 3, "seeds"))
         '40.0 to 60.0 %'
@@ -97,7 +103,7 @@ class NumberStyle:
         return f"{' to '.join(self.bounds(estimate))}{self.ending}"
 
     def compact(self, value: float) -> str:
-        """Write a number for the terminal: fewer digits from 10 on, no space before the unit.
+        """Format a number for the terminal: fewer digits from 10 on, no space before the unit.
 
         >>> style = NumberStyle()
         >>> style.compact(0.08125), style.compact(113.0417), NumberStyle("points").compact(-0.0999)
@@ -110,24 +116,26 @@ class NumberStyle:
 
     @property
     def decimals(self) -> int:
+        """The number of digits after the decimal point."""
         return 1 if self.kind in ("share", "points") else self.digits
 
     @property
     def ending(self) -> str:
+        """The unit with its space."""
         return " %" if self.kind == "share" else self.unit
 
 
-def signed(text: str) -> str:
-    """Give a number a real minus sign, and a zero none at all.
+def with_minus_sign(text: str) -> str:
+    """Replace the hyphen of a formatted number by a minus sign, and drop the sign of a zero.
 
-    >>> signed("-0.000"), signed("-0.010"), signed("+0.0")
+    >>> with_minus_sign("-0.000"), with_minus_sign("-0.010"), with_minus_sign("+0.0")
     ('0.000', '−0.010', '0.0')
     """
     return re.sub(r"^[+-](0(?:\.0+)?)$", r"\1", text).replace("-", "−")
 
 
 def latex_text(text: str) -> str:
-    r"""Escape text so that LaTeX prints it as it is.
+    r"""Escape text so that LaTeX prints it unchanged.
 
     >>> latex_text("nano_vit & 50 %")
     'nano\\_vit \\& 50 \\%'
@@ -136,7 +144,7 @@ def latex_text(text: str) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Put an apostrophe before text that a spreadsheet would take for a formula.
+    """Put an apostrophe before text that a spreadsheet would read as a formula.
 
     >>> spreadsheet_text("=1+1"), spreadsheet_text("a=b"), spreadsheet_text("-0.5")
     ("'=1+1", 'a=b', '-0.5')
@@ -155,7 +163,7 @@ def _is_number(text: str) -> bool:
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
-    """Write rows as CSV: numbers in full precision, text that cannot act as a formula."""
+    """Write rows as CSV, with numbers in full precision and text that cannot act as a formula."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([spreadsheet_text(name) for name in header])

@@ -1,4 +1,4 @@
-"""The table of ``nearsight diff`` for the terminal: at most 80 columns."""
+"""Print the result of ``nearsight diff`` as tables of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ MOST_SHOWN = 12  # heads; all of them are in diff.json
 
 
 def excludes_zero(low: float, high: float) -> bool:
+    """Tell whether an interval lies on one side of 0."""
     return low > 0 or high < 0
 
 
 def layer_table(found: DiffRecord) -> Table:
-    """b - a of all heads together, of the most local head, and of every layer."""
+    """Tabulate b - a for all heads together, for every layer, and for the most local head."""
     distance = found.distance
     others = {
         x.name: heading_lines(x.label)
@@ -49,7 +50,7 @@ def _estimate(change: IntervalRecord, found: DiffRecord) -> Estimate:
 
 
 def _apart(change: MetricChangeRecord) -> str:
-    """How many heads have an interval without 0."""
+    """Write how many heads of a layer changed by more than chance (interval without 0)."""
     if not change.heads:
         return ""
     apart = sum(excludes_zero(low, high) for _, low, high in change.heads)
@@ -57,7 +58,7 @@ def _apart(change: MetricChangeRecord) -> str:
 
 
 def head_table(found: DiffRecord) -> Table:
-    """The heads that moved most."""
+    """Tabulate the heads that changed most."""
     distance, n = found.distance, found.num_images
     moved = [
         (abs(mean), layer.layer, head, Estimate(mean, low, high, n, "images"))
@@ -65,15 +66,14 @@ def head_table(found: DiffRecord) -> Table:
         for head, (mean, low, high) in enumerate(layer.metrics[distance].heads, 1)
     ]
     most = sorted(moved, key=lambda each: each[:3], reverse=True)[:MOST_SHOWN]
-    columns = (
-        Column("moved most", "head"), Column(metric(distance).label, distance, "number", plus=True)
-    )  # fmt: skip
+    label = metric(distance).label
+    columns = Column("changed most", "head"), Column(label, distance, "number", plus=True)
     rows = [(f"  layer {layer} head {head}", change) for _, layer, head, change in most]
     return Table("heads", columns, rows)
 
 
 def print_difference(found: DiffRecord) -> None:
-    """Print what ``folder_difference`` found."""
+    """Print a comparison of two measurements: the folders, the tables and the notes."""
     screen = console()
     for letter, side in (("a", found.a), ("b", found.b)):
         screen.say(f"{letter}: {side.folder} ({side.name})")
@@ -82,8 +82,8 @@ def print_difference(found: DiffRecord) -> None:
         screen.print(head_table(found).rich())
     unit = "" if found.distance == "score" else f"MAD in {unit_text(found.convention)}. "
     screen.say(
-        f"{unit}Intervals: 95 %, paired over {found.num_images:,} images of "
-        f"{found.data.name}; no correction for several comparisons."
+        f"{unit}The intervals are 95 % intervals, paired over {found.num_images:,} images of "
+        f"{found.data.name}, without correction for several comparisons."
     )
     for note in found.notes:
         screen.say(note)

@@ -1,4 +1,4 @@
-"""Files that the page holds as links, so that it needs nothing beside itself."""
+"""Files to download that are part of the page itself, as links that contain them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABEL = {"latex": "LaTeX"}
 
 @dataclass(frozen=True)
 class Download:
-    """A file that the page offers."""
+    """A file that the page offers for download."""
 
     name: str
     file_format: str  # one of MEDIA
@@ -27,14 +27,16 @@ class Download:
 
     @property
     def file_name(self) -> str:
+        """The name under which a browser saves it."""
         return f"{self.name}.{SUFFIX.get(self.file_format, self.file_format)}"
 
     @property
     def label(self) -> str:
+        """The text of its link."""
         return LABEL.get(self.file_format, self.file_format.upper())
 
     @property
     def address(self) -> str:
-        """The link that holds the whole file."""
+        """The link, a data URL with the whole file."""
         raw = self.content.encode() if isinstance(self.content, str) else self.content
         return f"data:{MEDIA[self.file_format]};base64,{base64.b64encode(raw).decode()}"

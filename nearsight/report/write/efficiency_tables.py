@@ -1,4 +1,4 @@
-"""Table 2 of the ConViT paper: accuracy and gain of every series by fraction of the data."""
+"""Tabulate accuracy and gain by fraction of the data, as table 2 of the ConViT paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearsight.report.write.table import Column, Table
 
 
 def efficiency_tables(family: Family) -> list[Table]:
-    """Make table 2 of the ConViT paper: every score of every series by fraction, and the gains."""
+    """Return a table per score: every series by fraction, and its gain over the plain model."""
     series = sample_series(family)
     conditions = [condition for each in series for condition in each.points.values()]
     return [

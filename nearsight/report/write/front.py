@@ -1,4 +1,4 @@
-"""What a study puts before the figures of its runs: its question and answer, figures and tables."""
+"""The part of a page that a study adds: its question and answers, figures and tables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nearsight.report.write.table import Table
 
 @dataclass(frozen=True)
 class Chapter:
-    """Tables that belong together; without tables the page leaves the chapter out.
+    """A section of the page with tables; the page leaves out a chapter without tables.
 
-    A chapter may bring a ``template`` that shows its tables in another form, with ``values`` for
-    it. The tables are offered as files in any case.
+    A chapter may name a ``template`` that shows its tables in another form, with ``values`` for
+    the template. The tables can be downloaded in either case.
     """
 
     title: str
@@ -26,13 +26,13 @@ class Chapter:
 
     @property
     def place(self) -> str:
-        """The id that links lead to."""
+        """The id of the section, for links."""
         return self.anchor or "chapter-" + self.title.lower().replace(" ", "-")
 
 
 @dataclass(frozen=True)
 class Front:
-    """What a study adds to the page; every field may be empty."""
+    """Everything that a study adds above the report of its runs; every field may be empty."""
 
     question: str = ""
     answers: tuple[str, ...] = ()
@@ -41,17 +41,18 @@ class Front:
 
     @property
     def shown_chapters(self) -> list[Chapter]:
+        """The chapters that have tables."""
         return [chapter for chapter in self.chapters if chapter.tables]
 
     @property
     def files(self) -> dict[tuple[str, str], str]:
-        """The text of every file of its tables, by name and format."""
+        """The text of every file of its tables, by name and by format."""
         tables = [table for chapter in self.chapters for table in chapter.tables]
         return {key: text for table in tables for key, text in table.files().items()}
 
     @property
     def contents(self) -> dict[str, str]:
-        """Places and titles of the parts of a long page; none for a report of single runs."""
+        """Ids and titles of the sections, for the table of contents; empty without chapters."""
         if not self.chapters:
             return {}
         chapters = {chapter.place: chapter.title for chapter in self.shown_chapters}

@@ -1,4 +1,4 @@
-"""Which figures a report shows of a family of runs or models, in their order."""
+"""Choose the figures that a report shows for a family of runs or models, and their order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nearsight.report.read import Family, read_evaluations
 
 
 def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
-    """The figures of a family; their keys are told apart when there are several families."""
+    """Return the figures of a family; with several families their keys carry its number."""
     number = "" if len(families) == 1 else f"-{families.index(family) + 1}"
     name, scope, seeds = family.name, family.scope_text, family.seeds_text
     subtitle = f"{name} · {scope} · patches only, rows renormalised, distance in grid diagonals"
@@ -54,7 +54,7 @@ def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
 
 
 def _while_training(family: Family, number: str) -> list[Drawing]:
-    """What train.jsonl tells: curves of learning, of locality, and of parts."""
+    """Return the figures that need train.jsonl: learning, locality and parts over epochs."""
     validation = f"{family.first.trained.data.num_validation:,} validation images"
     words = f"{family.name} · {validation} · {family.seeds_text}"
     looked = f"{family.name} · {family.seeds_text}"

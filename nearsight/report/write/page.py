@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page, and on request its figures and tables as files."""
+"""Write the report: one self-contained HTML page, and its figures and tables as files."""
 
 from __future__ import annotations
 
@@ -61,17 +61,29 @@ def write_families(
     front: Front | None = None,
     explorer: str = "",
 ) -> Path:
-    """Write the report of runs that were read before to ``out`` and return that path.
+    """Write the report of runs that have been read and grouped.
 
-    ``formats`` (svg, png, pdf, csv, json, latex) also go into the folder ``<out stem>-files``; png
-    and pdf are then offered in the page too. Figures are made from the files of the runs alone.
-    ``front`` is what a study shows before them, ``explorer`` the HTML of an attention explorer to
-    embed (``nearsight.write_report`` passes that of the runs).
+    Args:
+        families: The runs.
+        out: The HTML page to write; its folder is made if it does not exist.
+        formats: Formats (svg, png, pdf, csv, json, latex) to write into the folder
+            ``<out stem>-files`` too; the page then also offers png and pdf for download.
+        front: What a study shows above the report of its runs.
+        explorer: HTML of an attention explorer to embed; ``nearsight.write_report`` passes the one
+            of the runs.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        UserError: If a format is unknown or the page cannot be written.
     """
     out, front = Path(out), front or Front()
     wrong = [name for name in formats if name not in MEDIA]
     if wrong:
-        raise UserError(f"expected formats of {', '.join(MEDIA)}, got {', '.join(wrong)}")
+        raise UserError(
+            f"--format does not know {', '.join(wrong)}; the formats are {', '.join(MEDIA)}"
+        )
     check_page_name(out)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
@@ -98,16 +110,20 @@ def write_families(
 
 
 def check_page_name(out: Path) -> None:
-    """Raise unless a page can be called so."""
+    """Check that the name of a page ends in .html.
+
+    Raises:
+        UserError: If it does not.
+    """
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(
-            f"--out is {out}, but a report is an HTML page, whose name ends in .html; "
-            "--format pdf writes its figures as PDF beside it"
+            f"--out is {out}, but a report is an HTML page, whose name must end in .html; "
+            "--format pdf also writes its figures as PDF"
         )
 
 
 def _make_room(out: Path) -> None:
-    """Find out before the figures are drawn whether the page can be written."""
+    """Check before any figure is drawn that the page can be written."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -119,7 +135,7 @@ def _make_room(out: Path) -> None:
 
 
 def report_files(families: list[Family], conditions: Table) -> dict[tuple[str, str], str]:
-    """Return the text of every file of a report's own tables, by name and format."""
+    """Return the text of the files of a report's own tables, by name and format."""
     return {
         ("conditions", "csv"): conditions.csv(),
         ("heads", "csv"): all_heads(families).csv(),
@@ -138,7 +154,17 @@ def report_page(
     front: Front,
     explorer: str = "",
 ) -> str:
-    """Write the HTML of the report."""
+    """Return the HTML of the report.
+
+    Args:
+        families: The runs.
+        by_family: The figures of every family.
+        conditions: The table of conditions.
+        tables: The text of the files to download, by name and format.
+        extra: The figures as files, by key and format.
+        front: What a study shows above the report.
+        explorer: HTML of an attention explorer to embed.
+    """
     drawn = [*front.drawings, *(drawing for group in by_family for drawing in group)]
     by_family = [[*front.drawings, *by_family[0]], *by_family[1:]]
     only_models = all(family.is_models for family in families)
@@ -174,13 +200,13 @@ def report_page(
 
 
 def _evaluated(families: list[Family]) -> list[EvaluatedFolder]:
-    """Read the evaluations of all runs that have one."""
+    """Read the evaluations of the runs that were evaluated."""
     runs = [run for family in families for condition in family.conditions for run in condition.runs]
     return read_evaluations([run.path for run in runs])
 
 
 def dark_inks(families: list[Family], drawn: Sequence[Drawing]) -> dict[str, str]:
-    """Return the dark theme's colour of every ink of the figures, by the ink without its #."""
+    """Return the colour in the dark theme of every ink of the figures, by the ink without #."""
     colours = {condition.colour for family in families for condition in family.conditions}
     layers = {ink for drawing in drawn for ink in drawing.inks}
     return {ink[1:]: lightened(ink) for ink in sorted({TEXT, MUTED, RULE} | colours | layers)}
@@ -196,7 +222,7 @@ def _scope_text(families: list[Family]) -> str:
 
 
 def _figure(drawing: Drawing, extra: dict[tuple[str, str], bytes]) -> dict[str, Any]:
-    """Collect a figure, its panels as SVG, and its files."""
+    """Return a figure for the template, with its panels as SVG and its files."""
     files = [
         Download(drawing.key, kind, extra[drawing.key, kind])
         for kind in FIGURE_FORMATS
@@ -211,7 +237,7 @@ def _figure(drawing: Drawing, extra: dict[tuple[str, str], bytes]) -> dict[str, 
 
 
 def _condition_details(family: Family, condition: ConditionRuns) -> dict[str, Any]:
-    """Collect the layers of a condition and the heads of its runs."""
+    """Return the tables of a condition's layers and of its runs' heads for the template."""
     label, model = condition.label, condition.runs[0].model_name
     named = label if condition.is_model or model in label else f"{model} by {label}"
     return {
@@ -233,13 +259,13 @@ def _provenance(family: Family) -> dict[str, Any]:
 
 
 def _explained_metrics(families: list[Family]) -> list[Metric]:
-    """Return the measured metrics that the page does not always explain."""
+    """Return the measured metrics that the page explains only where they were measured."""
     measured = {name for family in families for c in family.conditions for name in c.runs[0].heads}
     return [x for x in shown_in("report") if x.meaning and x.name in measured]
 
 
 def _null_values(families: list[Family]) -> dict[tuple[int, int], dict[str, float]]:
-    """Return the values of uniform attention and of a 3x3 box on every grid in the report."""
+    """Return the null lines of every grid in the report."""
     return {
         grid: family.first.null(layer)
         for family in families

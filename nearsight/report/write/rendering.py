@@ -1,4 +1,4 @@
-"""Jinja templates of the page, in ``report/templates``; whatever they are given is escaped."""
+"""Fill in the Jinja templates in ``report/templates``; text is escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was run: settings against Baseline, and where every run came from."""
+"""Describe what was run: settings compared with Baseline, and the origin of every run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.table import Column, Table
 from nearsight.runs.records import MeasuredModel, TeacherRecord
 
-WHERE = ("data.name", "model.name", "name")  # told elsewhere
+WHERE = ("data.name", "model.name", "name")  # settings that the page gives elsewhere
 
 
 def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
-    """(setting, Baseline's value, each condition's, assumed) where one differs or is assumed."""
+    """Collect the settings in which a condition differs from Baseline, and the assumed ones.
+
+    Returns:
+        For each: the setting, Baseline's value, the value of every condition, and whether it is
+        assumed, because the paper does not give it.
+    """
     baseline = _settings(asdict(preset("baseline", family.first.record.data.name)))
     found = [_settings(condition.runs[0].protocol) for condition in family.conditions]
     assumed = {path for c in family.conditions for path in c.runs[0].trained.assumed}
@@ -30,7 +35,7 @@ def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
 
 
 def _settings(protocol: dict[str, Any]) -> dict[str, str]:
-    """Dotted path to text; a part that is switched off shows as the absence of its settings."""
+    """Return settings as text by dotted path; those of a part that is off are missing."""
     flat = flat_settings(protocol)
     return {path: _text(value) for path, value in flat.items() if value is not None}
 
@@ -61,7 +66,7 @@ def settings_table(family: Family) -> Table:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """One run: seed, data, code, hardware, time, and the command that repeats it."""
+    """The origin of a run: seed, data, code, hardware, time, and the command that repeats it."""
 
     title: str
     place: str
@@ -70,7 +75,7 @@ class RunDetails:
 
 
 def run_details(condition: ConditionRuns, run: Evidence) -> RunDetails:
-    """Collect what the page says of a run or model."""
+    """Collect what the page says about the origin of a run or model."""
     source = run.record.provenance
     versions = ", ".join(f"{name} {number}" for name, number in source.versions.items())
     facts = {
@@ -109,7 +114,7 @@ def _run_facts(run: Evidence) -> dict[str, str]:
 
 
 def _teacher_text(teacher: TeacherRecord | None) -> str:
-    """Whom a distilled student followed; empty where there was none.
+    """Describe the teacher of a distilled model; empty if there was none.
 
     >>> size = {"num_parameters": 5120, "image_size": (32, 48)}
     >>> named = {"name": "resnet10t", "weights": "random", "weights_hash": "7f4f"}
@@ -145,7 +150,7 @@ def _model_facts(record: MeasuredModel, seconds: float) -> dict[str, str]:
 
 
 def _layers_text(run: Evidence) -> str:
-    """What has to be said of layers: those without attention between patches, and notes."""
+    """Say which layers were not measured and why, with the notes on the others."""
     notes = dict.fromkeys(layer.note for layer in run.measure.layers if layer.note)
     skipped = [f"{x.name} ({x.reason})" for x in run.measure.skipped]
     text = [f"not measured: {', '.join(skipped)}."] if skipped else []
@@ -153,7 +158,7 @@ def _layers_text(run: Evidence) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in words.
+    """Write seconds in words.
 
     >>> _duration(59.6), _duration(4000.0)
     ('60 s', '1 h 07 min')

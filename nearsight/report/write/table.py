@@ -1,7 +1,7 @@
-"""One table for every reader: the page, a spreadsheet, a script, a paper and the terminal.
+"""Tables that can be written as HTML, CSV, JSON and LaTeX, and for the terminal.
 
-A table is columns, rows of plain values, and what has to be said beside them. The numbers are
-formatted here and nowhere else; each format then decides only how to set them.
+A table consists of columns, rows of plain values, a title and a note. Its numbers are formatted
+here and nowhere else; a format decides only how to arrange them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,21 @@ FORMATS_OF_ROWS: dict[str, tuple[Format, ...]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, its name in CSV and JSON, and how its numbers are written.
+    """A column of a table.
 
-    ``bounds`` are the fields of an estimate that CSV and JSON get besides its value. ``only`` are
-    the formats that have the column. ``width`` and ``wrap`` are for the terminal: the most
-    characters, and whether long text takes several lines (by default in columns of text only).
-    ``absent`` is what a page says where there is no value; the terminal has a dash.
+    Attributes:
+        heading: Its heading for readers.
+        name: Its name in CSV and JSON.
+        kind: The kind of its values, see ``NumberStyle``.
+        digits: Digits after the decimal point.
+        unit: Text behind each number.
+        plus: Whether positive numbers get a plus sign.
+        bounds: The fields of an estimate that CSV and JSON contain besides its value.
+        only: The formats that have the column.
+        width: The largest number of characters in the terminal.
+        wrap: Whether long text takes several lines in the terminal; by default only in columns of
+            text.
+        absent: What a page says where there is no value; the terminal has a dash.
     """
 
     heading: str
@@ -63,15 +72,16 @@ class Column:
 
     @property
     def style(self) -> NumberStyle:
+        """The format of its numbers."""
         return NumberStyle(self.kind, self.digits, self.unit, self.plus)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row that is not plain data.
+    """A row with a kind, or one that only some formats have.
 
-    A ``group`` is one cell that heads the rows below it, a ``reference`` a muted row to compare
-    with (a null line); files hold neither.
+    A ``group`` is a single cell that heads the rows below it. A ``reference`` is a muted row to
+    compare with, such as a null line. CSV and JSON contain neither.
     """
 
     cells: tuple[Cell, ...]
@@ -81,17 +91,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell as text, with its column and its marks."""
+    """A cell together with its column, which decides how its value is written."""
 
     column: Column
     cell: Marked
 
     @property
     def text(self) -> str:
+        """The value as text."""
         return printable(self._written(compact=False))
 
     @property
     def compact(self) -> str:
+        """The value as text for the terminal."""
         return printable(self._written(compact=True))
 
     def _written(self, compact: bool) -> str:
@@ -107,20 +119,28 @@ class Shown:
 
     @property
     def estimate(self) -> Estimate | None:
+        """The value, if it is an estimate."""
         return self.cell.value if isinstance(self.cell.value, Estimate) else None
 
     @property
     def interval(self) -> str:
+        """The interval of the estimate as text; empty without one."""
         return self.column.style.interval(self.estimate) if self.estimate else ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; ``key`` names its files and its place on the page.
+    """Rows of values under columns.
 
-    ``layout`` is how the page sets it: ``numbers`` (right-aligned), ``compact`` (the same with
-    intervals behind the numbers), ``summary`` (with the number of images or seeds; a list on a
-    phone) or ``plain`` (text).
+    Attributes:
+        key: The name of its files and its id on the page.
+        columns: Its columns.
+        rows: Its rows, from top to bottom.
+        title: The heading above it.
+        note: What a reader has to know beside the numbers.
+        layout: How the page sets it: ``numbers`` (right-aligned), ``compact`` (the same with
+            intervals behind the numbers), ``summary`` (with the number of images or seeds; a list
+            on a phone) or ``plain`` (text).
 
     >>> columns = (Column("model", "model"), Column("MAD", "mad", kind="number"))
     >>> table = Table("example", columns, (("=vit", 0.25), ("deit", None)))
@@ -140,7 +160,7 @@ class Table:
     )
 
     def records(self) -> list[dict[str, Value]]:
-        """Return a dict per row: full precision, an estimate as several entries."""
+        """Return a dictionary per row, in full precision; an estimate makes several entries."""
         columns, wide = self.columns_in("csv"), self._with_estimates("csv")
         found = []
         for row in self.rows_in("csv"):
@@ -158,17 +178,17 @@ class Table:
         return found
 
     def csv(self) -> str:
-        """Write the table for a spreadsheet."""
+        """Return the table as CSV, for a spreadsheet."""
         records = self.records()
         header = list(records[0]) if records else [x.name for x in self.columns_in("csv")]
         return csv_text(header, [list(record.values()) for record in records])
 
     def json(self) -> str:
-        """Write the table for a script: a list of objects, the names as in CSV."""
+        """Return the table as JSON, for a script: a list of objects with the names of the CSV."""
         return json.dumps(self.records(), indent=1, ensure_ascii=False) + "\n"
 
     def latex(self) -> str:
-        """Write the table for a paper (it needs the booktabs package)."""
+        """Return the table as LaTeX, for a paper (needs the booktabs package)."""
         columns = self.columns_in("latex")
         aligned = "".join("l" if column.kind == "text" else "r" for column in columns)
         lines = [
@@ -186,15 +206,15 @@ class Table:
                 lines.append(r"\midrule")
                 lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\emph{{{words}}}}} \\")
             else:
-                lines.append(" & ".join(map(_latex_cell, self.shown(row, "latex"))) + r" \\")
+                lines.append(" & ".join(map(_latex_cell, self.shown_cells(row, "latex"))) + r" \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
     def html(self) -> str:
-        """Write the table for the page, with its title, note and downloads."""
+        """Return the table as HTML, with its title, note and downloads."""
         return render("table.html", table=self)
 
     def rich(self) -> RichTable:
-        """Lay the table out for the terminal; an interval gets a column of its own."""
+        """Return the table for the terminal; intervals get a column of their own."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -216,7 +236,7 @@ class Table:
                 table.add_column("95 %", justify="right", no_wrap=True)
         for row in self.rows_in("terminal"):
             texts: list[Text] = []
-            for shown, is_wide in zip(self.shown(row, "terminal"), wide):
+            for shown, is_wide in zip(self.shown_cells(row, "terminal"), wide):
                 text = f"{shown.compact}{shown.cell.tag}"
                 texts.append(Text(text, style="bold" if shown.cell.bold else ""))
                 texts += [Text(_compact_interval(shown))] * is_wide
@@ -232,7 +252,7 @@ class Table:
         }
 
     def downloads(self) -> list[Download]:
-        """Return the links of those files."""
+        """Return these files as downloads of the page."""
         return [Download(name, kind, text) for (name, kind), text in self.files().items()]
 
     def columns_in(self, into: Format) -> list[Column]:
@@ -240,14 +260,14 @@ class Table:
         return [column for column in self.columns if into in column.only]
 
     def rows_in(self, into: Format) -> Iterator[Row]:
-        """Go through the rows that a format has."""
+        """Yield the rows that a format has."""
         for row in self.rows:
             whole = row if isinstance(row, Row) else Row(row)
             if into in whole.only and into in FORMATS_OF_ROWS[whole.kind]:
                 yield whole
 
-    def shown(self, row: Row, into: Format) -> list[Shown]:
-        """Return the cells of a row as texts."""
+    def shown_cells(self, row: Row, into: Format) -> list[Shown]:
+        """Return the cells of a row that a format has, with their columns."""
         if row.kind == "group":
             return [Shown(self.columns[0], _marked(row.cells[0]))]
         return [
@@ -260,7 +280,7 @@ class Table:
         return [_marked(cell) for column, cell in pairs if into in column.only]
 
     def _with_estimates(self, into: Format) -> list[bool]:
-        """For every column of a format, whether one of its cells has an interval."""
+        """Tell for every column of a format whether one of its cells has an interval."""
         rows = [self._cells(row, into) for row in self.rows_in(into) if row.kind != "group"]
         return [
             any(isinstance(row[place].value, Estimate) for row in rows)

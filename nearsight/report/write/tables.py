@@ -1,4 +1,4 @@
-"""The tables of a report: conditions, layers and heads."""
+"""Build the tables of a report: conditions, layers and heads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from nearsight.stats import Estimate
 
 NULL_NAMES = {"uniform": "uniform attention", "box": "3x3 box"}
 BOLD_NOTE = (
-    "Bold: the highest accuracy and the most local value (lowest MAD and entropy, highest "
-    "self-mass), only where the 95 % interval of its difference from every other condition, "
-    "paired by seed, excludes 0; no correction for several comparisons."
+    "Bold marks the highest accuracy and the most local value (lowest MAD and entropy, highest "
+    "self-mass) of a column, but only if its difference from every other condition, paired by "
+    "seed, has a 95 % interval that excludes 0 (not corrected for several comparisons)."
 )
-UNREAD_NOTE = " Unread: what its patches gather reaches no output; summaries leave it out."
+UNREAD_NOTE = (
+    " The output of an unread layer's patches reaches no output of the model; means and minima "
+    "leave the layer out."
+)
 RUN_COLUMNS = (
     Column("condition", "condition"),
     Column("model", "model"),
@@ -27,12 +30,12 @@ RUN_COLUMNS = (
     Column("seed", "seed"),
 )
 
-KIND_METRICS = ("sink", "nmi")  # that tell what a head does, beside MAD and entropy
+KIND_METRICS = ("sink", "nmi")  # they show what a head does, besides MAD and entropy
 KIND = "kind"
 
 
 def shown_numbers(families: list[Family]) -> list[Number]:
-    """Return the numbers of a run that some condition has, and those of default metrics."""
+    """Return the numbers of a run to show: of default metrics, and others that were measured."""
     conditions = [condition for family in families for condition in family.conditions]
     return [
         number
@@ -43,7 +46,7 @@ def shown_numbers(families: list[Family]) -> list[Number]:
 
 
 def stands_out(family: Family, condition: ConditionRuns, number: Number) -> bool:
-    """Tell whether a condition beats every other one by a paired interval that excludes 0."""
+    """Tell whether a condition is best by paired differences whose intervals exclude 0."""
     others = [other for other in family.conditions if other is not condition]
     differences = [paired_difference(condition, other, number.name) for other in others]
     return bool(others) and all(
@@ -54,7 +57,7 @@ def stands_out(family: Family, condition: ConditionRuns, number: Number) -> bool
 def conditions_table(families: list[Family]) -> Table:
     """Tabulate accuracy, MAD, entropy and self-mass of every condition.
 
-    The page also has the null lines of every family; files name model, data and seeds.
+    The page also has the null lines of every family; the files also have model, data and seeds.
     """
     numbers = shown_numbers(families)
     rows: list[Row] = []
@@ -78,7 +81,7 @@ def conditions_table(families: list[Family]) -> Table:
             Column("heads below the 3x3 line", "heads_below_box"),
         ),
         rows,
-        note="brackets: 95 % interval over n seeds, or over images for n = 1",
+        note="in brackets: 95 % interval over n seeds, or over images if n = 1",
         layout="summary",
     )
 
@@ -113,7 +116,7 @@ def _condition_cells(
 
 
 def interval_note(families: list[Family]) -> str:
-    """Say what the intervals of the table of conditions are."""
+    """Explain the intervals of the table of conditions."""
     conditions = [condition for family in families for condition in family.conditions]
     counts = {condition.num_seeds for condition in conditions if not condition.is_model}
     text = []
@@ -132,7 +135,7 @@ def interval_note(families: list[Family]) -> str:
 
 
 def layer_table(condition: ConditionRuns) -> Table:
-    """Tabulate the smallest head's MAD and the means of every layer of a condition."""
+    """Tabulate the smallest MAD of a head and the mean metrics of every layer of a condition."""
     over = condition.layer_estimate("mad", 0)
     means = (Column(f"mean {x.label}", x.name, "number") for x in condition.metrics)
     return Table(
@@ -146,13 +149,14 @@ def layer_table(condition: ConditionRuns) -> Table:
             )
             for layer in range(len(condition.runs[0].layers["mad"]))
         ],
-        note=f"Small: 95 % over {over.n:,} {over.over}.{UNREAD_NOTE if condition.unread else ''}",
+        note=f"In small print: 95 % intervals over {over.n:,} {over.over}."
+        f"{UNREAD_NOTE if condition.unread else ''}",
         layout="compact",
     )
 
 
 def head_table(run: Evidence) -> Table:
-    """Tabulate every head of a run."""
+    """Tabulate the metrics of every head of a run."""
     metrics = [metric(name) for name in run.heads]
     columns = (Column(x.label, x.name, "number") for x in metrics)
     more = kind_columns([run])
@@ -163,13 +167,13 @@ def head_table(run: Evidence) -> Table:
             (f"{layer}.{head}", *numbers, *kind_cells(run, more, layer, head))
             for layer, head, numbers in _heads(run, metrics)
         ],
-        note=f"Small: 95 % over {run.measure.num_images:,} images.",
+        note=f"In small print: 95 % intervals over {run.measure.num_images:,} images.",
         layout="compact",
     )
 
 
 def all_heads(families: list[Family]) -> Table:
-    """Tabulate every head of every run, as in measure.json."""
+    """Tabulate the metrics of every head of every run, for the files."""
     runs = list(named_runs(families))
     metrics = [x for x in shown_in("report") if any(x.name in run.heads for _, run in runs)]
     columns = (Column(x.label, x.name, "number", bounds=("low", "high")) for x in metrics)
@@ -186,7 +190,7 @@ def all_heads(families: list[Family]) -> Table:
 
 
 def kind_columns(runs: list[Evidence]) -> tuple[Column, ...]:
-    """Return the columns that --metrics all adds: what a head does in a word, sinks and NMI."""
+    """Return the columns that ``--metrics all`` adds: sink, NMI, and what a head does in a word."""
     layers = [layer for run in runs for layer in run.measure.layers]
     numbers = [x for x in KIND_METRICS if any(x in layer.metrics for layer in layers)]
     named = any(layer.head_names for layer in layers)
@@ -197,7 +201,7 @@ def kind_columns(runs: list[Evidence]) -> tuple[Column, ...]:
 
 
 def kind_cells(run: Evidence, columns: Sequence[Column], layer: int, head: int) -> list[Cell]:
-    """Return the cells of one head (counted from 1) in those columns."""
+    """Return the cells of a head (both counted from 1) in the columns of `kind_columns`."""
     found = run.measure.layers[layer - 1]
     cells: list[Cell] = []
     for column in columns:
@@ -213,7 +217,7 @@ def kind_cells(run: Evidence, columns: Sequence[Column], layer: int, head: int) 
 def _heads(
     run: Evidence, metrics: list[Metric]
 ) -> Iterator[tuple[int, int, tuple[Estimate | None, ...]]]:
-    """Go through layer, head and the metrics of every head; None for what was not measured."""
+    """Yield layer, head and metrics of every head, counted from 1; None where not measured."""
     for layer, of_layer in enumerate(run.heads["mad"].mean):
         for head in range(len(of_layer)):
             numbers = tuple(_head_estimate(run, x.name, layer, head) for x in metrics)
@@ -228,7 +232,7 @@ def _head_estimate(run: Evidence, name: str, layer: int, head: int) -> Estimate 
 
 
 def named_runs(families: list[Family]) -> Iterator[tuple[tuple[str | int | None, ...], Evidence]]:
-    """Go through all runs, each with its condition, model, data and seed."""
+    """Yield condition, model, data and seed of every run, and the run."""
     for family in families:
         for condition in family.conditions:
             for run in condition.runs:
@@ -237,7 +241,7 @@ def named_runs(families: list[Family]) -> Iterator[tuple[tuple[str | int | None,
 
 
 def report_json(families: list[Family]) -> str:
-    """Write every run's run.json and measure.json, by condition."""
+    """Return run.json and measure.json of every run, by condition, as one JSON text."""
     conditions = [
         {
             "condition": condition.label,

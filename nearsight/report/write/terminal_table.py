@@ -1,4 +1,4 @@
-"""The table of measured runs and models for the terminal: 80 columns, a tiny bar per layer."""
+"""Print the table of measured runs and models: 80 columns, with a tiny bar per layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def mad_bar(mad: float, ascii_only: bool = False) -> str:
-    """A bar as long as MAD, full where its axis ends (0.6).
+    """Draw a bar as long as MAD; it is full where the axis of MAD ends (0.6).
 
     >>> mad_bar(0.3, ascii_only=True)
     '####'
@@ -47,9 +47,14 @@ def terminal_table(
     records: Sequence[RunRecord],
     ascii_only: bool = False,
 ) -> Table:
-    """Accuracy, MAD, entropy and self-mass of every run or model and layer, with two null lines.
+    """Tabulate accuracy, MAD, entropy and self-mass of every run or model and of its layers.
 
-    What was not measured has no column or a dash.
+    Metrics that nobody measured have no column; those that some lack have a dash.
+
+    Args:
+        measures: What was measured of each.
+        records: The run.json of each.
+        ascii_only: Whether the bars may use ASCII characters only.
     """
     trained = any(isinstance(record, TrainedRun) for record in records)
     shown = shown_columns(measures)
@@ -96,9 +101,9 @@ def terminal_table(
 
 @dataclass(frozen=True)
 class TerminalColumn:
-    """A metric over the heads of a model, and of each layer: the smallest value or the mean.
+    """A metric and what a column shows of it: its mean or its smallest value over heads.
 
-    ``most_local`` is its value for the head with the smallest MAD.
+    The statistic ``most_local`` is the value of the head with the smallest MAD.
     """
 
     metric: Metric
@@ -106,6 +111,7 @@ class TerminalColumn:
 
     @property
     def heading(self) -> str:
+        """The heading, with a word per line."""
         if self.statistic == "most_local":
             return heading_lines(f"its {self.metric.label}")
         if "min" in self.metric.columns:
@@ -113,12 +119,12 @@ class TerminalColumn:
         return heading_lines(self.metric.label)
 
     def of_model(self, measure: MeasureRecord) -> float | None:
-        """Return the number of the whole model; None where it was not measured."""
+        """Return the number of the whole model; None if it was not measured."""
         entry = measure.numbers.get(f"{self.statistic}_{self.metric.name}")
         return None if entry is None else entry.value
 
     def of_layer(self, measure: MeasureRecord, layer: int) -> float | None:
-        """Return the number of a layer (counted from 0); None where it was not measured."""
+        """Return the number of a layer (counted from 0); None if it was not measured."""
         if self.statistic == "mean":
             layers = measure.summary.layer_means(self.metric.name)
             return None if layers is None else layers[layer].value
@@ -130,10 +136,10 @@ class TerminalColumn:
 
 
 def heading_lines(label: str) -> str:
-    """A label with a word per line.
+    r"""Break a label into lines of one word each.
 
     >>> heading_lines("its self-mass")
-    'its\\nself-\\nmass'
+    'its\nself-\nmass'
     """
     return label.replace(" ", "\n").replace("-", "-\n")
 
@@ -141,8 +147,8 @@ def heading_lines(label: str) -> str:
 def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
     """Return the columns of the default metrics, and of others that were measured.
 
-    The self-mass of the most local head is beside its MAD: a low MAD alone does not tell a local
-    head from one that looks at its own patch.
+    The self-mass of the most local head stands beside its MAD, because a low MAD alone does not
+    distinguish a local head from one that looks at its own patch.
     """
     shown = [
         entry
@@ -159,13 +165,13 @@ def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
 
 
 def wrapped_name(record: RunRecord, width: int) -> str:
-    """The name of a run or model in lines of this width; a seed keeps its number."""
+    """Wrap the name of a run or model at this width, without a break inside "seed 3"."""
     lines = textwrap.fill(record.name.replace("seed ", "seed\u00a0"), width)
     return lines.replace("\u00a0", " ")
 
 
 def layer_grids(measure: MeasureRecord) -> list[str]:
-    """The grid of every layer: one and the same but in hierarchical models."""
+    """Return the grid of every layer as text; only hierarchical models have several."""
     return [f"{rows}x{cols}" for rows, cols in measure.grids]
 
 
@@ -174,7 +180,7 @@ def _bar(mad: float | None, unit: float, ascii_only: bool) -> str:
 
 
 def diagonal(measure: MeasureRecord) -> float:
-    """The grid's diagonal in the unit of the measurement: 1 in our convention."""
+    """Return the diagonal of the grid in the unit of the measurement: 1 in our convention."""
     rows, cols = measure.grid
     unit, size = measure.convention.unit, measure.layers[0].image_size
     patches = math.hypot(rows - 1, cols - 1) or 1.0
@@ -184,16 +190,17 @@ def diagonal(measure: MeasureRecord) -> float:
 
 
 def unit_text(convention: ConventionRecord) -> str:
+    """Return the unit of MAD in the plural."""
     return "grid diagonals" if convention.unit == "grid diagonal" else convention.unit
 
 
 def print_measurements(paths: Sequence[Path]) -> None:
-    """Print the table of measured folders, and below it what the numbers are of."""
+    """Print the table of measured folders and explain its numbers below it."""
     print_folders([read_measured(Path(path), read_record(Path(path))) for path in paths], console())
 
 
 def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
-    """Print the table of records that were read before, and what the numbers are of."""
+    """Print the table of measured folders that have been read, and explain its numbers."""
     records, measures = [x.record for x in folders], [x.measure for x in folders]
     screen.print(terminal_table(measures, records, screen.options.ascii_only).rich())
     images = sorted({measure.num_images for measure in measures})
@@ -201,16 +208,19 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
     kind = "test images" if all(isinstance(record, TrainedRun) for record in records) else "images"
     numbers = "–".join(f"{n:,}" for n in images)
     lacking = [x for x in shown_columns(measures) if any(x.of_model(m) is None for m in measures)]
-    absent = " A dash: not measured." if lacking else ""
+    absent = " A dash means: not measured." if lacking else ""
     screen.say(
-        f"MAD in {' and '.join(units)} over {numbers} {kind}. Its self-mass: of the head with the "
-        f"smallest MAD; from 0.5 on it looks at its own patch (identity).{absent}"
+        f'MAD is in {" and ".join(units)}, over {numbers} {kind}. "its self-mass" '
+        "is that of the head with the smallest MAD; from 0.5 on, the head looks at its own patch "
+        "(identity)."
+        f"{absent}"
     )
     if len(folders) > 1 and (ranked := score_table(folders)):
         screen.print(ranked.rich())
         screen.say(
-            "Score: 1 - MAD / MAD of uniform attention, mean of all heads with its 95 % interval "
-            "over images; it compares models of any grid. 1: every patch looks at itself."
+            "The score is 1 - MAD / MAD of uniform attention, the mean of all heads with its 95 % "
+            "interval over images. It compares models with different grids; at 1 every patch looks "
+            "only at itself."
         )
     for found in folders:
         if told := kinds_text(found):
@@ -224,7 +234,7 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
 
 
 def score_table(folders: Sequence[MeasuredFolder]) -> Table | None:
-    """Rank models of any geometry by their mean score, the most local first; None without one."""
+    """Rank models of any geometry by mean score, the most local first; None if one has none."""
     scores = [found.measure.summary.mean("score") for found in folders]
     if any(score is None for score in scores):
         return None
@@ -251,7 +261,7 @@ def score_table(folders: Sequence[MeasuredFolder]) -> Table | None:
 
 
 def kinds_text(found: MeasuredFolder) -> str:
-    """Say what the heads do, where --metrics all named them, with their sinks and NMI."""
+    """Count the kinds of heads, with mean sink and NMI; empty if the heads were not named."""
     layers = found.measure.layers
     counts = Counter(name for layer in layers for name in layer.head_names or ())
     if not counts:
@@ -265,7 +275,7 @@ def kinds_text(found: MeasuredFolder) -> str:
 
 
 def remarks(record: RunRecord, measure: MeasureRecord) -> list[str]:
-    """What a user should know of a measured model: its images, what was changed or left out."""
+    """Return what a reader must know: the images, unmeasured and unread layers, other notes."""
     lines = []
     if isinstance(record, MeasuredModel):
         data, others = record.data, record.data.num_other_files
@@ -280,8 +290,8 @@ def remarks(record: RunRecord, measure: MeasureRecord) -> list[str]:
         numbers = ", ".join(str(layer + 1) for layer in measure.unread)
         which = "Layer" if len(measure.unread) == 1 else "Layers"
         lines.append(
-            f"{which} {numbers} unread: what the patches gather there reaches no output, so that "
-            "the numbers of the model leave it out (measure.json has both)."
+            f"{which} {numbers} unread: what the patches compute there reaches no output of the "
+            "model. Means and minima leave it out; measure.json has the numbers with and without."
         )
     lines += dict.fromkeys(layer.note for layer in measure.layers if layer.note)
     return lines

@@ -6,6 +6,7 @@ from report.example_runs import write_pair, write_run
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from nearsight.core import UserError
 from nearsight.measure.catalogue import RUN_NUMBERS
 from nearsight.models.layers.grid import Grid
 from nearsight.report.read.conditions import paired_difference
@@ -127,7 +128,7 @@ def test_the_same_name_with_other_settings_is_another_condition(tmp_path):
 def test_the_same_protocol_and_seed_twice_is_refused_but_the_same_folder_counts_once(tmp_path):
     run = write_run(tmp_path / "a")
     assert read_families([run, run])[0].conditions[0].num_seeds == 1
-    with pytest.raises(ValueError, match="one run per protocol and seed"):
+    with pytest.raises(UserError, match=f"{run} and {tmp_path / 'b'}"):
         read_families([run, write_run(tmp_path / "b")])
 
 

@@ -68,7 +68,7 @@ def test_several_seeds_give_every_addition_a_paired_difference(tmp_path):
     (family,) = read_families(demo_runs(tmp_path, seeds=(0, 1, 2)))
     text = answer(family)
     assert re.search(r"CutMix makes the most local head more local: .*? −0\.\d+ \(.*?3 seeds", text)
-    assert re.search(r"LocAt does not change the most local head .*? [+−]0\.000 \(.*?3 seeds", text)
+    assert re.search(r"LocAt has no effect on the most local .*? [+−]0\.000 \(.*?3 seeds", text)
     assert "for a claim" not in text
 
 

@@ -8,6 +8,7 @@ import re
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
+from nearsight.core import UserError
 from nearsight.explore import write_report
 from nearsight.models.layers.grid import Grid
 from nearsight.report.read.grouping import read_families
@@ -78,7 +79,7 @@ def test_models_of_one_geometry_share_figures_and_twins_go_by_their_folders(tmp_
 
 def test_a_measurement_given_twice_is_refused(tmp_path):
     folders = [write_model(tmp_path / name) for name in ("a", "b")]
-    with pytest.raises(ValueError, match=r"expected one measurement per model, got .*a and .*b"):
+    with pytest.raises(UserError, match="{} and {}".format(*folders)):
         read_families(folders)
 
 
@@ -123,7 +124,7 @@ MEAN = {"value": 0.25, "low": 0.2, "high": 0.3}
         ),
         (
             {"summary": {"mean_mad": MEAN}},
-            "was measured without entropy, self_mass; measure it again",
+            "without entropy, self_mass.*measure it again",
         ),
         ({"summary": 3}, r"measure\.json is damaged: summary should be an object, but it is 3"),
         ({"schema_version": 4}, "expected schema_version 1 or 2 or 3"),
@@ -161,7 +162,7 @@ def test_the_terminal_shows_what_was_measured_and_dashes_for_the_rest(tmp_path, 
     print_measurements([folder])
     out = capsys.readouterr().out
     assert re.search(r"layer 2 +0\.\d{3} +0\.\d{3} +0\.\d{3} +– +0\.\d{3} +–", out)
-    assert "MAD in pixels over 11 images." in out
+    assert "pixels, over 11 images." in out
     assert "11 of 101 in pictures; 2 other files left out." in out
     assert "Not measured: head.pool (one query)." in out
     assert "resampled bicubically" in out
@@ -227,7 +228,7 @@ def test_files_without_a_default_metric_load_and_say_that_it_was_not_measured(tm
     assert "mean MAD without self" in page.read_text()
     assert "not measured" in words(page.read_text())
     print_measurements([folder])
-    assert "A dash: not measured." in " ".join(capsys.readouterr().out.split())
+    assert "not measured" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""Tables of what the parts of a model have learned: one module per part, and a table of them.
+"""Tabulate what the parts of a model have learned, one module per part.
 
 The terminal shows a line per layer, the page a line per head, and a CSV file every head of every
-run. A part that should appear in them declares its ``PartTables`` and gets a line in
-``PART_TABLES``; its figures are in ``report/figures/parts``.
+run. To add a part, declare its ``PartTables`` in a module and add a line to ``PART_TABLES``; its
+figures are in ``report/figures/parts``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of the gates, centres and spans of GPSA."""
+"""Tabulate the gates, centres and spans of GPSA."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearsight.runs.records import MEASURE_FILE
 
 
 def gate_heads(run: Evidence) -> list[HeadRow]:
-    """Return a row per head of the layers with GPSA; None for what a head does not have."""
+    """Return layer, head, gate, centre (down, right) and span of the heads with GPSA."""
     return [
         (layer, head, gate, *(centre or (None, None)), span)
         for layer, gates in enumerate(run.gates, 1)
@@ -55,8 +55,9 @@ GATE_TABLES = PartTables(
         Column("no centre", "no centre", "number"),
     ),
     layer_rows=gate_layers,
-    reading="Gate: share of positional attention, mean of heads. Centre: mean distance from "
-    "the patch; span: median, in square patches; some heads may have no centre.",
+    reading="The gate is the share of positional attention, averaged over heads; the centre is the "
+    "mean distance of their centres from the patch, and the span their median span in square "
+    "patches. A head may have no centre.",
     heading="gate, centre and span of every head",
     head_columns=(
         Column("gate", "gate", "number", 2),
@@ -65,8 +66,9 @@ GATE_TABLES = PartTables(
         Column("span", "span", "number", 2),
     ),
     head_rows=gate_heads,
-    head_note="Gate: share of the attention that goes by position alone. Centre: where that part "
-    "looks, in patches from the patch itself. Span: square patches; at its root from the centre "
-    "the weight has fallen to 1/e. A dash: a head whose positional attention grows with the "
-    "distance has no centre; PSA has no gates.",
+    head_note="The gate is the share of the attention that depends on position alone. The centre is "
+    "the place where the positional attention is strongest, in patches from the query. At a "
+    "distance of the square root of the span (in square patches) from the centre, the weight has "
+    "fallen to 1/e. A dash means that the head has no centre, because its positional attention "
+    "grows with the distance, or that the layer is PSA, which has no gates.",
 )

@@ -1,4 +1,4 @@
-"""The table of the Gaussians that GAug has learned."""
+"""Tabulate the Gaussians that GAug has learned."""
 
 from __future__ import annotations
 
@@ -41,5 +41,6 @@ GAUSSIAN_TABLES = PartTables(
         Column("95 %", "strength_95", "number"),
     ),
     layer_rows=gaussian_layers,
-    reading="Width: standard deviation in patches; near: within 5 % of its range.",
+    reading="The width is the standard deviation of a Gaussian in patches. 'near 0' and 'near max' "
+    "are the shares of widths within 5 % of either end of their range.",
 )

@@ -1,4 +1,4 @@
-"""The declaration of a part's tables."""
+"""Declare the tables of a part."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HeadRow = tuple[int | float | None, ...]  # layer and head, counted from 1, then
 
 @dataclass(frozen=True, kw_only=True)
 class PartTables:
-    """What tables show of a part.
+    """The tables of a part.
 
     Args:
         name: The name of its tables and of its CSV file.
         layer_columns: The columns of the table in the terminal, which has a line per layer.
-        layer_rows: Returns the rows of that table; none where a model does not have the part.
-        reading: A sentence below that table: how to read it.
+        layer_rows: Returns the rows of that table; none if a model does not have the part.
+        reading: How to read that table, printed below it.
         heading: The heading of the table on the page, which has a line per head.
         head_columns: The columns of that table after layer and head.
         head_rows: Returns its rows; None if the part has no numbers per head.
