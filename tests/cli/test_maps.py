@@ -27,7 +27,7 @@ def test_two_models_stand_in_one_figure_and_its_words_are_text(
     svg = Path("new/maps.svg").read_text()
     for text in (
         "a.png", "[CLS]", "patch 2", "row 8, column 16", "layer 1 of 2, head 2 of 2, 8x16 patches",
-        "times uniform attention",
+        "relative to uniform attention",
     ):  # fmt: skip
         assert text in svg
 

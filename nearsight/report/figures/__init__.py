@@ -1,1 +1,4 @@
-"""One file per figure; drawing.py turns what they describe into SVG, PNG and PDF."""
+"""Draw the figures of reports, one module per figure.
+
+A figure is described as a ``Drawing``; ``drawing.py`` turns it into SVG, PNG and PDF.
+"""

@@ -1,9 +1,9 @@
-"""A figure as small panels that share axes, and its way to SVG, PNG and PDF.
+"""Describe a figure as small panels, and write it as SVG, PNG or PDF.
 
-The page shows every panel as an SVG of its own, 8 cm wide, so that panels stand side by side on a
-desk and below each other on a phone; a download is one file with all panels, title and subtitle.
-Text stays text. Ink colours become CSS variables in the page, which the dark theme lightens;
-colours that carry values (heatmaps) stay as they are. matplotlib is imported when the first figure
+The page shows every panel as a separate SVG, 8 cm wide, so that panels stand side by side on a wide
+screen and below each other on a phone. A download is one file with all panels, title and subtitle.
+Text stays text. In the page ink colours become CSS variables, which the dark theme lightens;
+colours that stand for values (heatmaps) do not change. matplotlib is imported when the first figure
 is drawn.
 """
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL_SIZE = (3.4, 2.6)  # inches; 3.4 are 8.6 cm
-LONGEST_ROW_NAME = 24  # characters of a line beside a row
+LONGEST_ROW_NAME = 24  # characters in a line of a row's name
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes: its title and the function that draws into it."""
 
     title: str
     draw: Callable[[Axes], None]
@@ -37,9 +37,26 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, its words, and the numbers behind it."""
+    """A figure: its panels, its text, and the numbers behind it.
 
-    key: str  # names files and SVG ids
+    Attributes:
+        key: The name of its files and of its ids in the page.
+        title: What is plotted.
+        subtitle: Data, number of images and seeds, convention.
+        reading: The caption, which says what to see.
+        alt: The finding in words, for readers who cannot see the figure.
+        panels: Its panels.
+        columns: The columns of the CSV with its numbers.
+        rows: The rows of that CSV.
+        legend: The conditions that need a legend.
+        inks: The colours it uses besides those of conditions.
+        panel_size: Width and height of a panel in inches.
+        per_row: The number of panels beside each other in a file.
+        keeps_rows: Whether a page keeps these rows however narrow it is; otherwise panels flow.
+        colours: The colours of its conditions.
+    """
+
+    key: str
     title: str
     subtitle: str
     reading: str
@@ -48,15 +65,15 @@ class Drawing:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     legend: tuple[ConditionRuns, ...] = ()
-    inks: tuple[str, ...] = ()  # besides the conditions' colours
+    inks: tuple[str, ...] = ()
     panel_size: tuple[float, float] = PANEL_SIZE
     per_row: int = 2
-    keeps_rows: bool = False  # in a page too, however narrow; else panels go where there is room
-    colours: tuple[str, ...] = field(default=(), kw_only=True)  # the conditions'
+    keeps_rows: bool = False
+    colours: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 def settings(key: str) -> Any:
-    """matplotlib's settings; the salt makes ids the same on every machine."""
+    """Return the settings of matplotlib; the salt ``key`` makes SVG ids reproducible."""
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": key,
@@ -87,7 +104,7 @@ def settings(key: str) -> Any:
 
 
 def layer_colours(num_layers: int) -> list[str]:
-    """Viridis, the first layer darkest; the palest end is left out, it vanishes on white."""
+    """Return colours of viridis, the first layer darkest, without the end too pale for white."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -95,8 +112,8 @@ def layer_colours(num_layers: int) -> list[str]:
     return [to_hex(colormaps["viridis"](step)) for step in steps]
 
 
-def lightened(colour: str) -> str:
-    """The colour's place in the dark theme."""
+def dark_theme_colour(colour: str) -> str:
+    """Return the colour that stands for this one in the dark theme."""
     if colour in DARK:
         return DARK[colour]
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -104,7 +121,7 @@ def lightened(colour: str) -> str:
 
 
 def panel_svgs(drawing: Drawing) -> list[str]:
-    """Every panel as SVG to stand in a page: own ids, ink as CSS variables, no background."""
+    """Return every panel as SVG for a page: unique ids, inks as CSS variables, no background."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -128,7 +145,7 @@ def panel_svgs(drawing: Drawing) -> list[str]:
 
 
 def whole_figure(drawing: Drawing, file_format: str) -> bytes:
-    """All panels with title, subtitle and legend as one svg, png or pdf file."""
+    """Return the bytes of one svg, png or pdf file with all panels, title and legend."""
     from matplotlib import rc_context
 
     with rc_context(settings(drawing.key)):
@@ -138,7 +155,7 @@ def whole_figure(drawing: Drawing, file_format: str) -> bytes:
 def plain_figure(drawing: Drawing) -> Figure:
     """Return all panels with title, subtitle and legend as a figure of matplotlib.
 
-    A notebook shows it as the last value of a cell; ``savefig`` writes it.
+    A notebook shows it if it is the last value of a cell; its ``savefig`` writes it to a file.
     """
     from matplotlib import pyplot, rc_context
 
@@ -181,7 +198,7 @@ def _assembled(drawing: Drawing) -> Figure:
 
 
 def legend_columns(labels: Sequence[str], width: float) -> int:
-    """How many columns of the longest label fit into a figure of this many inches.
+    """Return how many columns of the longest label fit into a figure of this many inches.
 
     >>> legend_columns(["baseline"] * 8, 6.8), legend_columns(["a name " * 9, "b"], 6.8)
     (7, 1)
@@ -190,7 +207,7 @@ def legend_columns(labels: Sequence[str], width: float) -> int:
 
 
 def saved_figure(figure: Figure, file_format: str) -> bytes:
-    """The file's bytes, without dates."""
+    """Return a figure as the bytes of a file, without dates, so that equal figures are equal."""
     nothing = {
         "svg": {"Date": None, "Creator": None},
         "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -206,6 +223,7 @@ def saved_figure(figure: Figure, file_format: str) -> bytes:
 
 
 def line_handle(condition: ConditionRuns) -> Any:
+    """Return the entry of a condition in a legend of matplotlib."""
     from matplotlib.lines import Line2D
 
     return Line2D(
@@ -215,7 +233,7 @@ def line_handle(condition: ConditionRuns) -> Any:
 
 
 def name_rows(axes: Axes, labels: Sequence[str]) -> None:
-    """A row for every name, the first on top; long names take several lines."""
+    """Give the axes a row for every name, the first on top; long names take several lines."""
     names = [textwrap.fill(label, LONGEST_ROW_NAME) for label in labels]
     axes.set_yticks(range(len(labels)), names)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -223,7 +241,7 @@ def name_rows(axes: Axes, labels: Sequence[str]) -> None:
 
 
 def labels_fit(conditions: Sequence[ConditionRuns]) -> bool:
-    """Whether lines can be named at their ends: few of them, with short names."""
+    """Tell whether lines can be named at their ends: at most three, with short names."""
     return len(conditions) <= 3 and all(len(c.label) <= 18 for c in conditions)
 
 
@@ -233,9 +251,15 @@ def end_labels(
     nulls: Sequence[tuple[float, str]] = (),
     gap: float = 0.085,
 ) -> None:
-    """Name lines to the right of the axes, pushed apart by at least a share of their height.
+    """Write the names of lines to the right of the axes, moved apart where they would overlap.
 
-    Where lines meet their names move, so each name of a condition carries its mark.
+    A moved name no longer stands at its line, so the name of a condition carries its marker.
+
+    Args:
+        axes: The axes.
+        ends: The height at which the line of each condition ends.
+        nulls: Heights and names of other lines, which are written in grey.
+        gap: The smallest distance between names, as a share of the height of the axes.
     """
     bottom, top = axes.get_ylim()
     heights = [y for y, _ in (*ends, *nulls)]
@@ -252,7 +276,7 @@ def end_labels(
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights moved as little as needed to be ``gap`` apart, within 0..1 where there is room.
+    """Move heights as little as needed to be ``gap`` apart, around their own mean.
 
     >>> spread([0.5, 0.5, 0.1], 0.2)
     [0.4, 0.6, 0.1]

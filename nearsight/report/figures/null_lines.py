@@ -1,9 +1,10 @@
-"""Null lines of a figure: what no learning, or no image, would give.
+"""Draw and describe the null lines of a figure: values that need no learning, or no image.
 
-Uniform attention and the 3x3 box belong to a grid. The architecture at random initialisation and
-the model on images with shuffled patches were measured; where a result lacks them they are left
-out. Random initialisation is one line per architecture, named after it where there are two and
-not drawn where there are more; shuffled patches are one line per condition, in its colour.
+The lines of uniform attention and of the 3x3 box follow from the grid. The lines of the same
+architecture at random initialisation and of images with shuffled patches were measured; they are
+left out of results that lack them. Random initialisation has one line per architecture, named after
+it if there are two, and none if there are more. Shuffled patches have one line per condition, in
+its colour.
 """
 
 from __future__ import annotations
@@ -23,32 +24,31 @@ RANDOM_LINE: Literal["dashed"] = "dashed"
 SHUFFLED_LINE: Literal["dotted"] = "dotted"
 MOST_ARCHITECTURES = 2  # whose random initialisation is drawn
 LONGEST_NAME = 14  # of an architecture at a line's end
-
-
 UNREAD_TEXT = (
-    " Hollow: layers whose patches no output reads; they are left out of means, minima and counts."
+    " Hollow marks are unread layers: their patches reach no output of the model, and means, "
+    "minima and counts leave them out."
 )
 
 
 def unread_text(family: Family) -> str:
-    """Say what hollow marks are, where there are any."""
+    """Explain hollow marks; empty if there are none."""
     return UNREAD_TEXT if any(condition.unread for condition in family.conditions) else ""
 
 
 def face(condition: ConditionRuns, layer: int, colour: str) -> str:
-    """The colour inside a mark: none for a layer (counted from 0) that no output reads."""
+    """Return the colour inside a mark: none for an unread layer (counted from 0)."""
     return "none" if layer in condition.unread else colour
 
 
 def grid_null(family: Family, name: str, metric: str, layer: int) -> float:
-    """``uniform`` or ``box`` on the grid of a layer (counted from 0)."""
+    """Return the null line ``uniform`` or ``box`` of a metric on the grid of a layer (from 0)."""
     return family.first.null(layer)[f"{name}_{metric}"]
 
 
 def random_nulls(family: Family, condition: ConditionRuns, metric: str) -> list[float]:
-    """Layer means of a condition's architecture at random initialisation, over all its runs here.
+    """Return the layer means of a condition's architecture at random initialisation.
 
-    Empty if not measured.
+    They are averaged over all runs of this architecture in the family; empty if not measured.
     """
     runs = [run for c in family.conditions for run in c.runs]
     same = [run for run in runs if run.architecture == condition.runs[0].architecture]
@@ -56,9 +56,9 @@ def random_nulls(family: Family, condition: ConditionRuns, metric: str) -> list[
 
 
 def named_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
-    """The same once per architecture: the model's name, and the layer means where measured.
+    """Return name and layer means of every architecture that was measured untrained.
 
-    Where two architectures share a name each takes its first condition's.
+    The name is that of the model, or of its first condition if two architectures share a name.
     """
     first = {c.runs[0].architecture: c for c in reversed(family.conditions)}
     conditions = list(reversed(first.values()))
@@ -72,7 +72,7 @@ def named_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
 
 
 def drawn_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
-    """Those that a figure has room for, with the words at their lines."""
+    """Return the lines of random initialisation that a figure has room for, with their labels."""
     found = named_randoms(family, metric)
     if len(found) == 1 and len({c.runs[0].architecture for c in family.conditions}) == 1:
         return [("random init", found[0][1])]
@@ -83,7 +83,7 @@ def drawn_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
 
 
 def shuffled_nulls(condition: ConditionRuns, metric: str) -> list[float]:
-    """Layer means on images with shuffled patches, over the runs of a condition, or empty."""
+    """Return layer means on images with shuffled patches, over a condition's runs; or empty."""
     return _measured(condition.runs, SHUFFLED, metric)
 
 
@@ -97,17 +97,17 @@ def _measured(runs: Sequence[Evidence], name: str, metric: str) -> list[float]:
 
 
 def nulls_text(family: Family) -> str:
-    """What the lines are, in words; only of those that are drawn."""
-    text = "Grey lines: attention spread over all patches and over a 3x3 box."
+    """Explain the null lines that are drawn."""
+    text = "Grey lines show attention spread evenly over all patches and over a 3x3 box."
     if drawn_randoms(family, "mad"):
-        text += " Dashed grey: the same architecture at random initialisation."
+        text += " Dashed grey lines show the same architecture at random initialisation."
     if any(shuffled_nulls(condition, "mad") for condition in family.conditions):
-        text += " Dotted: the model on images with shuffled patches."
+        text += " Dotted lines show the model on images with shuffled patches."
     return text
 
 
 def draw_nulls(axes: Axes, family: Family, metric: str, layer: int) -> list[tuple[float, str]]:
-    """Horizontal lines of one layer; the heights and names of those that need a name."""
+    """Draw the null lines of a layer; return heights and names of those that need a label."""
     named = [(grid_null(family, key, metric, layer), name) for key, name in OF_GRID]
     for height, _ in named:
         axes.axhline(height, color=MUTED, linewidth=0.8)

@@ -17,7 +17,7 @@ from nearsight.report.figures.drawing import (
     RULE,
     TEXT,
     Drawing,
-    lightened,
+    dark_theme_colour,
     panel_svgs,
     whole_figure,
 )
@@ -209,7 +209,9 @@ def dark_inks(families: list[Family], drawn: Sequence[Drawing]) -> dict[str, str
     """Return the colour in the dark theme of every ink of the figures, by the ink without #."""
     colours = {condition.colour for family in families for condition in family.conditions}
     layers = {ink for drawing in drawn for ink in drawing.inks}
-    return {ink[1:]: lightened(ink) for ink in sorted({TEXT, MUTED, RULE} | colours | layers)}
+    return {
+        ink[1:]: dark_theme_colour(ink) for ink in sorted({TEXT, MUTED, RULE} | colours | layers)
+    }
 
 
 def _scope_text(families: list[Family]) -> str:

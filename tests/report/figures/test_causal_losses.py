@@ -43,7 +43,7 @@ def test_the_words_tell_the_largest_loss_and_those_beyond_chance():
     drawing = causal_figure(recorded(), "modern, seed 0", "causal", "#009e73", "^")
     assert "Most: all heads, mean map: 11.0 points (8.0 to 13.0)" in drawing.alt
     assert "2 of 6 changes (1.2, mean map: 5.0 points (2.0 to 7.0); all heads" in drawing.alt
-    assert "95 % over images of this one run" in drawing.reading
+    assert "intervals over the images of this run" in drawing.reading
     assert drawing.reading.endswith(REMARK)
     assert "accuracy 61.0 % before · the same 97 test images after" in drawing.subtitle
     assert drawing.rows[3] == ("modern, seed 0", "1.2", "mean", 0.05, *drawing.rows[3][4:])

@@ -1,4 +1,4 @@
-"""Likeness of features by layer: the numbers of measure.json, drawn where there are any."""
+"""Similarity of features by layer: the numbers of measure.json, drawn where there are any."""
 
 import json
 import math
@@ -79,7 +79,7 @@ def test_the_page_shows_features_only_where_they_were_measured(tmp_path):
     plain, measured = write_model(tmp_path / "plain"), write_model(tmp_path / "measured")
     with_features(measured, 0.9)
     titles = [
-        "Likeness of features" in write_report([x], tmp_path / f"{x.name}.html").read_text()
+        "Similarity of features" in write_report([x], tmp_path / f"{x.name}.html").read_text()
         for x in (plain, measured)
     ]
     assert titles == [False, True]

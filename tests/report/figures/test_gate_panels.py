@@ -106,7 +106,7 @@ def test_gates_while_training_are_a_panel_per_layer_and_a_figure_per_condition(t
     assert [panel.title for panel in drawings[0].panels] == ["layer 1", "layer 2"]
     assert drawings[0].title == "Gates while training: baseline"
     assert "layer 1 0.60, layer 2 0.60" in drawings[0].alt
-    assert "95 % over seeds" in drawings[0].reading
+    assert "95 % interval over seeds" in drawings[0].reading
     assert "seeds" not in drawings[1].reading
     assert ("baseline", 1, 1, 3, 2) in {row[:5] for row in drawings[0].rows}
     assert len(drawings[1].rows) == GATED * len(EPOCHS) * HEADS
@@ -153,7 +153,7 @@ def test_the_null_lines_of_nonlocality_are_in_patches(tmp_path):
 def test_layers_without_gpsa_are_told_apart_where_others_have_it(tmp_path):
     run = with_gates(with_looks(write_run(tmp_path / "a"), gate=0.5), 0.25)
     (family,) = read_families([run])
-    assert "Dotted: layers without GPSA." in nonlocality_training(family, "far", "").reading
+    assert "layers without GPSA" in nonlocality_training(family, "far", "").reading
 
 
 def test_the_table_of_heads_holds_gate_centre_and_span(tmp_path):

@@ -15,7 +15,7 @@ from nearsight.protocol import spoken_name
 from nearsight.report.figures.drawing import LONGEST_ROW_NAME, panel_svgs, whole_figure
 from nearsight.report.figures.heads.key_conditions import key_conditions, key_plane
 from nearsight.report.figures.heads.ranking import least_distances
-from nearsight.report.figures.training.emergence_dots import TALL, apart, emergence
+from nearsight.report.figures.training.emergence_dots import TALL, dot_places, emergence
 from nearsight.report.figures.training.locality import locality_course, locality_curves
 from nearsight.report.read.grouping import read_families
 from nearsight.stats.estimate import over_seeds
@@ -90,7 +90,7 @@ def test_a_look_gives_the_numbers_of_the_summary_table():
 
 @pytest.mark.parametrize("num", [1, 5, TALL, TALL + 1, 4 * TALL + 3])
 def test_dots_of_one_look_stand_apart_around_their_place(num):
-    places = apart(num)
+    places = dot_places(num)
     assert len(set(places)) == num
     assert max(abs(down) for _, down in places) <= (TALL - 1) / 2
     rights = {right for right, _ in places}
@@ -161,7 +161,7 @@ def test_figures_over_epochs_need_looks_and_name_conditions_without(tmp_path):
     (family,) = read_families(runs)
     for figure in (emergence, locality_curves):
         drawing = figure(family, "x", "")
-        assert "Not looked at while training: modern." in drawing.reading
+        assert drawing.reading.endswith("while training: modern.")
         assert {row[0] for row in drawing.rows} == {"baseline"}
         assert panel_svgs(drawing)
 
@@ -193,7 +193,7 @@ def test_locality_over_epochs_is_a_mean_over_the_seeds_that_all_looked(tmp_path)
     assert rows["modern", "entropy", 4][0] == pytest.approx(0.6)
     assert rows["modern", "self_mass", 4][0] == pytest.approx(0.2)
     assert "modern 0.500 in epoch 0 and 0.100 in epoch 4" in drawing.alt
-    assert "95 % over seeds; one seed is a line alone" in drawing.reading
+    assert "intervals over seeds" in drawing.reading
     assert drawing.subtitle == "words · 7 validation images"
     axes = [drawn(drawing, number) for number in range(5)]
     assert {x.get_xlim() for x in axes} == {(0, 4)}
@@ -211,7 +211,7 @@ def test_numbers_that_no_look_holds_have_no_panel(tmp_path):
     (family,) = read_families([run])
     drawing = locality_curves(family, "locality", "")
     assert [panel.title for panel in drawing.panels] == ["min MAD", "layer-1 mean MAD"]
-    assert "One seed: lines alone, no interval." in drawing.reading
+    assert "no interval" in drawing.reading
     assert len(drawn(drawing).collections) == 0
 
 
@@ -236,7 +236,7 @@ def test_conditions_are_ranked_by_their_most_local_head_with_whiskers_over_seeds
     assert [text.get_text() for text in axes.texts] == ["uniform", "3x3 box"]
     lines = [line.get_xdata()[0] for line in axes.lines[:2]]
     assert lines == [pytest.approx(distances(9)), pytest.approx(distances(1))]
-    assert "95 % over seeds" in drawing.reading
+    assert "intervals over seeds" in drawing.reading
     assert f"intervals: modern {fmean(values['modern']):.3f} (" in drawing.alt
     assert "With CutMix" in drawing.alt
     assert [row[2] for row in drawing.rows if row[0] == "modern"] == ["mean", 0, 1, 2]
@@ -247,8 +247,8 @@ def test_a_ranking_of_single_seeds_says_that_whiskers_are_over_images(tmp_path):
     runs = write_study(tmp_path, ("baseline", "modern", "baseline+autoaugment"), seeds=(0,))
     (family,) = read_families(runs)
     drawing = least_distances(family, "ranking", "")
-    assert "95 % over images" in drawing.reading
-    assert "over seeds" not in drawing.reading
+    assert "intervals over images" in drawing.reading
+    assert "intervals over seeds" not in drawing.reading
     x = family.conditions[1].runs[0].scalars["min_mad"]
     assert drawing.rows[0] == ("modern", True, 0, x.value, x.low, x.high, x.n, "images")
     (two,) = read_families(runs[:2])
@@ -289,7 +289,7 @@ def test_the_key_plane_shows_all_heads_and_means_with_whiskers_both_ways(tmp_pat
     assert looks == {(c.colour, c.marker) for c in conditions.values()}
     assert sum(len(line.get_xdata()) for line in faint) == len(heads)
     assert {"uniform", "3x3 box"} <= {text.get_text() for text in axes.texts}
-    assert "Whiskers: 95 % over seeds." in drawing.reading
+    assert "intervals over seeds" in drawing.reading
 
 
 def test_the_key_plane_needs_three_of_the_four_each_once(tmp_path):
@@ -298,7 +298,7 @@ def test_the_key_plane_needs_three_of_the_four_each_once(tmp_path):
     assert key_plane(family, "key-plane", "") is None
     (family,) = read_families(runs)
     drawing = key_plane(family, "key-plane", "")
-    assert "Whiskers: 95 % over images" in drawing.reading
+    assert "intervals over images" in drawing.reading
     summary = family.conditions[0].runs[0].measure.contents()["summary"]["mean_mad"]
     means = [row for row in drawing.rows if row[1] == "mean"]
     assert means[0][4:7] == (summary["value"], summary["low"], summary["high"])

@@ -1,4 +1,4 @@
-"""Figures of evaluations: classes, occlusion, layers beside their distance, and predictions."""
+"""Draw figures of evaluations: classes, occlusion, layers beside their MAD, and predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["evaluation_drawings"]
 
 
 def evaluation_drawings(folders: Sequence[EvaluatedFolder], number: str = "") -> list[Drawing]:
-    """Return every figure that the evaluations of some models have numbers for."""
+    """Return every figure for which these evaluations have the numbers."""
     if not folders:
         return []
     found = [

@@ -1,4 +1,4 @@
-"""IoU of every class with its interval over images, models side by side."""
+"""Draw the IoU of every class with its interval over images, models side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PerClass = dict[str, Bounds]
 
 
 def draw_bars(axes: Axes, classes: Sequence[str], found: Sequence[tuple[str, PerClass]]) -> None:
-    """Draw a bar for every class and model, the interval as a line over it."""
+    """Draw a bar for every class and model, with its interval as a line."""
     height = 0.8 / len(found)
     for number, (ink, per_class) in enumerate(found):
         for row, name in enumerate(classes):
@@ -33,7 +33,7 @@ def draw_bars(axes: Axes, classes: Sequence[str], found: Sequence[tuple[str, Per
 
 
 def class_bars(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
-    """Return the figure of the IoU of every class; None where no model has any."""
+    """Return the figure of the IoU of every class; None if no model has such numbers."""
     methods: dict[tuple[str, str], list[tuple[EvaluatedFolder, PerClass, int]]] = {}
     for folder in folders:
         for result in last_layers(folder).values():
@@ -58,8 +58,8 @@ def class_bars(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
         key=key,
         title="Which classes do frozen features tell apart?",
         subtitle=f"IoU of every class · {names}",
-        reading="Bars: intersection over union of a class over all images. Lines: 95 % over "
-        "images. A class with few images has a wide interval.",
+        reading="A bar is the intersection over union (IoU) of a class over all images, and the "
+        "line its 95 % interval over images. A class with few images has a wide interval.",
         alt=f"IoU of {longest} classes for {len(folders)} models.",
         panels=tuple(panels),
         columns=("model", "method", "data", "class", "iou", "low", "high", "num_images"),

@@ -1,4 +1,4 @@
-"""The score of every layer or model beside how far its heads look (MAD)."""
+"""Draw the score of every layer's features beside the mean attention distance of its heads."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nearsight.runs.records import MEASURE_FILE, ResultNumber, TaskResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = ("mIoU", "top1 of 20", "top1")  # the number of a method that is drawn
+SHOWN = ("mIoU", "top1 of 20", "top1")  # which number of a method is drawn
 Point = tuple[str, int, float, ResultNumber]  # model, layer, MAD, score
 
 
 def layer_distances(folder: Path) -> list[float]:
-    """Return the mean MAD of every layer's heads; none if the folder was not measured."""
+    """Return the mean MAD of the heads of every layer; empty if the folder was not measured."""
     if not (folder / MEASURE_FILE.name).is_file():
         return []
     layers = [layer.metrics["mad"].per_head for layer in MEASURE_FILE.read(folder).layers]
@@ -27,7 +27,7 @@ def layer_distances(folder: Path) -> list[float]:
 
 
 def draw_scores(axes: Axes, points: Sequence[Point], inks: dict[str, str]) -> None:
-    """Draw a point for every layer, its number beside it, layers of a model joined by a line."""
+    """Draw a point with its number for every layer, and a line through the layers of a model."""
     for model in dict.fromkeys(point[0] for point in points):
         own = sorted((x for x in points if x[0] == model), key=lambda x: x[1])
         ink = inks[model]
@@ -47,7 +47,7 @@ def draw_scores(axes: Axes, points: Sequence[Point], inks: dict[str, str]) -> No
 
 
 def layer_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
-    """Return the figure of scores against MAD; None without a folder that has both."""
+    """Return the figure of scores against MAD; None if no folder has both."""
     by_method: dict[str, list[Point]] = {}
     for folder in folders:
         mads = layer_distances(folder.path)
@@ -65,8 +65,8 @@ def layer_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None
         key=key,
         title="Are local layers better?",
         subtitle=f"score of a layer's features beside its mean attention distance · {names}",
-        reading="Every point is a layer, named by its number. Lines: 95 % over images. Points to "
-        "the left attend locally; points on top have better features.",
+        reading="Every point is a layer with its number. Layers to the left attend more locally, "
+        "layers further up have better features. Vertical lines are 95 % intervals over images.",
         alt=f"Scores of {sum(map(len, by_method.values()))} layers against their distance.",
         panels=tuple(
             Panel(title, partial(draw_scores, points=points, inks=inks))

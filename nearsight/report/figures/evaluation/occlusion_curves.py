@@ -1,4 +1,4 @@
-"""Accuracy by the share of an image that is hidden, shuffled or pasted over."""
+"""Draw accuracy against the share of an image that is hidden, shuffled or pasted over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Curve = tuple[str, dict[str, Any]]
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], kind: str) -> None:
-    """Draw the curve of every model with its band."""
+    """Draw the curve of every model with its interval."""
     for ink, details in curves:
         levels = details["levels"]
         values, low, high = (
@@ -35,12 +35,12 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], kind: str) -> None:
         if kind == "shuffle":
             axes.set_xticks(list(places), [str(level) for level in levels])
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("cells" if kind == "shuffle" else "share of the image that is gone (%)")
+    axes.set_xlabel("cells" if kind == "shuffle" else "share of the image removed (%)")
     axes.set_ylabel("accuracy (%)")
 
 
 def occlusion_curves(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
-    """Return the figure of all kinds of occlusion; None where no model was occluded."""
+    """Return the figure of all kinds of occlusion; None without such an evaluation."""
     inks = model_inks(folders)
     curves: dict[str, list[Curve]] = {}
     rows: list[tuple[Any, ...]] = []
@@ -64,8 +64,9 @@ def occlusion_curves(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | 
         key=key,
         title="How much of an image may be missing?",
         subtitle=f"accuracy over {images:,} images · {', '.join(dict.fromkeys(words))}",
-        reading="Every image has its own mask in every draw; bands are 95 % over images. A curve "
-        "that stays high means that the class can be told from what is left.",
+        reading="A curve that stays high means that the model still recognises the class in what "
+        "is left of the image. Every image is hidden differently in every draw. Bands are 95 % "
+        "intervals over images.",
         alt=f"Accuracy curves of {len(curves)} kinds of occlusion.",
         panels=tuple(
             Panel(TITLES[kind], partial(draw_curves, curves=found, kind=kind))

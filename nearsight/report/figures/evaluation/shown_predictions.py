@@ -1,4 +1,4 @@
-"""Predicted masks beside the truth, and the nearest training patches of some patches."""
+"""Show predicted masks beside the truth, and the nearest training patches of some patches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAP = 4  # pixels between pictures
 
 
 def label_colours(labels: np.ndarray) -> np.ndarray:
-    """Return a colour for every label, 0 dark and unlabelled pixels light grey.
+    """Return a colour for every label: dark for 0, light grey for unlabelled pixels.
 
     >>> label_colours(np.array([0, 255])).tolist()
     [[30, 30, 30], [225, 225, 225]]
@@ -33,8 +33,8 @@ def label_colours(labels: np.ndarray) -> np.ndarray:
     return table[labels]
 
 
-def tiled(rows: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-    """Put pictures of one size into rows with white between them."""
+def tile(rows: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+    """Arrange pictures of one size in rows with white gaps between them."""
     height, width = rows[0][0].shape[:2]
     across, down = max(map(len, rows)), len(rows)
     sheet = np.full((down * (height + GAP) - GAP, across * (width + GAP) - GAP, 3), 255, np.uint8)
@@ -46,13 +46,13 @@ def tiled(rows: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
 
 
 def draw_sheet(axes: Axes, sheet: np.ndarray) -> None:
-    """Draw pictures as they are."""
+    """Draw a sheet of pictures without axes."""
     axes.imshow(sheet, interpolation="nearest")
     axes.set_axis_off()
 
 
 def predicted_masks(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
-    """Return images, truth and prediction of some images; None where none were kept."""
+    """Return the figure of images, truth and predictions; None if none were kept."""
     panels, rows = [], []
     for folder in folders:
         for result in last_layers(folder).values():
@@ -60,7 +60,7 @@ def predicted_masks(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | N
             if "truth" not in found:
                 continue
             truth, guess = label_colours(found["truth"]), label_colours(found["predicted"])
-            sheet = tiled([list(found["image"]), list(truth), list(guess)])
+            sheet = tile([list(found["image"]), list(truth), list(guess)])
             title = f"{folder.name}, {result.method}"
             panels.append(Panel(title, partial(draw_sheet, sheet=sheet)))
             known = found["truth"] != VOID
@@ -72,8 +72,8 @@ def predicted_masks(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | N
     return Drawing(
         key=key,
         title="What frozen features predict",
-        subtitle="images at equal steps of the scored split, not chosen",
-        reading="Top: images. Middle: truth, with pixels without a label in light grey. Bottom: "
+        subtitle="images at equal steps of the scored split, not hand-picked",
+        reading="From top to bottom: image, truth (pixels without a label in light grey) and "
         "prediction. A class has the same colour everywhere; the first class is dark.",
         alt=f"Predicted masks beside the truth for {len(panels)} methods and models.",
         panels=tuple(panels),
@@ -84,7 +84,7 @@ def predicted_masks(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | N
 
 
 def nearest_patches(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
-    """Return some patches with their nearest training patches; None where none were kept."""
+    """Return the figure of patches with their nearest training patches; None if none were kept."""
     panels = []
     rows: list[tuple[str, str, int, int]] = []
     for folder in folders:
@@ -92,7 +92,7 @@ def nearest_patches(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | N
             found = folder.examples(result.numbers[0])
             if "neighbours" not in found:
                 continue
-            sheet = tiled([list(each) for each in found["neighbours"]])
+            sheet = tile([list(each) for each in found["neighbours"]])
             title = f"{folder.name}, {result.method}"
             panels.append(Panel(title, partial(draw_sheet, sheet=sheet)))
             rows += [
@@ -104,9 +104,10 @@ def nearest_patches(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | N
     return Drawing(
         key=key,
         title="Which training patches are nearest?",
-        subtitle="patches in the middle of images at equal steps, not chosen",
-        reading="Left: a patch of a scored image with its surroundings. To its right: the training "
-        "patches with the largest cosine, the nearest first.",
+        subtitle="patches in the middle of images at equal steps, not hand-picked",
+        reading="On the left is a patch of a scored image with its surroundings. To its right are "
+        "the training patches whose features have the largest cosine with its own, the nearest "
+        "first.",
         alt=f"Nearest training patches for {len(panels)} models.",
         panels=tuple(panels),
         columns=("model", "method", "patch", "num_neighbours"),

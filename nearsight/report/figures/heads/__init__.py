@@ -1,4 +1,4 @@
-"""Figures about the heads of a measured model."""
+"""Draw figures about the heads of measured models."""
 
 from __future__ import annotations
 

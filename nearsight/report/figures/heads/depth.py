@@ -1,4 +1,4 @@
-"""MAD and entropy through the layers: layer means, every head, and the null lines."""
+"""Draw MAD and entropy through the layers: layer means, every head, and the null lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def draw_depth(axes: Axes, family: Family, name: str) -> None:
-    """A line of layer means per condition with its band; a point is a head."""
+    """Draw the layer means of every condition as a line with its interval, and heads as points."""
     from matplotlib.ticker import MaxNLocator
 
     layers = range(family.num_layers)
@@ -69,6 +69,7 @@ def draw_depth(axes: Axes, family: Family, name: str) -> None:
 
 
 def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
+    """Return the figure of MAD and entropy through the layers."""
     conditions, names = family.conditions, [x.name for x in shown_in("figures")]
     rows = tuple(
         (
@@ -91,7 +92,8 @@ def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Attention distance and entropy through the layers",
         subtitle=subtitle,
-        reading="Lines: mean of a layer's heads; points: heads. "
+        reading="A line is the mean of a layer's heads, a point is one head. Near 0, heads attend "
+        "close by (MAD) or to few patches (entropy). "
         f"{band_text(family)} {nulls_text(family)}{unread_text(family)}",
         alt=f"Line charts of mean attention distance and entropy by layer. Distance: {found}.",
         panels=tuple(

@@ -1,7 +1,7 @@
-"""What layers give on: likeness of neighbouring patches, and of patches and class token.
+"""Draw how similar the features of neighbouring patches, and of patches and class token, are.
 
-Figure 5 of LocAt (arXiv 2603.04892). Both are cosines of the outputs of blocks; they are there
-where they were measured (``--metrics all``).
+Figure 5 of LocAt (arXiv 2603.04892). Both are cosines of the outputs of blocks, and exist only if
+they were measured (``--metrics all``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOT_A_NUMBER = Estimate(math.nan, math.nan, math.nan, 0, "images")
 
 
 def feature_lines(family: Family, metric: str) -> list[tuple[ConditionRuns, list[Estimate | None]]]:
-    """The layers of every condition in which some layer has this number."""
+    """Return the values of every layer, for the conditions in which some layer has the metric."""
     found = [
         (condition, [condition.feature_estimate(metric, i) for i in range(family.num_layers)])
         for condition in family.conditions
@@ -33,7 +33,7 @@ def feature_lines(family: Family, metric: str) -> list[tuple[ConditionRuns, list
 
 
 def draw_features(axes: Axes, family: Family, metric: str) -> None:
-    """A line per condition with its band; a gap where a layer has no number."""
+    """Draw a line per condition with its interval, and a gap where a layer has no number."""
     from matplotlib.ticker import MaxNLocator
 
     places, ends = range(1, family.num_layers + 1), []
@@ -61,7 +61,7 @@ def draw_features(axes: Axes, family: Family, metric: str) -> None:
 
 
 def feature_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no run measured features."""
+    """Return the figure of both similarities; None if no run measured features."""
     lines = {metric: found for metric in TITLES if (found := feature_lines(family, metric))}
     if not lines:
         return None
@@ -73,12 +73,12 @@ def feature_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
     )
     return Drawing(
         key=key,
-        title="Likeness of features through the layers",
+        title="Similarity of features through the layers",
         subtitle=subtitle,
-        reading="Mean cosine of a patch's feature, the output of a layer's block, with those of "
-        "its up to 8 neighbours, and with that of the class token. Neighbours that are alike "
-        "while patches and class token are not: local structure. Both high: all tokens have "
-        f"become one. {band_text(family)}",
+        reading="A line is the mean cosine of a patch's feature (the output of a layer's block) "
+        "with the features of its up to 8 neighbours, or with that of the class token. If "
+        "neighbours are similar and patches and class token are not, the features have local "
+        f"structure; if both cosines are high, all tokens have become alike. {band_text(family)}",
         alt=f"Line charts of cosine similarities by layer. In the last layer: {last}.",
         panels=tuple(
             Panel(TITLES[metric], partial(draw_features, family=family, metric=metric))

@@ -1,4 +1,4 @@
-"""Figure 3: MAD and entropy of every head as layer x head heatmaps, on scales that never change."""
+"""Draw MAD and entropy of every head as layer x head heatmaps, on scales that never change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ON_DARK, ON_PALE = "#ffffff", "#000000"  # inside cells; no inks, the cells have
 
 
 def cells(condition: ConditionRuns, metric: str) -> list[list[Estimate]]:
-    """[layer][head]: heads as they are for one seed; with several, the k-th smallest of each."""
+    """Return the estimates of all heads, as [layer][head].
+
+    With one seed they are the heads in their order, with several the k-th smallest head over seeds.
+    """
     num_layers = len(condition.runs[0].heads[metric].mean)
     if condition.num_seeds > 1:
         return [condition.sorted_heads(metric, layer) for layer in range(num_layers)]
@@ -32,6 +35,7 @@ def cells(condition: ConditionRuns, metric: str) -> list[list[Estimate]]:
 
 
 def draw_heatmap(axes: Axes, condition: ConditionRuns, metric: Metric) -> None:
+    """Draw a metric of every head of a condition; unread layers are hatched."""
     top = metric.top or metric.limits[1]
     values = [[head.value for head in layer] for layer in cells(condition, metric.name)]
     num_heads = max(len(layer) for layer in values)
@@ -73,7 +77,7 @@ def _ticks(count: int) -> list[int]:
 
 
 def _nulls_text(family: Family) -> str:
-    """The null lines in words: a heatmap has no place for lines."""
+    """Write the null lines in words, because a heatmap has no place for lines."""
     lines = [("uniform attention", family.null["uniform_mad"]), ("3x3 box", family.null["box_mad"])]
     lines += [
         (f"random initialisation of {name}", fmean(untrained))
@@ -84,10 +88,11 @@ def _nulls_text(family: Family) -> str:
         for condition in family.conditions
         if (shuffled := shuffled_nulls(condition, "mad"))
     ]
-    return f"Mean MAD without learning or image: {'; '.join(f'{n} {x:.3f}' for n, x in lines)}."
+    return f"Mean MAD to compare with: {'; '.join(f'{n} {x:.3f}' for n, x in lines)}."
 
 
 def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
+    """Return the figure of the heatmaps of all conditions."""
     metrics = shown_in("figures")
     tables = {(c.label, x.name): cells(c, x.name) for c in family.conditions for x in metrics}
     estimates = [head for table in tables.values() for layer in table for head in layer]
@@ -109,11 +114,11 @@ def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Every layer and head",
         subtitle=subtitle,
-        reading="Rows are layers, the first on top; dark is close (MAD) or focused (entropy). "
-        "The scales are the same in every report. "
-        f"95 % half-width over {' or '.join(over)} of a cell: up to {widest:.2g}. "
+        reading="A cell is a head, a row a layer, with the first layer on top. Dark cells attend "
+        "close by (MAD) or to few patches (entropy). The scales are the same in every report. The "
+        f"95 % interval of a cell over {' or '.join(over)} is at most ±{widest:.2g}. "
         + _nulls_text(family)
-        + unread_text(family).replace("Hollow", "Hatched"),
+        + unread_text(family).replace("Hollow marks", "Hatched rows"),
         alt="Heatmaps of mean attention distance and entropy by layer and head. Mean distance in "
         f"layer 1: {first}.",
         panels=tuple(panels),

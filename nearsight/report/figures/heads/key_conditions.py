@@ -1,9 +1,9 @@
-"""Figure 5 of the protocol paper: where CutMix alone, and Modern without it, lie in the plane.
+"""Draw all heads of the four key conditions in the plane of MAD and entropy.
 
-All heads of the four key conditions in one plane of MAD and entropy. The paper gives each condition
-a shape of its own (circles, triangles, crosses, squares); here a condition keeps the colour and
-shape it has everywhere, circles with CutMix and triangles without. The paper shows heads of one run
-each; here the mean over heads has whiskers over seeds.
+This is figure 5 of the protocol paper, which shows Baseline and Modern, each with and without
+CutMix. The paper gives every condition a shape of its own; here a condition keeps the colour and
+shape that it has everywhere, circles with CutMix and triangles without. The paper shows the heads
+of one run each; here the mean over heads also has an interval over seeds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from nearsight.report.read import Evidence
 
 KEY_PROTOCOLS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
-FEWEST = 3  # of them
+FEWEST = 3  # key conditions without which there is no figure
 
 
 def key_conditions(family: Family) -> list[ConditionRuns]:
-    """In the order of KEY_PROTOCOLS; empty if too few are there, or one twice (several models)."""
+    """Return the key conditions in order; empty if fewer than three are there, or one twice."""
     found = [
         condition
         for name in KEY_PROTOCOLS
@@ -40,7 +40,7 @@ def key_conditions(family: Family) -> list[ConditionRuns]:
 
 
 def head_mean(condition: ConditionRuns, metric: str) -> Estimate:
-    """Mean over all heads: over seeds where there are several, over images otherwise."""
+    """Estimate the mean over all heads, over seeds if there are several, else over images."""
     if condition.num_seeds == 1:
         return _over_images(condition.runs[0], metric)
     return over_seeds([_over_images(run, metric).value for run in condition.runs])
@@ -53,7 +53,7 @@ def _over_images(run: Evidence, metric: str) -> Estimate:
 
 
 def draw_key_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
-    """Heads faint, over them the mean of each condition as an open mark, null points named."""
+    """Draw heads as faint marks, the mean of each condition as an open mark, and null points."""
     draw_frame(axes, family, null_points(family, conditions))
     for condition in conditions:
         for run in condition.runs:
@@ -87,7 +87,7 @@ def _mark(condition: ConditionRuns) -> object:
 
 
 def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None unless three of the four key conditions are there, each once."""
+    """Return the figure; None unless at least three of the four key conditions are there once."""
     conditions = key_conditions(family)
     if not conditions:
         return None
@@ -110,10 +110,11 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Distance and entropy of all heads, with and without CutMix",
         subtitle=subtitle,
-        reading="Faint: a head of one seed. Open: the mean over all heads of a condition. "
-        f"{_whiskers_text(conditions)} Circles: with CutMix; triangles: without. Lower left: few "
-        "patches, close by. Grey marks: uniform attention, a 3x3 box, and where it was measured "
-        f"the mean over all heads at random initialisation.{unread_text(family)}",
+        reading="A faint mark is a head of one seed, a large open mark the mean over all heads of "
+        f"a condition. {_whiskers_text(conditions)} Circles are trained with CutMix, triangles "
+        "without. Heads at the lower left attend to few patches close by. Grey marks show uniform "
+        "attention, a 3x3 box and, if it was measured, the mean over all heads at random "
+        f"initialisation.{unread_text(family)}",
         alt="Scatter plot of attention entropy against mean attention distance of all heads of "
         f"{len(conditions)} conditions. Means over heads with 95 % intervals: {said}.",
         panels=(Panel("", partial(draw_key_plane, family=family, conditions=conditions)),),
@@ -128,11 +129,11 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
 
 
 def _whiskers_text(conditions: Sequence[ConditionRuns]) -> str:
-    """What the whiskers of a mean are, in words."""
+    """Explain the whiskers of a mean."""
     several = any(condition.num_seeds > 1 for condition in conditions)
     single = any(condition.num_seeds == 1 for condition in conditions)
     if several and single:
-        return "Whiskers: 95 % over seeds, with one seed over images."
+        return "Whiskers are 95 % intervals over seeds, or over images if there is one seed."
     if several:
-        return "Whiskers: 95 % over seeds."
-    return "Whiskers: 95 % over images, often smaller than the mark."
+        return "Whiskers are 95 % intervals over seeds."
+    return "Whiskers are 95 % intervals over images, often smaller than the mark."

@@ -1,4 +1,4 @@
-"""Figure 2: the plane of MAD and entropy, a point per head."""
+"""Draw every head as a point in the plane of MAD and entropy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOGETHER = 2  # conditions that share one plane; more get a plane each
 
 
 def draw_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
-    """Colour by layer, shape by condition, whiskers over images, null points named."""
+    """Draw heads with whiskers over images, coloured by layer, and the null points with names."""
     colours = layer_colours(family.num_layers)
     draw_frame(axes, family, [*null_points(family, conditions), *_shuffled_points(conditions)])
     for condition in conditions:
@@ -43,7 +43,7 @@ def draw_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) 
 
 
 def draw_frame(axes: Axes, family: Family, nulls: Sequence[tuple]) -> None:
-    """The axes of a plane and its null points with their names."""
+    """Draw the axes of a plane and its null points with their names."""
     for name, place, mark, offset, side in nulls:
         axes.plot(*place, marker=mark, color=MUTED, markersize=6, linestyle="none", zorder=5)
         axes.annotate(
@@ -58,7 +58,11 @@ def draw_frame(axes: Axes, family: Family, nulls: Sequence[tuple]) -> None:
 
 
 def null_points(family: Family, conditions: Sequence[ConditionRuns]) -> list[tuple]:
-    """Name, place, mark, and where the name stands: uniform, 3x3 box, random initialisation."""
+    """Return the null points: uniform attention, the 3x3 box and random initialisation.
+
+    Returns:
+        For each: name, place, marker, and the offset and alignment of the name.
+    """
     points: list[tuple] = [
         ("uniform", (family.null["uniform_mad"], family.null["uniform_entropy"]), "x", (0, 6),
          "center"),
@@ -72,7 +76,7 @@ def null_points(family: Family, conditions: Sequence[ConditionRuns]) -> list[tup
 
 
 def _shuffled_points(conditions: Sequence[ConditionRuns]) -> list[tuple]:
-    """The same of images with shuffled patches, a point per condition."""
+    """Return the null points of images with shuffled patches, one per condition."""
     points: list[tuple] = []
     for condition in conditions:
         shuffled = [shuffled_nulls(condition, name) for name in PLANE]
@@ -83,7 +87,7 @@ def _shuffled_points(conditions: Sequence[ConditionRuns]) -> list[tuple]:
 
 
 def arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:
-    """Lengths of whiskers; rounding may put a bound a hair inside its mean."""
+    """Return the lengths of whiskers, at least 0: rounding may put a bound inside its mean."""
     below = [max(0.0, value - bound) for value, bound in zip(values, low)]
     above = [max(0.0, bound - value) for value, bound in zip(values, high)]
     return [below, above]
@@ -98,7 +102,7 @@ def _shape(condition: ConditionRuns) -> object:
 
 
 def layer_bar(axes: Axes, colours: list[str], below: bool = False) -> None:
-    """Which colour is which layer, beside the axes or below them."""
+    """Draw a bar that says which colour is which layer, beside the axes or below them."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
@@ -118,7 +122,7 @@ def layer_bar(axes: Axes, colours: list[str], below: bool = False) -> None:
 
 
 def head_points(conditions: Sequence[ConditionRuns]) -> tuple[tuple, ...]:
-    """Condition, seed, layer, head, MAD and entropy of every head."""
+    """Return condition, seed, layer, head, MAD and entropy of every head."""
     return tuple(
         (condition.label, run.seed, layer, head, mad, entropy)
         for condition in conditions
@@ -129,6 +133,7 @@ def head_points(conditions: Sequence[ConditionRuns]) -> tuple[tuple, ...]:
 
 
 def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
+    """Return the figure; two conditions share a plane, more get a plane each."""
     conditions = family.conditions
     together = len(conditions) <= TOGETHER and len({c.marker for c in conditions}) == len(
         conditions
@@ -139,11 +144,13 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Distance and entropy of every head",
         subtitle=subtitle,
-        reading="A point is a head of one run. Lower left: few patches, close by; right: far away; "
-        "top: spread over many patches. Whiskers: 95 % over images, often smaller than the point. "
-        "Grey marks: uniform attention, a 3x3 box, and where they were measured the mean over all "
-        "heads at random initialisation and on images with shuffled patches. Heads left of the "
-        f"3x3 box, by self-mass (identity: at least 0.5): {counts}.{unread_text(family)}",
+        reading="A point is a head of one run. Heads at the lower left attend to few patches close "
+        "by, heads to the right attend far away, and heads at the top spread their attention over "
+        "many patches. Whiskers are 95 % intervals over images, often smaller than the point. Grey "
+        "marks show uniform attention, a 3x3 box and, if they were measured, the mean over all "
+        "heads at random initialisation and on images with shuffled patches. Heads with a smaller "
+        f"MAD than the 3x3 box (identity heads have a self-mass of at least 0.5): {counts}."
+        f"{unread_text(family)}",
         alt="Scatter plot of attention entropy against mean attention distance, coloured by "
         f"layer. Heads below the distance of a 3x3 box: {counts}. Identity: self-mass of at least "
         "0.5.",

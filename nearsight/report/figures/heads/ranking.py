@@ -1,7 +1,8 @@
-"""Figure 4 of the protocol paper: the most local head of every condition, smallest MAD first.
+"""Draw the most local head of every condition, the smallest MAD first.
 
-The paper draws one run each; here the smallest MAD of all heads is taken run by run, and its mean
-over seeds has an interval. Circles with CutMix, triangles without, as in the paper.
+This is figure 4 of the protocol paper. The paper shows one run each; here the smallest MAD of all
+heads is taken in each run, and its mean over seeds has an interval. As in the paper, conditions
+with CutMix are circles and those without are triangles.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from nearsight.report.read import ConditionRuns, Family
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FEWEST = 3  # conditions that are worth a ranking
+FEWEST = 3  # conditions below which there is no ranking
 NULL_GAP = 0.19  # between names of null lines, as a share of the axis
 
 
 def ranked_conditions(family: Family) -> list[ConditionRuns]:
-    """By ascending min MAD."""
+    """Return the conditions by ascending min MAD."""
     return sorted(family.conditions, key=lambda condition: condition.estimate("min_mad").value)
 
 
 def draw_ranking(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
-    """A row per condition: its mean with whiskers, and faint dots for the single seeds."""
+    """Draw a row per condition: its mean with whiskers, and a faint dot for every seed."""
     top = mad_limit(family)
     axes.set_xlim(0, top)
     _name_nulls(axes, family, top)
@@ -50,7 +51,7 @@ def draw_ranking(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]
 
 
 def _name_nulls(axes: Axes, family: Family, top: float) -> None:
-    """Vertical lines of the grid with their names above the axes."""
+    """Draw the null lines of the grid with their names above the axes."""
     nulls = [(grid_null(family, key, "mad", 0), name) for key, name in OF_GRID]
     places = spread([value / top for value, _ in nulls], NULL_GAP)
     for (value, name), place in zip(nulls, places, strict=True):
@@ -62,7 +63,7 @@ def _name_nulls(axes: Axes, family: Family, top: float) -> None:
 
 
 def least_distances(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None with fewer than three conditions."""
+    """Return the figure; None with fewer than three conditions."""
     if len(family.conditions) < FEWEST:
         return None
     conditions = ranked_conditions(family)
@@ -73,12 +74,12 @@ def least_distances(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="The most local head of every condition",
         subtitle=subtitle,
-        reading="Smallest MAD of all heads, taken in every run; the most local condition is on "
-        "top. "
-        + ("" if family.is_models else "Circles: with CutMix; triangles: without. ")
+        reading="The condition with the most local head is on top. A mark is the smallest MAD of "
+        "all heads of a run"
+        + (". " if family.is_models else "; circles are trained with CutMix, triangles without. ")
         + _whiskers_text(conditions)
-        + (" A whisker without an end goes on beyond the axis." if beyond else "")
-        + " Grey lines: attention spread over all patches and over a 3x3 box.",
+        + (" A whisker without an end extends beyond the axis." if beyond else "")
+        + " Grey lines show attention spread evenly over all patches and over a 3x3 box.",
         alt=f"Smallest mean attention distance of a head, in ascending order, with 95 % intervals: "
         f"{ranking}. {_groups_text(conditions)}Uniform attention has "
         f"{family.null['uniform_mad']:.3f}, a 3x3 box {family.null['box_mad']:.3f}.",
@@ -91,7 +92,7 @@ def least_distances(family: Family, key: str, subtitle: str) -> Drawing | None:
 
 
 def _rows(condition: ConditionRuns) -> list[tuple]:
-    """The mean over seeds where there are several, then every seed with its interval."""
+    """Return the mean over seeds if there are several, and every seed with its interval."""
     named = [(run.seed, run.scalars["min_mad"]) for run in condition.runs]
     if condition.num_seeds > 1:
         named.insert(0, (None, condition.estimate("min_mad")))
@@ -103,18 +104,21 @@ def _rows(condition: ConditionRuns) -> list[tuple]:
 
 
 def _whiskers_text(conditions: Sequence[ConditionRuns]) -> str:
-    """What a whisker and a dot are, in words."""
-    over_images = "95 % over images (bootstrap, the minimum recomputed)"
+    """Explain whiskers and dots."""
+    over_images = "95 % intervals over images (bootstrap with the minimum recomputed)"
     if all(condition.num_seeds == 1 for condition in conditions):
-        return f"Whiskers: {over_images}, often smaller than the mark; they say nothing of seeds."
-    text = "Whiskers: 95 % over seeds; dots below them: the single seeds."
+        return (
+            f"Whiskers are {over_images}, often smaller than the mark; they say nothing about "
+            "other seeds."
+        )
+    text = "Whiskers are 95 % intervals over seeds; the dots below them are the seeds."
     if any(condition.num_seeds == 1 for condition in conditions):
-        text += f" With one seed: {over_images}."
+        text += f" With one seed, whiskers are {over_images}."
     return text
 
 
 def _groups_text(conditions: Sequence[ConditionRuns]) -> str:
-    """Ranges with and without CutMix, where there are both."""
+    """Write the ranges with and without CutMix; empty unless there are both."""
     groups = {
         word: [c.estimate("min_mad").value for c in conditions if c.has_cutmix == cutmix]
         for word, cutmix in (("With", True), ("without", False))

@@ -1,7 +1,7 @@
-"""Models of any geometry in one ranking, by score: 1 - MAD / MAD of uniform attention.
+"""Rank models of any geometry by score, 1 - MAD / MAD of uniform attention.
 
-MAD depends on the grid; the score sets every layer against uniform attention on its own grid, so
-that families of models that share no other figure are compared here.
+MAD depends on the grid. The score compares every layer with uniform attention on its own grid, so
+that models of families that share no other figure can be compared here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ranked = tuple[str, ConditionRuns, Estimate]
 
 
 def ranked_scores(families: Sequence[Family]) -> list[Ranked]:
-    """Return name, condition and mean score of all conditions, the most local first."""
+    """Return name, condition and mean score of the conditions that have one, best first."""
     found: list[Ranked] = []
     for family in families:
         for condition in family.conditions:
@@ -41,7 +41,7 @@ def ranked_scores(families: Sequence[Family]) -> list[Ranked]:
 
 
 def draw_scores(axes: Axes, ranked: Sequence[Ranked]) -> None:
-    """A row per model: its score with whiskers; the line is uniform attention."""
+    """Draw a row per model: its score with whiskers, and a line at uniform attention."""
     axes.axvline(0, color=MUTED, linewidth=0.8)
     for row, (_, condition, x) in enumerate(ranked):
         axes.errorbar(
@@ -53,7 +53,7 @@ def draw_scores(axes: Axes, ranked: Sequence[Ranked]) -> None:
 
 
 def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | None:
-    """Return the ranking over families; None where they are all of one geometry."""
+    """Return the ranking over families; None if all models have one geometry."""
     ranked = ranked_scores(families)
     if len(families) < 2 or len(ranked) < 2:
         return None
@@ -61,7 +61,7 @@ def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | 
     counts = sorted({run.measure.num_images for _, c, _ in ranked for run in c.runs})
     images = "–".join(f"{n:,}" for n in counts)
     caution = (
-        " They were measured on different numbers of images: compare with care."
+        " The models were measured on different numbers of images; compare them with care."
         if len(counts) > 1
         else ""
     )
@@ -69,8 +69,9 @@ def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | 
         key=key,
         title="All models by score, whatever their grid",
         subtitle=f"{len(ranked)} models or conditions · {images} images",
-        reading="Score: 1 - MAD / MAD of uniform attention on the layer's own grid, mean of all "
-        f"heads; the most local is on top. Whiskers: 95 % over images or seeds.{caution}",
+        reading="The model that attends most locally is on top. The score is 1 - MAD / MAD of "
+        "uniform attention on the layer's own grid, the mean of all heads. Whiskers are 95 % "
+        f"intervals over images or seeds.{caution}",
         alt=f"Ranking by mean score: {told}.",
         panels=(Panel("", partial(draw_scores, ranked=ranked)),),
         columns=("model", "score", "low", "high", "n", "interval_over"),

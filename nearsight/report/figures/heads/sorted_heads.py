@@ -1,4 +1,4 @@
-"""Figure 1: MAD of the heads of the first and last layers, sorted within each layer."""
+"""Draw MAD of the heads of the first and last layers, sorted within each layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def chosen_layers(num_layers: int) -> list[int]:
-    """The first two and the last two, counted from 0; all of up to four.
+    """Return the first two and the last two layers, counted from 0; all if at most four.
 
     >>> chosen_layers(8), chosen_layers(3)
     ([0, 1, 6, 7], [0, 1, 2])
@@ -27,7 +27,7 @@ def chosen_layers(num_layers: int) -> list[int]:
 
 
 def mad_limit(family: Family) -> float:
-    """Upper end of a MAD axis: that of the catalogue, or the next tenth above the data."""
+    """Return the upper end of an axis of MAD: that of the catalogue, or above the data."""
     highest = max(
         value
         for condition in family.conditions
@@ -39,7 +39,7 @@ def mad_limit(family: Family) -> float:
 
 
 def axis_top(family: Family, name: str) -> float | None:
-    """Return where the axis of a metric ends, with room above a limit; None: by the data."""
+    """Return the upper end of an axis, with room above the limit; None: let the data decide."""
     if name == "mad":
         return mad_limit(family)
     top = metric(name).top
@@ -47,7 +47,7 @@ def axis_top(family: Family, name: str) -> float | None:
 
 
 def draw_layer(axes: Axes, family: Family, layer: int) -> None:
-    """One line per condition with its band, between the null lines."""
+    """Draw a line per condition with its interval, and the null lines."""
     axes.set_ylim(0, mad_limit(family))
     nulls, ends = draw_nulls(axes, family, "mad", layer), []
     for condition in family.conditions:
@@ -71,6 +71,7 @@ def draw_layer(axes: Axes, family: Family, layer: int) -> None:
 
 
 def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
+    """Return the figure of sorted heads, a panel per layer."""
     layers = chosen_layers(family.num_layers)
     conditions = family.conditions
     found = ", ".join(
@@ -87,8 +88,8 @@ def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Attention distance of every head, first and last layers",
         subtitle=subtitle,
-        reading="Heads are sorted within each layer; a line that starts near 0 has heads that "
-        "look at the patch itself or next to it. "
+        reading="Heads are sorted by MAD within each layer. A line that starts near 0 has heads "
+        "that attend to the patch itself or next to it. "
         f"{band_text(family)} {nulls_text(family)}{unread_text(family)}",
         alt=f"Line charts of mean attention distance per head for layers "
         f"{', '.join(str(layer + 1) for layer in layers)}. Smallest value in layer "
@@ -106,10 +107,14 @@ def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
 
 
 def band_text(family: Family) -> str:
-    """What a band is, in words."""
+    """Explain the bands."""
     several = any(condition.num_seeds > 1 for condition in family.conditions)
     single = any(condition.num_seeds == 1 for condition in family.conditions)
-    over_images = "95 % over images, often thinner than the line"
     if several and single:
-        return f"Bands: 95 % over seeds; with one seed {over_images}."
-    return "Bands: 95 % over seeds." if several else f"Bands: {over_images}."
+        return (
+            "Bands are 95 % intervals over seeds, or over images if there is one seed (then often "
+            "thinner than the line)."
+        )
+    if several:
+        return "Bands are 95 % intervals over seeds."
+    return "Bands are 95 % intervals over images, often thinner than the line."

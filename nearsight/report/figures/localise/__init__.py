@@ -1,4 +1,4 @@
-"""Figures of a search for local attention: the gain, its controls, and the layers."""
+"""Draw the search for local attention: the gain, its controls, and the layers."""
 
 from __future__ import annotations
 

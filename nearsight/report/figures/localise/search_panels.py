@@ -1,4 +1,4 @@
-"""What local attention gains: by width and depth, against its controls, and layer by layer."""
+"""Draw the gain from local attention by width and depth, beside its controls, and by layer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 CHOSEN_COLOUR = "#0072B2"
 COLUMNS = ("name", "role", "layer", "score", "low", "high", "gain", "gain_low", "gain_high")
-Depths = dict[int, list[tuple[float, TriedLocality]]]  # last layers -> width, what was tried
+Depths = dict[int, list[tuple[float, TriedLocality]]]  # number of last layers -> (width, result)
 
 
 def gains_by_depth(record: LocaliseRecord) -> Depths:
-    """Return the candidates with a width, by how many last layers are local.
+    """Return the candidates with a width, by the number of last layers that are local.
 
-    A candidate's locality is written KIND:WIDTH@lastDEPTH; windows have a side and are left out.
+    A candidate is written KIND:WIDTH@lastDEPTH. Windows are left out: they have a side, no width.
     """
     found: Depths = {}
     for each in record.tried:
@@ -45,7 +45,7 @@ def gains_by_depth(record: LocaliseRecord) -> Depths:
 
 
 def search_drawings(record: LocaliseRecord) -> list[Drawing]:
-    """Return the figures of localise.json: the gain, the controls (if val was scored), layers."""
+    """Return the figures of localise.json: gain, controls (if val was scored) and layers."""
     searched = record.searched
     words = (
         f"{record.model} · {searched.data} · {record.method} · {searched.num_train} and "
@@ -71,9 +71,10 @@ def _gain_drawing(record: LocaliseRecord, subtitle: str) -> Drawing:
         key="localise-gain",
         title="What local attention gains, by width and by number of layers",
         subtitle=subtitle,
-        reading="Points of mIoU more than the plain model, for a Gaussian of each width added to "
-        "the attention of the last layers. Whiskers: 95 %, paired over images. The setting is "
-        "chosen here; what it is worth is said on val.",
+        reading="A point is how much mIoU, in percentage points, the model gains over the plain "
+        "model if a Gaussian of this width is added to the attention of its last layers. Whiskers "
+        "are 95 % intervals, paired over images. These images served to choose the setting; its "
+        "gain on val says what it is worth.",
         alt=f"Lines of the gain over the width, one for each number of layers. The largest gain is "
         f"{100 * best.gain.value:+.1f} points with {best.name}.",
         panels=(Panel("gain over the plain model", partial(_draw_gain, depths=depths)),),
@@ -111,12 +112,14 @@ def _control_drawing(record: LocaliseRecord, subtitle: str) -> Drawing:
     )
     return Drawing(
         key="localise-controls",
-        title="What causes the gain: the chosen setting and its controls",
+        title="What causes the gain? The chosen setting and its controls",
         subtitle=subtitle,
-        reading="Points of mIoU more than the plain model on val; nothing was chosen there. "
-        "Whiskers: 95 %, paired over images. Blue: the chosen setting. identity and window:1 "
-        "mix no patches; shifted is as narrow, around a wrong patch; sinks hides what "
-        "attracts attention; keep-share leaves prefix tokens their share.",
+        reading="A point is the gain over the plain model on val, in percentage points of mIoU; "
+        "nothing was chosen on val. Blue is the chosen setting, and locality causes its gain only "
+        "if the grey controls gain less. identity and window:1 let no patch attend to another one; "
+        "shifted is as narrow, but around a wrong patch; sinks hides the patches that attract most "
+        "attention; keep-share leaves the prefix tokens their share of attention. Whiskers are "
+        "95 % intervals, paired over images.",
         alt=f"Dots with whiskers of the gain over the plain model: {told}.",
         panels=(Panel("gain over the plain model", partial(_draw_controls, shown=shown)),),
         columns=COLUMNS,
@@ -147,8 +150,8 @@ def _layer_drawing(record: LocaliseRecord, subtitle: str) -> Drawing:
         key="localise-layers",
         title="How good and how local each layer of the plain model is",
         subtitle=subtitle,
-        reading="mIoU of the features of each layer, against the mean attention distance of the "
-        "layer. Whiskers: 95 % over images. Numbers: layers.",
+        reading="A point is a layer with its number: how good its features are (mIoU), against how "
+        "far its heads attend (MAD). Whiskers are 95 % intervals over images.",
         alt=f"Scatter of mIoU against mean attention distance. The best layer is {best.layer} with "
         f"{100 * best.score.value:.1f}.",
         panels=(Panel("layers of the plain model", partial(_draw_layers, record=record)),),
@@ -178,7 +181,7 @@ def _draw_layers(axes: Axes, record: LocaliseRecord) -> None:
 
 
 def _points(tried: Sequence[TriedLocality]) -> tuple[list[float], list[list[float]]]:
-    """Gains in points, and how far their intervals reach below and above."""
+    """Return gains in percentage points, and how far their intervals extend on both sides."""
     gains = [each.gain for each in tried if each.gain is not None]
     values = [100 * gain.value for gain in gains]
     below = [max(0.0, 100 * (gain.value - gain.low)) for gain in gains]
@@ -194,7 +197,7 @@ def _row(each: TriedLocality) -> tuple[object, ...]:
 
 
 def write_search_figures(record: LocaliseRecord, folder: Path) -> list[Path]:
-    """Write every figure of a search into a folder as SVG and return their paths."""
+    """Write the figures of a search into a folder as SVG and return their paths."""
     paths = []
     for drawing in search_drawings(record):
         path = folder / f"{drawing.key}.svg"

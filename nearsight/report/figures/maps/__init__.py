@@ -1,4 +1,4 @@
-"""Figures of attention maps."""
+"""Draw attention maps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Attention maps of the example images that ``nearsight measure`` kept, conditions side by side.
+"""Draw attention maps of the example images of ``nearsight measure``, conditions side by side.
 
-Colour is attention in times uniform attention, on the scale of all attention maps (map_panels.py).
+Colour is attention relative to uniform attention, on the scale of all attention maps
+(map_panels.py).
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
 
 NUM_IMAGES, MOST_CONDITIONS = 4, 4
 PANEL = (1.62, 1.85)  # inches
-SHOWN_PIXELS = 160  # of the longer side: a page has many of these pictures
+SHOWN_PIXELS = 160  # of the longer side; small, because a page has many of these pictures
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The example images of a condition's first run, and its two maps of each."""
+    """The example images of a condition's first run, and two maps of each."""
 
     condition: ConditionRuns
     names: list[str]
     pictures: list[np.ndarray]  # [h, w, 3]
-    patch: tuple[int, int]  # of the first layer, as a share of the image the same for all
+    patch: tuple[int, int]  # row and column in the grid of the first layer
     grid: tuple[int, int]
-    local: list[np.ndarray]  # times uniform, of the most local head
+    local: list[np.ndarray]  # relative to uniform attention, of the most local head
     local_place: str
     last: list[np.ndarray]  # of the last layer, mean over heads
     last_place: str
 
 
 def example_maps(family: Family, key: str, subtitle: str) -> list[Drawing]:
-    """The figures of the examples: the most local head, and the last layer; none without examples.
+    """Return figures of the most local head and of the last layer; none without examples.
 
-    Conditions are shown that have examples, at most four of them, on the images of the first.
+    They show at most four conditions: those with examples on the same images as the first one.
     """
     seen: list[Seen] = []
     for condition in family.conditions:
@@ -85,7 +86,7 @@ def _seen(condition: ConditionRuns) -> Seen | None:
 
 
 def _most_local(run: Evidence) -> tuple[int, int]:
-    """Layer and head of the smallest MAD, counted from 0."""
+    """Return layer and head of the smallest MAD, counted from 0."""
     least = MEASURE_FILE.needed(run.path, "summary.min_mad", run.measure.summary.smallest("mad"))
     return least.layer - 1, least.head - 1
 
@@ -93,7 +94,7 @@ def _most_local(run: Evidence) -> tuple[int, int]:
 def _map(
     rows: np.ndarray, at: LayerPlaces, patch: tuple[int, int], first: LayerPlaces
 ) -> np.ndarray:
-    """Where the patch of the first layer's grid looks, in times uniform attention, [row, col]."""
+    """Return a patch's attention relative to uniform attention, as [row, col]."""
     row = int((patch[0] + 0.5) * at.rows / first.rows)
     col = int((patch[1] + 0.5) * at.cols / first.cols)
     weights = rows[at.query_prefix + row * at.cols + col, at.key_prefix :].astype(np.float64)
@@ -102,7 +103,7 @@ def _map(
 
 
 def _pixels(source: str) -> np.ndarray:
-    """Decode the picture of an example, and make it small."""
+    """Decode the picture of an example and scale it down."""
     from PIL import Image
 
     content = base64.b64decode(source.partition(",")[2])
@@ -130,8 +131,8 @@ def _drawing(seen: Sequence[Seen], key: str, subtitle: str, which: str) -> Drawi
         key=f"{key}-{which}",
         title=f"{what} on {len(first.names)} example images",
         subtitle=f"{subtitle} · one seed",
-        reading=f"Where the framed patch looks: {listed}. Colour: times the attention that looking "
-        "at all patches alike would give, from a quarter (dark) to 64 times (bright).",
+        reading=f"The maps show where the framed patch attends ({listed}). Colour is attention "
+        "relative to uniform attention, from a quarter of it (dark) to 64 times as much (bright).",
         alt=f"Attention maps of the patch in the middle of {len(first.names)} example images: "
         + "; ".join(f"{each.condition.label}, {_spread_words(each, which)}" for each in seen)
         + ".",
@@ -145,7 +146,7 @@ def _drawing(seen: Sequence[Seen], key: str, subtitle: str, which: str) -> Drawi
 
 
 def _spread_words(seen: Seen, which: str) -> str:
-    """How much of the attention stays near the patch, in words."""
+    """Say how much of the attention stays near the patch."""
     found = seen.local if which == "local" else seen.last
     shares = []
     for each in found:
@@ -190,10 +191,10 @@ def _frame(axes: Axes, seen: Seen) -> None:
 
 
 def _titles(labels: Sequence[str]) -> list[str]:
-    """The labels above maps in at most two lines, all in as many, so that maps are as high.
+    r"""Wrap labels into at most two lines, all into equally many, so that maps have one height.
 
     >>> _titles(["plain", "nano_vit by baseline+cutmix"])
-    ['plain\\n', 'nano_vit by\\nbaseline+cutmix']
+    ['plain\n', 'nano_vit by\nbaseline+cutmix']
     """
     wrapped = [textwrap.wrap(label, 20, max_lines=2, placeholder=" …") for label in labels]
     most = max(map(len, wrapped))

@@ -1,11 +1,12 @@
-"""Attention maps of several models side by side, of chosen queries or of every head.
+"""Draw attention maps of several models side by side, of chosen queries or of every head.
 
-Colour is attention in times uniform attention (1: what looking at all patches alike would give), so
-that models of different grids compare, on one logarithmic scale that is the same for every map of
-every figure: 1/4 and less is darkest, 64 and more brightest. A linear scale would show the few
-patches that attract most attention, often corners, and nothing else. A patch of a map is one
-square, nothing is smoothed. Where a part of the model gives its heads a share to show, a strip
-above the map does so, from white (0) to red (1), as figure 7 of d'Ascoli et al. 2021.
+Colour is attention relative to uniform attention (1: as if all patches were attended alike), so
+that models with different grids can be compared. The logarithmic scale is the same for every map of
+every figure: 1/4 and less is darkest, 64 and more is brightest. A linear scale would show nothing
+but the few patches that attract most attention, which are often corners. A patch is one square of
+the map, without smoothing. If a part of the model gives its heads a share to show, such as the gate
+of GPSA, a strip above the map shows it from white (0) to red (1), as figure 7 of d'Ascoli et al.,
+2021, does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearsight.core import UserError, write_bytes
 from nearsight.report.figures.drawing import MUTED, RULE, saved_figure, settings
-from nearsight.report.figures.maps.map_rows import MapCell, MapColumn, MapRow, arranged
+from nearsight.report.figures.maps.map_rows import MapCell, MapColumn, MapRow, arrange_maps
 from nearsight.report.read import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
@@ -31,15 +32,28 @@ FORMATS = ("png", "svg", "pdf")
 MARKS = (VERMILION, SKY, ORANGE, PURPLE, GREEN, BLUE)  # of the patches, in turn
 SCALE = {0.25: "¼", 1: "1", 4: "4", 16: "16", 64: "64"}  # times uniform; the ends are the limits
 SHARES = ("#ffffff", "#d7191c")  # of 0 and of 1
-WIDE, NARROW, MANY = 1.7, 1.15, 6  # inches, of a map; narrow where there are more columns than this
-TALLEST = 1.5  # of a map, in widths
+WIDE, NARROW, MANY = 1.7, 1.15, 6  # width of a map in inches; narrow with more than 6 columns
+TALLEST = 1.5  # height of a map at most, in widths
 GAP, MARGIN = 0.12, 0.1
 ROW_HEAD, COLUMN_HEAD, CAPTION, BAR = 0.36, 0.22, 0.2, 0.42  # inches above, above, below, below
 STRIP = 0.07
 
 
 def write_maps(targets: Sequence[TargetMaps], out: Path, name: str, every_head: bool) -> Path:
-    """Write the figure to ``out``, whose ending says the format; ``name`` is of the image."""
+    """Write the maps of one or more models to a file.
+
+    Args:
+        targets: The maps, as ``target_maps`` returns them.
+        out: The file; its ending (.png, .svg or .pdf) is the format.
+        name: The name of the image, for the subtitle.
+        every_head: Whether columns are heads; otherwise they are queries.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UserError: If the ending is unknown or the file cannot be written.
+    """
     check_format(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -50,9 +64,14 @@ def write_maps(targets: Sequence[TargetMaps], out: Path, name: str, every_head: 
 
 
 def check_format(out: Path) -> None:
+    """Check that the ending of a file is that of a known format.
+
+    Raises:
+        UserError: If it is not.
+    """
     if _format(out) not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise UserError(f"expected a file that ends in one of {known}, got {out}")
+        raise UserError(f"--out is {out}, but the name of a figure must end in one of {known}")
 
 
 def _format(out: Path) -> str:
@@ -62,7 +81,7 @@ def _format(out: Path) -> str:
 def maps_figure(
     targets: Sequence[TargetMaps], name: str, every_head: bool, file_format: str = "png"
 ) -> bytes:
-    """The figure as a png, svg or pdf file; ``targets`` are what ``target_maps`` found."""
+    """Return the bytes of the maps as a png, svg or pdf file; see `write_maps`."""
     from matplotlib import rc_context
 
     with rc_context(settings("maps")):
@@ -70,11 +89,11 @@ def maps_figure(
 
 
 def draw_maps(targets: Sequence[TargetMaps], name: str, every_head: bool = False) -> Figure:
-    """Return the figure of the maps of one or more models."""
+    """Return the maps of one or more models as a figure of matplotlib; see `write_maps`."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    columns, rows = arranged(targets, every_head)
+    columns, rows = arrange_maps(targets, every_head)
     side = WIDE if len(columns) <= MANY else NARROW
     width = 2 * MARGIN + (1 + len(columns)) * (side + GAP) - GAP
     heights = [_height(row.target, side) for row in rows]
@@ -134,8 +153,8 @@ def _subtitle(
     num_images = targets[0].maps[0].num_images
     mean = f"mean attention over {num_images} images" if num_images > 1 else "attention"
     parts = [
-        f"{name} · {mean} to patches, rows made to sum to one · colour: times uniform attention, "
-        "the same logarithmic scale for every map"
+        f"{name} · {mean} between patches, rows renormalised · colour: attention relative to "
+        "uniform attention, on one logarithmic scale for all maps"
     ]
     if not every_head and all(column.patch is not None for column in columns):
         parts.append("no [CLS] column: no class token takes part in these layers")
@@ -145,14 +164,14 @@ def _subtitle(
 
 
 def draw_image(axes: Axes, row: MapRow) -> None:
-    """What the model saw, with the chosen patches marked."""
+    """Draw the image as the model sees it, with the chosen patches marked."""
     _on_image(axes, row.target, row.target.pixels)
     for index in row.marked:
         _outline(axes, row.target, index)
 
 
 def draw_map(axes: Axes, target: TargetMaps, cell: MapCell) -> None:
-    """One map with the patch that looks, and its caption."""
+    """Draw a map with its query patch and its caption, or the reason why there is none."""
     if cell.found is None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, cell.missing, ha="center", va="center", color=MUTED, fontsize=7.5)
@@ -177,7 +196,7 @@ def draw_share(axes: Axes, share: float) -> None:
 
 
 def _on_image(axes: Axes, target: TargetMaps, values: np.ndarray, **colours: Any) -> None:
-    """Values over the whole image, in its pixels."""
+    """Draw values over the whole image, in the coordinates of its pixels."""
     height, width = target.pixels.shape[:2]
     axes.imshow(values, extent=(0, width, height, 0), interpolation="nearest", **colours)
     axes.set_anchor("NW")
@@ -187,7 +206,7 @@ def _on_image(axes: Axes, target: TargetMaps, values: np.ndarray, **colours: Any
 
 
 def _outline(axes: Axes, target: TargetMaps, index: int) -> None:
-    """The frame of a chosen patch, white and dark around its colour so that it shows anywhere."""
+    """Draw the frame of a chosen patch, with a white and a dark edge to be visible anywhere."""
     from matplotlib.patches import Rectangle
 
     (height, width), maps = target.pixels.shape[:2], target.maps[0]
@@ -200,7 +219,7 @@ def _outline(axes: Axes, target: TargetMaps, index: int) -> None:
 
 
 def map_scale() -> Any:
-    """The scale of every attention map: times uniform attention, logarithmic."""
+    """Return the scale of every attention map: relative to uniform attention, logarithmic."""
     from matplotlib.colors import LogNorm
 
     return LogNorm(min(SCALE), max(SCALE), clip=True)
@@ -213,7 +232,7 @@ def _share_colours() -> Any:
 
 
 def _draw_bar(figure: Figure, axes: Axes) -> None:
-    """What the colours mean."""
+    """Draw the colour bar of the maps."""
     from matplotlib.cm import ScalarMappable
 
     bar = figure.colorbar(
@@ -222,11 +241,11 @@ def _draw_bar(figure: Figure, axes: Axes) -> None:
     )  # fmt: skip
     bar.outline.set_visible(False)
     bar.ax.minorticks_off()
-    _label(bar, "times uniform attention")
+    _label(bar, "relative to uniform attention")
 
 
 def _draw_share_bar(figure: Figure, axes: Axes, label: str) -> None:
-    """What the colours of the strips mean."""
+    """Draw the colour bar of the strips."""
     from matplotlib.cm import ScalarMappable
 
     bar = figure.colorbar(

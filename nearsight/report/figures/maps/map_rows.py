@@ -1,7 +1,7 @@
-"""Which attention map stands where: a row per model and a column per query, or per head.
+"""Arrange attention maps: a row per model, and a column per query or per head.
 
-With one head, or the mean of all, the columns are [CLS] and the chosen patches. With every head the
-columns are the heads, and each chosen patch of each model has a row of its own.
+With one head, or the mean of all heads, the columns are [CLS] and the chosen patches. With every
+head the columns are the heads, and each chosen patch of each model has a row of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_CLASS = "no class token\ntakes part in\nthis layer"
 
 @dataclass(frozen=True)
 class MapColumn:
-    """What a column shows; ``patch`` says which of the chosen ones has its mark there."""
+    """The title of a column, and the index of the chosen patch whose mark stands beside it."""
 
     title: str
     patch: int | None = None
@@ -27,39 +27,39 @@ class MapColumn:
 
 @dataclass(frozen=True)
 class MapCell:
-    """A map, or a word in its place."""
+    """A map with its caption, or the reason why there is none."""
 
     found: AttentionMap | None
     caption: str = ""
-    patch: int | None = None  # which of the chosen ones looks; None: the class token
+    patch: int | None = None  # index of the chosen patch that is the query; None: the class token
     share: ShownShare | None = None  # of the head, shown as a strip above the map
     missing: str = ""
 
 
 @dataclass(frozen=True)
 class MapRow:
-    """The maps of one model, of one patch where columns are heads."""
+    """The maps of one model; those of one patch if columns are heads."""
 
     target: TargetMaps
     words: str
-    marked: tuple[int, ...]  # of the chosen patches, on the image
+    marked: tuple[int, ...]  # indices of the chosen patches to mark on the image
     cells: tuple[MapCell, ...]
 
     @property
     def share(self) -> ShownShare | None:
-        """The first share of its maps; all of them have the same words."""
+        """The first share among its maps; all of them have the same label."""
         return next((cell.share for cell in self.cells if cell.share is not None), None)
 
 
-def arranged(
+def arrange_maps(
     targets: Sequence[TargetMaps], every_head: bool
 ) -> tuple[list[MapColumn], list[MapRow]]:
-    """The columns of the figure, and its rows."""
+    """Return the columns and the rows of the figure."""
     return _by_head(targets) if every_head else _by_query(targets)
 
 
 def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapRow]]:
-    """[CLS], if any model has one, then the chosen patches."""
+    """Arrange maps by query: [CLS], if any model has one, then the chosen patches."""
     firsts = [target.maps[0] for target in targets]
     has_class = any(maps.of_class is not None for maps in firsts)
     num_patches = len(firsts[0].patches)
@@ -83,7 +83,7 @@ def _by_query(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapR
 
 
 def _by_head(targets: Sequence[TargetMaps]) -> tuple[list[MapColumn], list[MapRow]]:
-    """The heads of every model; a model with fewer has empty places."""
+    """Arrange maps by head; models with fewer heads have empty places."""
     num_heads = max(len(target.maps) for target in targets)
     rows = []
     for target in targets:

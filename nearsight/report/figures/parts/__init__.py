@@ -1,4 +1,4 @@
-"""Figures of what the parts of a model have learned, one file per part and a table of them."""
+"""Draw what the parts of a model have learned: one module per part, and a table of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nearsight.report.figures.parts.page_numbers import page_numbers
 from nearsight.report.figures.parts.width_panels import gaussian_depth, gaussian_drawings
 from nearsight.report.read import Family
 
-Draw = Callable[[Family, str], list[Drawing]]  # of a family; the text tells families' keys apart
+Draw = Callable[[Family, str], list[Drawing]]  # the text is appended to the keys of the figures
 
 
 @dataclass(frozen=True)
 class PartFigures:
-    """What a report draws of a part, where runs or models have it."""
+    """The figures of a part, for runs or models that have it."""
 
     measured: Draw
     while_training: Draw | None = None
@@ -29,12 +29,12 @@ PART_FIGURES = {
 
 
 def part_drawings(family: Family, number: str) -> list[Drawing]:
-    """The figures of all parts, from what was measured at the end."""
+    """Return the figures of all parts, from the measurement of the trained model."""
     return [each for figures in PART_FIGURES.values() for each in figures.measured(family, number)]
 
 
 def part_training_drawings(family: Family, number: str) -> list[Drawing]:
-    """The figures of all parts, from looks at the attention while runs trained."""
+    """Return the figures of all parts, from measurements while runs trained."""
     draws = (figures.while_training for figures in PART_FIGURES.values())
     return [each for draw in draws if draw for each in draw(family, number)]
 

@@ -1,8 +1,9 @@
-"""Gates of GPSA: the share of positional attention, head by head.
+"""Draw the gates of GPSA, the share of positional attention, head by head.
 
-Figure 6 of ConViT (d'Ascoli et al. 2021): while a run trains, a panel per layer, a line per head
-and their mean, thick; and the same at the end, through the layers. Heads of different seeds are
-lines of their own: only their mean is averaged.
+As figure 6 of ConViT (d'Ascoli et al., 2021): over the epochs of a run with a panel per layer, a
+line per head and a thick line for their mean, and through the layers of the trained model. Heads of
+different seeds have separate lines, because head 1 of one seed is not head 1 of another; only the
+mean is averaged over seeds.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 SMALL_PANEL = (1.62, 1.5)  # inches; four stand side by side, two on a phone
 READING = (
-    "A gate is the share of a head's attention that goes by position alone: 1 looks at fixed "
-    "places around a patch, 0 at content."
+    "A gate is the share of a head's attention that depends on position alone: with gate 1 a head "
+    "attends to fixed places around a patch, with gate 0 it attends by content."
 )
 
 
 def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float]]]]:
-    """By layer with gates (counted from 0), by epoch: [seed][head]."""
+    """Return the gates as [seed][head], by layer with gates (counted from 0) and by epoch."""
     found: dict[int, dict[int, list[list[float]]]] = {}
     for epoch, looks in condition.looks.items():
         for layer, of_seeds in enumerate(zip(*(look.gates for look in looks))):
@@ -37,7 +38,7 @@ def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float
 
 
 def final_gates(condition: ConditionRuns) -> dict[int, list[list[float]]]:
-    """By layer with gates (counted from 0): [seed][head] of the weights that were measured."""
+    """Return the gates of the trained model as [seed][head], by layer with gates (from 0)."""
     found = {}
     for layer, of_seeds in enumerate(zip(*(run.gates for run in condition.runs))):
         gates = [x.gate for x in of_seeds if x is not None and x.gate is not None]
@@ -47,7 +48,11 @@ def final_gates(condition: ConditionRuns) -> dict[int, list[list[float]]]:
 
 
 def mean_gate(gates: list[list[float]]) -> Estimate | None:
-    """Mean over heads, with its interval over seeds; None with one seed: a gate is no sample."""
+    """Estimate the mean over heads, over seeds.
+
+    Returns:
+        The estimate; None with one seed, because the gates of one model are not a sample.
+    """
     means = [fmean(heads) for heads in gates]
     return over_seeds(means) if len(means) > 1 else None
 
@@ -55,7 +60,7 @@ def mean_gate(gates: list[list[float]]) -> Estimate | None:
 def draw_layer(
     axes: Axes, condition: ConditionRuns, by_epoch: dict[int, list[list[float]]]
 ) -> None:
-    """Every head of every seed, their mean in black, its band over seeds."""
+    """Draw every head of every seed, and their mean in black with its interval over seeds."""
     from matplotlib.ticker import MaxNLocator
 
     epochs = list(by_epoch)
@@ -76,7 +81,7 @@ def draw_layer(
 
 
 def gate_training(family: Family, number: str) -> list[Drawing]:
-    """A figure per condition whose runs looked at their gates while training."""
+    """Return a figure per condition whose gates were measured while its runs trained."""
     key, subtitle = f"gates-training{number}", f"{family.name} · {family.seeds_text}"
     found = [(c, curves) for c in family.conditions if (curves := gate_curves(c))]
     keys = [key] if len(found) == 1 else [f"{key}-{number}" for number in range(1, len(found) + 1)]
@@ -93,13 +98,13 @@ def _of_condition(
         f"layer {layer + 1} {fmean(map(fmean, list(by_epoch.values())[-1])):.2f}"
         for layer, by_epoch in curves.items()
     )
-    band = " with its 95 % over seeds" if condition.num_seeds > 1 else ""
+    band = " with its 95 % interval over seeds" if condition.num_seeds > 1 else ""
     return Drawing(
         key=key,
         title=f"Gates while training: {condition.label}",
         subtitle=subtitle,
-        reading=f"{READING} A line per head{' and seed' * (condition.num_seeds > 1)}; thick: their "
-        f"mean{band}. Epoch 0 is the start.",
+        reading=f"{READING} A thin line is one head{' of one seed' * (condition.num_seeds > 1)}, "
+        f"the thick line their mean{band}. Epoch 0 is before training.",
         alt=f"Line charts of gates over epochs, a panel per layer. Mean at the end: {ends}.",
         panels=tuple(
             Panel(f"layer {layer + 1}", partial(draw_layer, condition=condition, by_epoch=by_epoch))
@@ -120,7 +125,7 @@ def _of_condition(
 
 
 def draw_depth(axes: Axes, family: Family, conditions: list[ConditionRuns]) -> None:
-    """A point per head, a line through the means of the layers."""
+    """Draw a point per head, and a line through the means of the layers."""
     from matplotlib.ticker import MaxNLocator
 
     ends = []
@@ -156,20 +161,20 @@ def draw_depth(axes: Axes, family: Family, conditions: list[ConditionRuns]) -> N
 
 
 def gate_drawings(family: Family, number: str) -> list[Drawing]:
-    """The figure of gates at the end, where there are any."""
+    """Return the figure of the gates of trained models, if they have any."""
     seeds = "" if family.is_models else f" · {family.seeds_text}"
     drawing = gate_depth(family, f"gates{number}", f"{family.name}{seeds}")
     return [drawing] if drawing else []
 
 
 def gate_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no condition has gates."""
+    """Return the figure of gates through the layers; None if no condition has gates."""
     conditions = [c for c in family.conditions if final_gates(c)]
     if not conditions:
         return None
     tables = {c.label: final_gates(c) for c in conditions}
     several = any(condition.num_seeds > 1 for condition in conditions)
-    whiskers = "Whiskers: 95 % of that mean over seeds. " if several else ""
+    whiskers = "Whiskers are 95 % intervals of this mean over seeds. " if several else ""
     ends = "; ".join(
         f"{label} from {fmean(map(fmean, gates[min(gates)])):.2f} in layer {min(gates) + 1} to "
         f"{fmean(map(fmean, gates[max(gates)])):.2f} in layer {max(gates) + 1}"
@@ -179,9 +184,9 @@ def gate_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Gates through the layers",
         subtitle=subtitle,
-        reading=f"{READING} Small: every head; large, with a line: the mean of a layer's heads. "
-        f"{whiskers}Layers without a point have no gates. Centres and spans of every head are in "
-        "the tables below.",
+        reading=f"{READING} Small marks are heads; the line joins the means of the layers. "
+        f"{whiskers}Layers without a mark have no gates. The tables below have the centre and the "
+        "span of every head.",
         alt=f"Chart of gates by layer, a point per head. Mean gate: {ends}.",
         panels=(
             Panel(

@@ -1,7 +1,7 @@
-"""What the explorer shows of the numbers that parts leave in measure.json and train.jsonl.
+"""Select the numbers of parts that the explorer shows, from measure.json and train.jsonl.
 
-A line per quantity says where it is, what it is called, and whether it is one number per head (a
-heat map) or a spread over patches, heads and images (percentiles by layer).
+An entry per quantity says where it is, what it is called, and whether it is one number per head
+(shown as a heatmap) or a spread over patches, heads and images (shown as percentiles by layer).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PERCENTILES = ("mean", "percentiles")
 
 @dataclass(frozen=True)
 class PageNumber:
-    """A quantity of a part, and how people see it."""
+    """A quantity of a part, and how the explorer shows it."""
 
     key: str  # of the part in a layer of measure.json
     field: str
@@ -31,12 +31,12 @@ PAGE_NUMBERS = (
     PageNumber("gaussian", "strength", "spread", "Strengths of the Gaussians",
                "added to the logits"),
     PageNumber("gpsa", "gate", "head", "gate", "0 to 1",
-               "Gate: the share of a head's attention that goes by position alone (GPSA)."),
+               "Gate: the share of a head's attention that depends on position alone (GPSA)."),
 )  # fmt: skip
 
 
 def page_numbers(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the layers of a model have of these quantities; ``None`` for a layer without.
+    """Return these quantities for the layers of a model, with ``None`` for a layer without.
 
     >>> (found,) = page_numbers([{"gpsa": {"gate": [0.5, 1.0]}}, {}])
     >>> found["title"], found["layers"]

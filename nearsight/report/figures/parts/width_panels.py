@@ -1,7 +1,7 @@
-"""What GAug learned: standard deviations and strengths of its Gaussians, layer by layer.
+"""Draw the Gaussians that GAug learned: standard deviations and strengths, layer by layer.
 
-Figure 6 of LocAt (arXiv 2603.04892): bands of percentiles over patches, heads and images around the
-mean. One panel per condition and quantity, on axes that all conditions share.
+As figure 6 of LocAt (arXiv 2603.04892): bands of percentiles over patches, heads and images around
+the mean. There is one panel per condition and quantity, on axes that all conditions share.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ QUANTITIES = {
     "strength": ("strength", "strength α"),
 }
 PERCENTILES = (5, 25, 50, 75, 95)
-HEADROOM = 1.3  # the bound is drawn where it is at most this far above the data
+HEADROOM = 1.3  # the bound is drawn if it is at most this many times the largest value
 
 
 def distributions(condition: ConditionRuns, name: str) -> dict[int, ReadDistribution]:
-    """By layer with GAug (counted from 0); over seeds the mean of every percentile."""
+    """Return the distribution of a quantity by layer with GAug (from 0), averaged over seeds."""
     runs = [[getattr(x, name, None) for x in run.gaussians] for run in condition.runs]
     found = {}
     for layer, of_seeds in enumerate(zip(*runs)):
@@ -41,7 +41,7 @@ def distributions(condition: ConditionRuns, name: str) -> dict[int, ReadDistribu
 
 
 def draw_widths(axes: Axes, family: Family, condition: ConditionRuns, name: str) -> None:
-    """Bands from 5 to 95 % and from 25 to 75 %, the median, and the mean with its interval."""
+    """Draw bands from 5 to 95 % and from 25 to 75 %, the median, and the mean with interval."""
     from matplotlib.ticker import MaxNLocator
 
     found = distributions(condition, name)
@@ -75,7 +75,7 @@ def _layers(condition: ConditionRuns) -> list[Gaussians]:
 
 
 def _highest(family: Family, name: str) -> float:
-    """Top of the axis that all conditions share: the data, and the bound if it is near."""
+    """Return the top of the axis of all conditions: the largest value, or the bound if near."""
     layers = [x for condition in family.conditions for x in _layers(condition)]
     data = max(max(*x.percentiles, x.mean.high) for x in (getattr(y, name) for y in layers))
     bounds = [x.largest for x in layers if x.largest is not None]
@@ -85,15 +85,16 @@ def _highest(family: Family, name: str) -> float:
 
 
 def near_text(condition: ConditionRuns) -> str:
-    """The bound and how many are near one, in words."""
+    """Say how wide Gaussians can be, and how many widths are near either bound."""
     layers = [x for x in _layers(condition) if x.near_bounds is not None]
     if not layers:
-        return f"{condition.label}: fixed widths."
+        return f"{condition.label}: the widths are fixed."
     low, high = (max(x.near_bounds[side] for x in layers if x.near_bounds) for side in (0, 1))
     bounds = sorted({x.largest for x in layers if x.largest is not None})
     return (
-        f"{condition.label}: widths can be 0 to {_numbers(bounds)} patches; of a layer's at most "
-        f"{100 * low:.1f} % are within 5 % of 0, {100 * high:.1f} % within 5 % of the largest."
+        f"{condition.label}: widths are bounded by 0 and {_numbers(bounds)} patches; in any layer "
+        f"at most {100 * low:.1f} % of them are within 5 % of the lower bound and at most "
+        f"{100 * high:.1f} % within 5 % of the upper one."
     )
 
 
@@ -102,14 +103,14 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def gaussian_drawings(family: Family, number: str) -> list[Drawing]:
-    """The figure of widths and strengths, where there are any."""
+    """Return the figure of widths and strengths, if there are any."""
     subtitle = f"{family.name} · {family.scope_text} · all heads, patches and both axes"
     drawing = gaussian_depth(family, f"gaussians{number}", subtitle)
     return [drawing] if drawing else []
 
 
 def gaussian_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no condition has GAug."""
+    """Return the figure of widths and strengths; None if no condition has GAug."""
     conditions = [c for c in family.conditions if distributions(c, "deviation")]
     if not conditions:
         return None
@@ -125,10 +126,11 @@ def gaussian_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Width and strength of the Gaussians through the layers",
         subtitle=subtitle,
-        reading="Marks: mean over patches, heads and images, with its 95 % interval, often smaller "
-        "than the mark. Bands: from the 5th to the 95th and from the 25th to the 75th percentile; "
-        "dotted: the median. A small width with a large strength holds a patch to its "
-        "neighbourhood. " + " ".join(near_text(c) for c in conditions),
+        reading="A small width with a large strength keeps the attention of a patch in its "
+        "neighbourhood. Marks are means over patches, heads and images, with 95 % intervals that "
+        "are often smaller than the mark. Bands extend from the 5th to the 95th and from the 25th "
+        "to the 75th percentile; the dotted line is the median. "
+        + " ".join(near_text(c) for c in conditions),
         alt=f"Charts of learned standard deviations and strengths by layer. Mean width: {ends}.",
         panels=tuple(
             Panel(

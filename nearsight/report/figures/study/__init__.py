@@ -1,4 +1,4 @@
-"""Figures about the effects in a study."""
+"""Draw the effects in a study."""
 
 from __future__ import annotations
 

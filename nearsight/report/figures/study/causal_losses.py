@@ -1,7 +1,7 @@
-"""Is locality used? Accuracy lost when heads look elsewhere: a panel per change, a row per head.
+"""Draw how much accuracy a model loses if its heads attend elsewhere: does it use locality?
 
-From causal.json (``nearsight study causal``). One figure per run: head 1 of one seed is not head 1
-of another.
+The numbers come from causal.json (``nearsight study causal``): a panel per change, a row per head.
+Every run has a figure of its own, because head 1 of one seed is not head 1 of another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FIGURE = "causal.svg"
-LEVEL = 0.05  # of p after Holm
+LEVEL = 0.05  # a loss is beyond chance if its p after Holm is below this
 CHANGES = {"inside": "only inside", "outside": "only outside", "mean": "mean map"}
 TITLES = {
     "inside": "Only inside the window",
@@ -32,7 +32,7 @@ TITLES = {
 def draw_change(
     axes: Axes, entries: list[LossRecord], limits: tuple[float, float], style: dict[str, Any]
 ) -> None:
-    """A row per entry; filled where the loss is beyond chance, dark where heads change together."""
+    """Draw a row per entry: filled if beyond chance, dark if several heads change together."""
     for row, entry in enumerate(entries):
         low, value, high = (100 * x for x in (entry.low, entry.value, entry.high))
         ink = style["color"] if "." in entry.heads else TEXT
@@ -54,7 +54,7 @@ def draw_change(
 def causal_figure(
     contents: CausalRecord, name: str, key: str, colour: str = BLUE, marker: str = "o"
 ) -> Drawing:
-    """The figure of one causal.json; ``name`` says whose."""
+    """Return the figure of one causal.json; ``name`` is that of the run, for the subtitle."""
     lost = contents.lost
     by_change: dict[str, list[LossRecord]] = {}
     for entry in lost:
@@ -74,14 +74,16 @@ def causal_figure(
     most_rows = max(map(len, by_change.values()))
     return Drawing(
         key=key,
-        title="Is locality used? Accuracy lost when heads look elsewhere",
+        title="Is locality used? Accuracy lost if heads attend elsewhere",
         subtitle=f"{name} · accuracy {100 * contents.accuracy:.1f} % before · the same "
         f"{images:,} test images after · window {side}x{side} patches",
-        reading="Patches of one head (layer.head, in colour) or of several together (dark) look "
-        "only inside the window around them, only outside of it, or where they look on average. To "
-        "the right of the line: accuracy is lost, so the model relies on what was taken away. "
-        "Lines: 95 % over images of this one run, each for itself. Filled: exact McNemar p below "
-        f"{LEVEL} after Holm over all {len(lost)} changes. {' '.join(contents.remarks)}".strip(),
+        reading="A mark to the right of the line means that accuracy is lost, so that the model "
+        "relies on what was taken away. In each row the patches of one head (layer.head, in "
+        "colour) or of several heads together (dark) may attend only inside the window around "
+        "them, only outside it, or only where they attend on average. Horizontal lines are 95 % "
+        "intervals over the images of this run, each by itself. Filled marks have an exact McNemar "
+        f"p below {LEVEL} after Holm's correction for all {len(lost)} changes. "
+        f"{' '.join(contents.remarks)}".strip(),
         alt=alt,
         panels=tuple(
             Panel(TITLES[kind], partial(draw_change, entries=found, limits=limits, style=style))
@@ -104,7 +106,7 @@ def _told(entry: LossRecord) -> str:
 
 
 def causal_drawings(family: Family, key: str) -> list[Drawing]:
-    """A figure for every run that has a causal.json."""
+    """Return a figure for every run that has a causal.json."""
     found: list[Drawing] = []
     for condition in family.conditions:
         for run in condition.runs:
@@ -121,7 +123,7 @@ def causal_drawings(family: Family, key: str) -> list[Drawing]:
 
 
 def write_causal_figure(folder: Path) -> Path:
-    """Draw the causal.json of a run folder into causal.svg beside it, and return its path."""
+    """Draw the causal.json of a run folder as causal.svg beside it, and return its path."""
     record = read_record(folder)
     drawing = drawn_file(folder, f"{record.name} · {record.data.name}", "causal")
     write_bytes(folder / FIGURE, whole_figure(drawing, "svg"))
@@ -129,5 +131,5 @@ def write_causal_figure(folder: Path) -> Path:
 
 
 def drawn_file(folder: Path, name: str, key: str, *style: str) -> Drawing:
-    """The figure of a run folder's causal.json."""
+    """Return the figure of a run folder's causal.json."""
     return causal_figure(CAUSAL_FILE.read(folder), name, key, *style)

@@ -1,4 +1,4 @@
-"""Effects of a factorial: a panel per number, a line per contrast, with intervals over seeds."""
+"""Draw the effects of a factorial: a panel per number, a row per contrast, with intervals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TIMES = " × "
-LABEL_WIDTH = 20  # letters in a line
+LABEL_WIDTH = 20  # characters in a line
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """An effect at the end of training and, where it was seen, at matched steps."""
+    """An effect at the end of training and, if it was measured, at matched steps."""
 
     label: str
     at_end: Estimate | None
@@ -31,7 +31,7 @@ class Contrast:
 
 
 def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
-    """The end as filled circles, matched steps as open squares below them."""
+    """Draw effects at the end as filled circles, and at matched steps as open squares below."""
     kinds = (("at_end", 0.0, "o", BLUE, BLUE), ("matched", 0.28, "s", ORANGE, "none"))
     for row, contrast in enumerate(contrasts):
         for kind, below, marker, colour, face in kinds:
@@ -56,7 +56,7 @@ def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
 
 
 def _keep_own_intervals_readable(axes: Axes, contrasts: Sequence[Contrast]) -> None:
-    """Let simultaneous intervals run out of the panel where they are many times wider."""
+    """Let simultaneous intervals leave the panel if they are many times wider."""
     own = [x for y in contrasts for x in (y.at_end, y.matched) if x is not None]
     if own:
         low, high = min(0.0, *(x.low for x in own)), max(0.0, *(x.high for x in own))
@@ -65,7 +65,7 @@ def _keep_own_intervals_readable(axes: Axes, contrasts: Sequence[Contrast]) -> N
 
 
 def short_labels(labels: Sequence[str]) -> list[str]:
-    """Interactions by the initials of their factors, which single ones then name.
+    """Shorten interactions to the initials of their factors, and explain the initials.
 
     >>> short_labels(["AutoAugment", "CutMix", "AutoAugment × CutMix"])
     ['AutoAugment (A)', 'CutMix (C)', 'A × C']
@@ -85,7 +85,14 @@ def short_labels(labels: Sequence[str]) -> list[str]:
 def effect_plot(
     effects: Mapping[str, Sequence[Contrast]], key: str, subtitle: str, notes: Sequence[str]
 ) -> Drawing:
-    """All contrasts on every number."""
+    """Return the figure of all contrasts, a panel per number.
+
+    Args:
+        effects: The contrasts by the name of the number.
+        key: The name of the files of the figure.
+        subtitle: Data, images and seeds.
+        notes: Sentences to append to the caption.
+    """
 
     def panel(value: str) -> Panel:
         return Panel(heading_of(value), lambda axes: draw_effects(axes, effects[value]))
@@ -107,9 +114,11 @@ def effect_plot(
         key=key,
         title="Effects of what the protocols differ in",
         subtitle=subtitle,
-        reading="Circles: at the end of training. Open squares: at the last epoch that all runs "
-        "reached, over validation images. Whiskers: 95 % over seeds, of each effect for itself; "
-        "thin lines, which may leave the panel: simultaneous. " + " ".join(notes),
+        reading="A mark to the left of 0 means that switching the factor on lowers the number. "
+        "Circles are effects at the end of training, open squares those at the last epoch that all "
+        "runs reached, over validation images. Whiskers are 95 % intervals over seeds, each by "
+        "itself; thin lines, which may leave the panel, are simultaneous intervals. "
+        + " ".join(notes),
         alt=f"Effects with 95 % intervals over seeds. Simultaneous ones that exclude 0: {said}.",
         panels=tuple(panel(value) for value in effects),
         columns=(

@@ -1,4 +1,4 @@
-"""Effects over training: how early a factor shows, with intervals over seeds."""
+"""Draw effects over the epochs: how early a factor has an effect, with intervals over seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARKS = ("^", "o", "s", "D", "v")
 
 @dataclass(frozen=True)
 class EffectCurve:
-    """A factor's effect on a number by epoch; ``where``: the level of factors that do not vary."""
+    """The effect of a factor on a number by epoch; ``where`` is the level of fixed factors."""
 
     value: str
     where: str
@@ -30,7 +30,7 @@ class EffectCurve:
 
     @property
     def since(self) -> int | None:
-        """The epoch from which on every interval excludes 0 on the same side."""
+        """The epoch since which every interval excludes 0 on the same side; None without one."""
         last, found = _side(self.points[-1][1]), None
         for epoch, x in reversed(self.points):
             if not last or _side(x) != last:
@@ -40,12 +40,12 @@ class EffectCurve:
 
 
 def _side(x: Estimate) -> int:
-    """1 above 0, -1 below it, 0 where the interval includes it."""
+    """Return 1 for an interval above 0, -1 for one below it, and 0 for one that includes it."""
     return int(x.low > 0) - int(x.high < 0)
 
 
 def draw_curves(axes: Axes, curves: Sequence[EffectCurve]) -> None:
-    """A line per factor with its band, around a line at 0."""
+    """Draw a line per factor with its interval, and a line at 0."""
     from matplotlib.ticker import MaxNLocator
 
     for curve, colour, mark in zip(curves, COLOURS, MARKS):
@@ -65,7 +65,11 @@ def draw_curves(axes: Axes, curves: Sequence[EffectCurve]) -> None:
 
 
 def effect_curves(curves: Sequence[EffectCurve], key: str, subtitle: str) -> list[Drawing]:
-    """A panel per number and level of the other factors; none without looks at two epochs."""
+    """Return the figure, a panel per number and level of the other factors.
+
+    Returns:
+        A list of one figure; empty if no effect was measured at two epochs.
+    """
     shown = [curve for curve in curves if len(curve.points) > 1]
     panels: dict[tuple[str, str], list[EffectCurve]] = {}
     for curve in shown:
@@ -85,9 +89,10 @@ def effect_curves(curves: Sequence[EffectCurve], key: str, subtitle: str) -> lis
             key=key,
             title="How early the effects show",
             subtitle=f"{subtitle} · on minus off, validation images",
-            reading="Main effects at every epoch at which all runs looked at their attention. "
-            "Bands: 95 % over seeds, of each epoch for itself. Effects whose interval excludes 0 "
-            f"from some epoch to the end: {said}.",
+            reading="A line is the main effect of a factor at every epoch at which the attention "
+            "of all runs was measured; below 0 the factor lowers the number. Bands are 95 % "
+            "intervals over seeds, of each epoch by itself. Effects whose interval excludes 0 from "
+            f"some epoch to the end: {said}.",
             alt=f"Line charts of effects over epochs. Lasting effects: {said}.",
             panels=tuple(
                 Panel(titles[where], partial(draw_curves, curves=of))

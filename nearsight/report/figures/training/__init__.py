@@ -1,4 +1,4 @@
-"""Figures about what happens while a run trains."""
+"""Draw what happens while a run trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning curves: validation accuracy and training loss over epochs."""
+"""Draw learning curves: validation accuracy and training loss over epochs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def accuracy_curve(condition: ConditionRuns) -> list[Estimate]:
-    """Per epoch in percent: over seeds as far as all of them got, else over validation images."""
+    """Estimate validation accuracy in percent per epoch.
+
+    With several seeds it is over seeds, up to the last epoch of the shortest run; with one seed it
+    is over validation images.
+    """
     logs = [[line.validation_accuracy for line in run.log] for run in condition.runs]
     if condition.num_seeds > 1:
         return [over_seeds([100 * x for x in epoch]) for epoch in zip(*logs)]
@@ -27,12 +31,13 @@ def accuracy_curve(condition: ConditionRuns) -> list[Estimate]:
 
 
 def loss_curve(condition: ConditionRuns) -> list[float]:
-    """Mean training loss over seeds, as far as all of them got."""
+    """Return the mean training loss over seeds, up to the last epoch of the shortest run."""
     logs = [[line.train_loss for line in run.log] for run in condition.runs]
     return [sum(epoch) / len(epoch) for epoch in zip(*logs)]
 
 
 def draw_accuracy(axes: Axes, family: Family) -> None:
+    """Draw validation accuracy, with a mark at the epoch whose weights were kept."""
     from matplotlib.ticker import MaxNLocator
 
     ends = []
@@ -58,12 +63,13 @@ def draw_accuracy(axes: Axes, family: Family) -> None:
 
 
 def _best(log: list[EpochLine]) -> tuple[int, float]:
-    """Epoch of the checkpoint that was kept (the first of the best), and its accuracy."""
+    """Return the epoch whose weights were kept (the first of the best), and its accuracy."""
     best = max(log, key=lambda line: line.validation_accuracy)
     return best.epoch, 100 * best.validation_accuracy
 
 
 def draw_loss(axes: Axes, family: Family) -> None:
+    """Draw the training loss."""
     from matplotlib.ticker import MaxNLocator
 
     ends = []
@@ -82,9 +88,10 @@ def draw_loss(axes: Axes, family: Family) -> None:
 
 
 def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
+    """Return the figure of learning curves."""
     conditions = family.conditions
     several = any(condition.num_seeds > 1 for condition in conditions)
-    bands = "95 % over seeds" if several else "95 % over validation images"
+    bands = f"95 % intervals over {'seeds' if several else 'validation images'}"
     best = ", ".join(
         f"{condition.label} {max(_best(run.log)[1] for run in condition.runs):.1f} %"
         for condition in conditions
@@ -102,8 +109,8 @@ def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Learning curves",
         subtitle=subtitle,
-        reading=f"Marks: the epoch whose weights were kept. Bands: {bands}. Training losses do not "
-        "compare between protocols with other targets (mixed or smoothed labels); no bands.",
+        reading=f"A mark is the epoch whose weights were kept. Bands are {bands}. Do not compare "
+        "the training losses of protocols with different targets (mixed or smoothed labels).",
         alt=f"Line charts of validation accuracy and training loss over epochs. Best validation "
         f"accuracy: {best}.",
         panels=(

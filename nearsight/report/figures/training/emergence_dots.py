@@ -1,4 +1,4 @@
-"""When every head became local and stayed so: a dot per head, a row per condition."""
+"""Draw when every head became local and stayed local: a dot per head, a row per condition."""
 
 from __future__ import annotations
 
@@ -26,29 +26,32 @@ from nearsight.report.read import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TALL = 6  # dots of one look above each other
-ROW_STEP, COLUMN_STEP = 0.13, 0.025  # between dots: of a row, of the axis
+TALL = 6  # dots of one epoch above each other
+ROW_STEP, COLUMN_STEP = 0.13, 0.025  # between dots, as shares of a row and of the axis
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A head, and the epoch since when it is below its threshold, if it is."""
+    """A head and the epoch since which it is below its threshold; None if it is not."""
 
     seed: int | None
     layer: int  # counted from 0
     head: int
     threshold: float
     epoch: int | None
-    self_mass: float | None = None  # in the last look; None where it was not written down
+    self_mass: float | None = None  # in the last look; None if it was not recorded
 
     @property
     def is_identity(self) -> bool:
-        """Whether it settled as a head that looks at its own patch, not around it."""
+        """Whether it settled as a head that attends to its own patch instead of its neighbours."""
         return self.epoch is not None and (self.self_mass or 0.0) >= NAMING.mostly
 
 
 def settled_heads(condition: ConditionRuns, name: str) -> list[Settled]:
-    """Every head of every run that looked, in order of layers; not of layers that are unread."""
+    """Return every head of the runs that were measured while they trained, by layer.
+
+    Unread layers are left out.
+    """
     found = []
     for run in condition.runs:
         if not run.looks:
@@ -68,14 +71,14 @@ def settled_heads(condition: ConditionRuns, name: str) -> list[Settled]:
 
 
 def _limits(run: Evidence, name: str) -> list[float]:
-    """A threshold of every layer."""
+    """Return the threshold of every layer."""
     return [thresholds(run.null(layer))[name] for layer in range(len(run.grids))]
 
 
-def apart(num: int) -> list[tuple[float, float]]:
-    """Places of dots that would hide each other, around 0: in columns of at most ``TALL``.
+def dot_places(num: int) -> list[tuple[float, float]]:
+    """Return places around 0 for dots that would hide each other, in columns of ``TALL``.
 
-    >>> apart(2), apart(7)[0], apart(7)[-1]
+    >>> dot_places(2), dot_places(7)[0], dot_places(7)[-1]
     ([(0.0, -0.5), (0.0, 0.5)], (-0.5, -2.5), (0.5, 0.0))
     """
     columns = math.ceil(num / TALL)
@@ -90,7 +93,7 @@ def apart(num: int) -> list[tuple[float, float]]:
 def draw_emergence(
     axes: Axes, family: Family, conditions: Sequence[ConditionRuns], name: str
 ) -> None:
-    """Dots coloured by layer; beside a row how many heads; a stroke where looks end."""
+    """Draw a dot per head, coloured by layer, the count beside each row, and the last look."""
     from matplotlib.ticker import MaxNLocator
 
     colours = layer_colours(family.num_layers)
@@ -108,7 +111,7 @@ def draw_emergence(
         for epoch in epochs:
             same = [x for x in heads if x.epoch == epoch]
             width = min(COLUMN_STEP * last, 0.9 * room / math.ceil(len(same) / TALL))
-            for x, (right, down) in zip(same, apart(len(same)), strict=True):
+            for x, (right, down) in zip(same, dot_places(len(same)), strict=True):
                 axes.plot(
                     [epoch + width * right], [row + ROW_STEP * down], color=colours[x.layer],
                     marker="D" if x.is_identity else condition.marker, markersize=3,
@@ -133,7 +136,7 @@ def _count_text(heads: Sequence[Settled]) -> str:
 
 
 def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no run looked at its attention while training."""
+    """Return the figure; None if no run was measured while it trained."""
     conditions = [c for c in family.conditions if any(run.looks for run in c.runs)]
     if not conditions:
         return None
@@ -147,12 +150,12 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="When heads become local and stay so",
         subtitle=f"{subtitle} · {looks_text(conditions)}",
-        reading="A dot is a head of one seed, at the first look from which on its MAD stays below "
-        f"the threshold; dots of one look stand apart. Thresholds: {words}. A head may lean "
-        "without becoming local, and one that comes below in the last look only counts too. Grey "
-        "strokes: where a run's looks end. Diamonds: identity heads, with a self-mass of at least "
-        "0.5 in the last look; they look at their own patch, not around it. Single heads, not "
-        "means: there is no interval, and heads of one seed are not "
+        reading="A dot is a head of one seed, at the first measured epoch from which on its MAD "
+        f"stays below the threshold ({words}). A head may lean without becoming local; one that is "
+        "below the threshold only in the last measurement counts too. Diamonds are identity heads: "
+        "with a self-mass of at least 0.5 in the last measurement they attend to their own patch, "
+        "not to its neighbours. Grey strokes mark the last measurement of a run. Dots are single "
+        "heads, not means, so there is no interval, and heads of one seed are not "
         f"independent.{left_out_text(family, conditions)}",
         alt="Dot charts of the epoch since when each head stays below a threshold of mean "
         f"attention distance. {said[0].upper()}{said[1:]}.",
@@ -181,7 +184,7 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
 
 
 def _title(name: str, heads: Sequence[Settled]) -> str:
-    """The threshold's name, and its value where all layers share a grid."""
+    """Return the name of a threshold, with its value if all layers have one grid."""
     values = {x.threshold for x in heads}
     return name.capitalize() + (f": MAD below {values.pop():.3f}" if len(values) == 1 else "")
 

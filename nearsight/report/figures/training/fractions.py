@@ -1,4 +1,4 @@
-"""Figure 2 of the ConViT paper: accuracy over the fraction of the data, and the gain."""
+"""Draw accuracy and gain over the fraction of the data, as figure 2 of the ConViT paper."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_accuracy(axes: Axes, series: list[Series]) -> None:
+    """Draw test accuracy over the fraction of the data, a line per series."""
     ends = []
     for each in series:
         points = {x: condition.estimate("accuracy") for x, condition in each.points.items()}
@@ -27,6 +28,7 @@ def draw_accuracy(axes: Axes, series: list[Series]) -> None:
 
 
 def draw_gain(axes: Axes, series: list[Series]) -> None:
+    """Draw the gain over the plain model, a line per series."""
     for each in series:
         if gains := each.gains():
             _draw_points(axes, each, {x: (y.value, y.low, y.high) for x, y in gains.items()})
@@ -40,7 +42,7 @@ def _percent(estimate: Estimate) -> tuple[float, float, float]:
 
 
 def _draw_points(axes: Axes, each: Series, points: dict[float, tuple[float, float, float]]) -> None:
-    """A line with whiskers."""
+    """Draw a series as a line with whiskers."""
     shares = [100 * fraction for fraction in points]
     values, low, high = zip(*points.values(), strict=True)
     whiskers = [[v - x for v, x in zip(values, low)], [x - v for v, x in zip(values, high)]]
@@ -60,18 +62,24 @@ def _fraction_axis(axes: Axes, series: list[Series]) -> None:
 
 
 def sample_efficiency(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """The figure, where some model was trained on several fractions."""
+    """Return the figure; None if no model was trained on several fractions."""
     series = sample_series(family)
     if not series:
         return None
     seeds = min(condition.num_seeds for each in series for condition in each.points.values())
-    whiskers = "95 % over seeds" if seeds > 1 else "95 % over test images"
+    whiskers = f"95 % intervals over {'seeds' if seeds > 1 else 'test images'}"
     gained = any(each.gains() for each in series)
     panels = [Panel("Accuracy", lambda axes: draw_accuracy(axes, series))]
-    reading = f"Whiskers: {whiskers}. All points saw as many images, those of less data more often."
+    reading = (
+        "All models saw equally many images in training; with less data they saw each image more "
+        f"often. Whiskers are {whiskers}."
+    )
     if gained:
         panels.append(Panel("Gain", lambda axes: draw_gain(axes, series)))
-        reading += " Gain: accuracy above the plain model's in percent of it, paired by seed."
+        reading += (
+            " The gain is how much the accuracy exceeds that of the plain model, in percent of the "
+            "plain model's accuracy, paired by seed."
+        )
     found = "; ".join(
         f"{each.label} "
         + ", ".join(

@@ -1,4 +1,4 @@
-"""Locality while training, a line per condition: the numbers of the summary table over epochs."""
+"""Draw the numbers of the summary table over the epochs, a line per condition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Course = dict[int, list[float]]  # by epoch, a value of every seed
 
 
 def locality_course(condition: ConditionRuns, number: Number) -> Course:
-    """Of the epochs in which all seeds looked at their attention and wrote this number down."""
+    """Return a number of every seed, by epoch, for epochs in which all seeds recorded it."""
     found = {
         epoch: [value for look in looks if (value := look.number(number)) is not None]
         for epoch, looks in condition.looks.items()
@@ -32,9 +32,10 @@ def locality_course(condition: ConditionRuns, number: Number) -> Course:
 
 
 def number_null(family: Family, name: str, number: Number) -> float | None:
-    """``uniform`` or ``box``: on the grid of layer 1, or for a mean the mean over all heads.
+    """Return the null line ``uniform`` or ``box`` of a number.
 
-    None where the measurement has no such line.
+    It is that of the grid of layer 1, or for a mean over heads the mean over all heads; None if the
+    measurement has no such line.
     """
     assert number.metric is not None
     if f"{name}_{number.metric}" not in family.null:
@@ -52,7 +53,7 @@ def number_null(family: Family, name: str, number: Number) -> float | None:
 def draw_locality(
     axes: Axes, family: Family, conditions: Sequence[ConditionRuns], number: Number, last: int
 ) -> None:
-    """A line per condition with its band over seeds, and the null lines."""
+    """Draw a line per condition with its interval over seeds, and the null lines."""
     from matplotlib.ticker import MaxNLocator
 
     lines = [(number_null(family, key, number), name) for key, name in OF_GRID]
@@ -85,7 +86,7 @@ def draw_locality(
 
 
 def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no condition looked at its attention while training."""
+    """Return the figure; None if no condition was measured while it trained."""
     conditions = [condition for condition in family.conditions if condition.looks]
     if not conditions:
         return None
@@ -99,12 +100,12 @@ def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Locality while training",
         subtitle=f"{subtitle} · {looks_text(conditions)}",
-        reading="Most local head of all layers, mean over the heads of layer 1, and where they "
-        "were written down mean entropy and self-mass over all heads, the self-mass of the most "
-        "local head and the distance of what leaves a patch, at the epochs in which all "
-        f"seeds looked; epoch 0 is before the first step. {_bands_text(conditions)} Grey lines: "
-        "attention spread over all patches and over a 3x3 box. These images are not those of the "
-        f"table, so that ends may differ a little from it.{left_out_text(family, conditions)}",
+        reading="A line that falls (self-mass: rises) becomes more local. The numbers are those of "
+        "the table of conditions, measured at the epochs at which all seeds were measured; epoch 0 "
+        f"is before training. {_bands_text(conditions)} Grey lines show attention spread evenly "
+        "over all patches and over a 3x3 box. These are validation images and not the images of "
+        "the table, so that the last values differ a little from the table."
+        f"{left_out_text(family, conditions)}",
         alt="Line charts of locality over epochs, a line per condition. Smallest mean attention "
         f"distance of a head: {found}; uniform attention has "
         f"{family.null['uniform_mad']:.3f}.",
@@ -128,7 +129,7 @@ def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
 
 
 def _interval(values: list[float]) -> tuple[float, float | str, float | str]:
-    """Mean and 95 % bounds over seeds; no bounds of one seed."""
+    """Return mean and 95 % bounds over seeds; the bounds are empty with one seed."""
     if len(values) == 1:
         return values[0], "", ""
     x = over_seeds(values)
@@ -146,18 +147,20 @@ def _bands_text(conditions: Sequence[ConditionRuns]) -> str:
     several = any(condition.num_seeds > 1 for condition in conditions)
     single = any(condition.num_seeds == 1 for condition in conditions)
     if several and single:
-        return "Bands: 95 % over seeds; one seed is a line alone."
-    return "Bands: 95 % over seeds." if several else "One seed: lines alone, no interval."
+        return "Bands are 95 % intervals over seeds; a line of one seed has none."
+    if several:
+        return "Bands are 95 % intervals over seeds."
+    return "There is one seed per condition, hence no interval."
 
 
 def looks_text(conditions: Sequence[ConditionRuns]) -> str:
-    """On how many images attention was looked at."""
+    """Say on how many images attention was measured while runs trained."""
     looks = [look for c in conditions for run in c.runs for look in run.looks]
     counts = sorted({look.num_images for look in looks})
     return f"{'–'.join(f'{n:,}' for n in counts)} validation images"
 
 
 def left_out_text(family: Family, conditions: Sequence[ConditionRuns]) -> str:
-    """Conditions that a figure over epochs cannot show, in words."""
+    """Name the conditions that a figure over epochs cannot show."""
     lacking = [c.label for c in family.conditions if c not in conditions]
-    return f" Not looked at while training: {', '.join(lacking)}." if lacking else ""
+    return f" Not measured while training: {', '.join(lacking)}." if lacking else ""

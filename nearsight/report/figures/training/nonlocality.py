@@ -1,7 +1,7 @@
-"""Nonlocality of every layer while a run trains, in patches.
+"""Draw the nonlocality of every layer while a run trains, in patches.
 
-Figure 5 of ConViT (d'Ascoli et al. 2021): one panel per condition on shared axes, a line per layer.
-Of the attention that a layer really computes, content and position together.
+As figure 5 of ConViT (d'Ascoli et al., 2021): one panel per condition on shared axes, a line per
+layer. The attention is what a layer really computes, content and position together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Curve = list[tuple[int, Estimate]]  # epoch and value
 
 
 def nonlocality_curves(condition: ConditionRuns) -> list[Curve]:
-    """One per layer, over seeds where there are several; empty where runs did not look at it."""
+    """Return a curve per layer, over seeds if there are several; empty if it was not measured."""
     found: list[Curve] = []
     for epoch, looks in condition.looks.items():
         known = [look.nonlocality for look in looks if look.nonlocality is not None]
@@ -38,20 +38,20 @@ def nonlocality_curves(condition: ConditionRuns) -> list[Curve]:
 
 
 def patch_nulls(family: Family) -> list[tuple[float, str]]:
-    """Uniform attention and the 3x3 box on the grid of layer 1, in patches."""
+    """Return uniform attention and the 3x3 box on the grid of layer 1, in patches."""
     rows, cols = family.first.grids[0]
     diagonal = math.hypot(rows - 1, cols - 1)
     return [(diagonal * grid_null(family, key, "mad", 0), name) for key, name in OF_GRID]
 
 
 def is_plain(condition: ConditionRuns, layer: int) -> bool:
-    """Whether this is a layer without GPSA of a model that has layers with it."""
+    """Tell whether this is a layer without GPSA of a model that has layers with GPSA."""
     gates = condition.runs[0].gates
     return any(gates) and gates[layer] is None
 
 
 def draw_nonlocality(axes: Axes, family: Family, condition: ConditionRuns, top: float) -> None:
-    """A line per layer with its band, between the null lines."""
+    """Draw a line per layer with its interval, and the null lines."""
     from matplotlib.ticker import MaxNLocator
 
     curves, nulls = nonlocality_curves(condition), patch_nulls(family)
@@ -72,7 +72,7 @@ def draw_nonlocality(axes: Axes, family: Family, condition: ConditionRuns, top: 
 
 
 def nonlocality_training(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no condition has such numbers."""
+    """Return the figure; None if no condition recorded nonlocality."""
     conditions = [c for c in family.conditions if nonlocality_curves(c)]
     if not conditions:
         return None
@@ -84,7 +84,7 @@ def nonlocality_training(family: Family, key: str, subtitle: str) -> Drawing | N
     num_images = "–".join(map(str, counts))
     over = "seeds" if any(c.num_seeds > 1 for c in conditions) else "validation images"
     mixed = any(is_plain(c, layer) for c in conditions for layer in range(family.num_layers))
-    dotted = " Dotted: layers without GPSA." if mixed else ""
+    dotted = " Dotted lines are layers without GPSA." if mixed else ""
     ends = "; ".join(
         f"{label}: {_range(layers, 0)} in epoch {layers[0][0][0]}, "
         f"{_range(layers, -1)} in epoch {layers[0][-1][0]}"
@@ -94,10 +94,10 @@ def nonlocality_training(family: Family, key: str, subtitle: str) -> Drawing | N
         key=key,
         title="Nonlocality of every layer while training",
         subtitle=f"{subtitle} · {num_images} validation images",
-        reading="How many patches away a patch looks, mean over the heads of a layer: dark is the "
-        f"first layer.{dotted} Bands: 95 % over {over}. Epoch 0 is the start. Grey lines: "
-        "attention spread over all patches and over a 3x3 box. A line that falls becomes more "
-        "local, one that rises escapes locality.",
+        reading="A line is how many patches away the heads of a layer attend on average; dark is "
+        "the first layer. A layer whose line falls becomes more local, one whose line rises less "
+        f"local.{dotted} Bands are 95 % intervals over {over}. Epoch 0 is before training. Grey "
+        "lines show attention spread evenly over all patches and over a 3x3 box.",
         alt=f"Line charts of nonlocality over epochs, a line per layer. Range of layers: {ends}.",
         panels=tuple(
             Panel(c.label, partial(draw_nonlocality, family=family, condition=c, top=top))

@@ -1,4 +1,4 @@
-"""When locality appears: MAD over the epochs in which a run looked at its attention."""
+"""Draw MAD of every layer over the epochs in which the attention of a run was measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def looks(condition: ConditionRuns) -> list[tuple[int, list[list[float]]]]:
-    """Epoch and [layer][head] MAD, the mean over seeds as far as all of them got."""
+    """Return epochs with MAD as [layer][head], averaged over seeds, where all were measured."""
     return [
         (epoch, _mean([look.mad for look in of_seeds]))
         for epoch, of_seeds in condition.looks.items()
@@ -23,13 +23,13 @@ def looks(condition: ConditionRuns) -> list[tuple[int, list[list[float]]]]:
 
 
 def _mean(maps: list[list[list[float]]]) -> list[list[float]]:
-    """Mean over seeds of heads sorted within their layer: head 1 of a seed is no other's head 1."""
+    """Average heads over seeds after sorting within layers, as heads have no common order."""
     sorted_maps = [[sorted(layer) for layer in heads] for heads in maps]
     return [[sum(values) / len(values) for values in zip(*layers)] for layers in zip(*sorted_maps)]
 
 
 def draw_onset(axes: Axes, family: Family, condition: ConditionRuns) -> None:
-    """A line per layer: the mean of its heads, and its most local head as points."""
+    """Draw the mean head of every layer as a line, and its most local head as points."""
     from matplotlib.ticker import MaxNLocator
 
     found = looks(condition)
@@ -49,7 +49,7 @@ def draw_onset(axes: Axes, family: Family, condition: ConditionRuns) -> None:
 
 
 def onset_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """None where no run of some condition looked at its attention."""
+    """Return the figure; None if some condition was not measured while it trained."""
     conditions = family.conditions
     if not all(looks(condition) for condition in conditions):
         return None
@@ -68,9 +68,10 @@ def onset_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="When locality appears",
         subtitle=subtitle,
-        reading="MAD of every layer while training, on a few validation images: dark is the first "
-        "layer. Lines: mean of a layer's heads; points: its most local head. Heads are sorted "
-        "within each seed. Grey lines as above, those of layer 1.",
+        reading="A line is the mean MAD of a layer's heads, the points below it are the layer's "
+        "most local head; dark is the first layer. Measured on a few validation images; heads are "
+        "sorted within each seed. Grey lines are the null lines of layer 1, as in the figures "
+        "above.",
         alt=f"Line charts of mean attention distance over epochs. Most local head: {last}.",
         panels=tuple(
             Panel(condition.label, partial(draw_onset, family=family, condition=condition))
