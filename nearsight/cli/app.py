@@ -46,8 +46,12 @@ from nearsight.core import UserError, counting, is_out_of_memory
 
 app = App(
     help="Measure how local a Vision Transformer's attention is, and find out what makes it local.",
-    epilog="Start with `nearsight demo`. For your own runs use train, then measure, then report. "
-    "`nearsight COMMAND --help` shows the options of a command, with examples.",
+    epilog="Start with `nearsight demo`. For runs of your own use train, then measure, then "
+    "report. `nearsight COMMAND --help` shows the options of a command, with examples.\n\n"
+    + examples(
+        "nearsight demo",
+        "nearsight measure vit_tiny_patch16_224 --weights vit_tiny.safetensors --images DIR",
+    ),
     no_args_is_help=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -87,7 +91,8 @@ app.command("demo", epilog=DEMO_EXAMPLE)(show_demo)
 def show_protocols(
     name: Annotated[str | None, typer.Argument(help="The preset to print as YAML.")] = None,
     data: Annotated[
-        str, typer.Option(help="Print the settings of the preset for this data set.")
+        str,
+        typer.Option(metavar="NAME", help="Print the settings of the preset for this data set."),
     ] = "cifar100",
     plot: Annotated[
         bool, typer.Option("--plot", help="Draw the preset's schedule instead of its settings.")
@@ -95,7 +100,8 @@ def show_protocols(
 ) -> Result:
     """List the presets, or print all settings of one as YAML.
 
-    The list shows what each preset changes.
+    The list shows what each preset changes. Save the YAML to a file, edit it, and give the file to
+    `nearsight train`.
     """
     from nearsight.protocol import PRESETS, preset, preset_tables, protocol_yaml, schedule_text
 
@@ -121,16 +127,23 @@ def show_protocols(
 )
 def train(
     protocol: Annotated[str, typer.Argument(help="A preset, or a YAML file of settings.")],
-    out: Annotated[Path, typer.Option(help="Write or continue the run in this folder.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Write or continue the run in this folder.")
+    ],
     data: Annotated[
         str | None,
-        typer.Option(help="Train on this data set of `nearsight data list`, or image folder."),
+        typer.Option(
+            metavar="NAME",
+            help="Train on this data set: a name of `nearsight data list`, or the path of an image "
+            "folder. Default: that of the settings, cifar100 for a preset.",
+        ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Train this model: compact, compact_locat, nano_convit, deit_tiny, or any model "
-            "of timm. `nearsight models` lists ours."
+            metavar="NAME",
+            help="Train this model: one of `nearsight models` (compact, compact_locat, "
+            "nano_convit, ...) or of timm. Default: that of the settings.",
         ),
     ] = None,
     seed: Annotated[
@@ -152,28 +165,40 @@ def train(
         ),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Fine-tune: start from the weights in this file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Start from the weights in this file, to fine-tune a model."
+        ),
     ] = None,
     device: Device = "auto",
     precision: Annotated[
-        str | None, typer.Option(help="Train in float32, bf16, fp16 or float64.")
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="Train in float32, bf16, fp16 or float64. Default: that of the settings.",
+        ),
     ] = None,
     compile_: Annotated[
         bool, typer.Option("--compile", help="Compile the model with torch.compile.")
     ] = False,
     parallel: Annotated[
         Literal["ddp", "fsdp"],
-        typer.Option(help="Under torchrun, copy (ddp) or shard (fsdp) the model."),
+        typer.Option(
+            help="Under torchrun, give every process a copy of the model (ddp) or a part (fsdp)."
+        ),
     ] = "ddp",
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Also log to tensorboard, wandb or mlflow. May be repeated."),
+        typer.Option(
+            metavar="NAME", help="Also log to tensorboard, wandb or mlflow. May be repeated."
+        ),
     ] = None,
     data_root: DataRoot = None,
 ) -> Result:
     """Train a Vision Transformer and write a run folder.
 
-    If the folder contains an unfinished run with the same settings, training continues.
+    If the folder contains an unfinished run with the same settings, training continues where it
+    stopped.
     """
     from nearsight.data.sets import dataset_name
     from nearsight.protocol import at_fraction, override, read_protocol
@@ -218,7 +243,11 @@ def measure(
         ),
     ],
     images: Annotated[
-        Path | None, typer.Option(help="Measure a model on the images of this folder.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Measure a model on the images of this folder. A run is measured on its own data.",
+        ),
     ] = None,
     weights: OneWeights = None,
     pretrained: Pretrained = False,
@@ -232,7 +261,9 @@ def measure(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write to this folder. Default: the run's folder, or runs/NAME."),
+        typer.Option(
+            metavar="DIR", help="Write to this folder. Default: the run's folder, or runs/NAME."
+        ),
     ] = None,
     no_nulls: Annotated[
         bool,
@@ -263,11 +294,16 @@ def measure(
     convention: Annotated[
         str,
         typer.Option(
-            help="Report distances in this convention: paper, convit, pixels, keras or cl-vs-mim."
+            metavar="NAME",
+            help="Report distances in this convention: paper, convit, pixels, keras or cl-vs-mim.",
         ),
     ] = "paper",
     metrics: Annotated[
-        str, typer.Option(help="Compute these metrics: default, all, or names with commas.")
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Compute these metrics: default, all, or names separated by commas.",
+        ),
     ] = "default",
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -275,7 +311,8 @@ def measure(
 ) -> Result:
     """Measure how local every attention head is.
 
-    The numbers go to measure.json in the output folder, and a summary is printed.
+    Measures a finished run on the test images of its data, or a model on a folder of images. The
+    numbers of every head go to measure.json in the output folder, and a summary is printed.
     """
     from nearsight.core import join_processes
     from nearsight.measure.folders import measure_target
@@ -313,7 +350,8 @@ def diff(
     a: Annotated[Path, typer.Argument(help="A measured folder.")],
     b: Annotated[Path, typer.Argument(help="Another folder, measured on the same images.")],
     out: Annotated[
-        Path | None, typer.Option(help="Write the differences of all heads to this JSON file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the differences of all heads to this JSON file."),
     ] = None,
 ) -> Result:
     """Compare two measured models head by head.
@@ -349,11 +387,14 @@ app.command("doctor", epilog=DOCTOR_EXAMPLE)(show_doctor)
 )
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Measured run folders.")],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Write the page to this file.")] = Path(
+        "report.html"
+    ),
     format_: Annotated[
         list[str] | None,
         typer.Option(
             "--format",
+            metavar="FORMAT",
             help="Also write the figures (svg, png, pdf) or tables (csv, json, latex) as files. "
             "May be repeated.",
         ),
@@ -361,7 +402,7 @@ def report(
 ) -> Result:
     """Write tables and figures of one or more runs as an HTML page.
 
-    The page is one file that needs no network.
+    The page is one file that opens without a network, and the table of runs is also printed.
     """
     from nearsight.explore import write_report
     from nearsight.report.write import print_measurements

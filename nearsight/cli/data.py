@@ -10,7 +10,11 @@ import typer
 from nearsight.cli.shared import App, DataRoot, Result, examples
 from nearsight.core import counting
 
-data_app = App(help="Fetch, list, check and import data sets.", rich_markup_mode=None)
+data_app = App(
+    help="Fetch, list, check and import data sets.",
+    epilog=examples("nearsight data list", "nearsight data fetch cifar100"),
+    rich_markup_mode=None,
+)
 
 
 @data_app.command(
@@ -101,10 +105,15 @@ def show_caches(
     ),
 )
 def import_data(
-    given: Annotated[Path, typer.Argument(help="An unpacked folder or an official archive.")],
+    given: Annotated[
+        Path, typer.Argument(metavar="PATH", help="An unpacked folder or an official archive.")
+    ],
     data_root: DataRoot = None,
 ) -> Result:
-    """Copy a data set that you already have to the data folder."""
+    """Copy a data set that you already have to the data folder.
+
+    The data set is recognised by its files and checked.
+    """
     from nearsight.data.fetch import import_folder
 
     folder = import_folder(given, data_root)

@@ -15,7 +15,7 @@ EXAMPLE = examples("nearsight demo", "nearsight demo --epochs 10 --out my-demo")
 
 
 def show_demo(
-    out: Annotated[Path, typer.Option(help="Write to this folder.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write to this folder.")] = Path("demo"),
     epochs: Annotated[
         int,
         typer.Option(

@@ -35,36 +35,51 @@ def evaluate(
     ],
     task: Annotated[
         str,
-        typer.Option(help="Run these tasks, separated by commas: segmentation, knn, linear, ..."),
+        typer.Option(
+            metavar="NAMES",
+            help="Run these tasks, separated by commas: segmentation, hummingbird, knn, linear, "
+            "occlusion, class-attention.",
+        ),
     ] = "segmentation",
     data: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Evaluate on this data set (name or path). Default: voc2012 for tasks with "
-            "masks, cifar100 for tasks with labels."
+            "masks, cifar100 for tasks with labels.",
         ),
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
+            metavar="NAMES",
             help="Use these methods of the task, separated by commas, or all. Default: the task's "
-            "main method."
+            "main method.",
         ),
     ] = None,
     layer: Annotated[
         str,
-        typer.Option(help="Take features of these layers: last, all, or numbers from 1 (1,6,12)."),
+        typer.Option(
+            metavar="LAYERS",
+            help="Take the features of these layers: last, all, or numbers counted from 1 "
+            "(1,6,12).",
+        ),
     ] = "last",
     place: Annotated[
         str | None,
         typer.Option(
-            help="Take features after the block (block), after the final norm (norm) or after "
-            "PRR (prr). Default: what the method uses."
+            metavar="PLACE",
+            help="Take the features after the layer's block (block), after the final norm (norm) "
+            "or after PRR (prr). Default: what the method prescribes.",
         ),
     ] = None,
     statistics: Annotated[
         str | None,
-        typer.Option(help="Normalise images with the model's statistics (own) or imagenet's."),
+        typer.Option(
+            metavar="NAME",
+            help="Normalise images with the mean and deviation of the model (own) or of ImageNet "
+            "(imagenet). Default: what the method prescribes.",
+        ),
     ] = None,
     image_size: ImageSize = None,
     num_train: Annotated[
@@ -91,13 +106,21 @@ def evaluate(
     pretrained: Pretrained = False,
     random_init: RandomInit = False,
     no_controls: Annotated[
-        bool, typer.Option("--no-controls", help="Do not evaluate the controls.")
+        bool, typer.Option("--no-controls", help="Leave out the controls, such as random weights.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write a model's results here. Default: runs/NAME.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the results of the model to this folder. Default: the run's folder, or "
+            "runs/NAME.",
+        ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Also write the figures of the report to this folder.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write the figures of the report to this folder, as SVG."
+        ),
     ] = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -106,7 +129,8 @@ def evaluate(
     """Test how useful a model's frozen features are for other tasks.
 
     Scores have 95 % intervals over images, and differences between models are paired by image. By
-    default each task also has controls, such as a model with random weights.
+    default controls are scored too, such as the same model with random weights. The results go to
+    evaluate.json in each model's folder.
     """
     from nearsight.core import find_device
     from nearsight.evaluate import evaluate_targets

@@ -30,15 +30,16 @@ def explore(
         list[str],
         typer.Argument(
             metavar="TARGET",
-            help="Run folders, folders of runs, studies, or models as for `nearsight measure`.",
+            help="Run folders, folders of runs, study folders, or models named as for `nearsight "
+            "measure`.",
         ),
     ],
     images: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
+            metavar="PATH",
             help="Show the attention on these images: a folder or one file. Default for a run: "
-            "its stored examples.",
+            "its stored example images.",
         ),
     ] = None,
     num_images: Annotated[
@@ -48,10 +49,16 @@ def explore(
     pretrained: Pretrained = False,
     random_init: RandomInit = False,
     image_size: ImageSize = None,
-    out: Annotated[Path, typer.Option(help="Write the page to this file.")] = Path("look.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Write the page to this file.")] = Path(
+        "look.html"
+    ),
     serve: Annotated[
         bool,
-        typer.Option("--serve", help="Serve all runs below folders instead of writing a page."),
+        typer.Option(
+            "--serve",
+            help="Show all runs in the given folders on a local web server instead of writing a "
+            "page.",
+        ),
     ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="With --serve: listen on this port.")

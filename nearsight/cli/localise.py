@@ -31,16 +31,20 @@ def search(
         str, typer.Argument(help="A run folder, or a model named as for `nearsight measure`.")
     ],
     data: Annotated[
-        str, typer.Option(help="Score on this data set with masks (name or path).")
+        str,
+        typer.Option(metavar="NAME", help="Score on this data set with masks (name or path)."),
     ] = "voc2012",
     task: Annotated[
-        str, typer.Option(help="Score by this task: hummingbird or segmentation.")
+        str,
+        typer.Option(metavar="NAME", help="Score by this task: hummingbird or segmentation."),
     ] = "hummingbird",
     widths: Annotated[
-        str, typer.Option(help="Try these widths of the Gaussian in patches.")
+        str,
+        typer.Option(metavar="NUMBERS", help="Try these widths of the Gaussian, in patches."),
     ] = "0.5,0.7,1,1.5,2,3",
     depths: Annotated[
-        str, typer.Option(help="Try to make this many of the last layers local.")
+        str,
+        typer.Option(metavar="NUMBERS", help="Try to make this many of the last layers local."),
     ] = "1,2,3,4,6",
     memory: Annotated[
         int, typer.Option(min=1, help="Learn from this many training images in the search.")
@@ -61,8 +65,9 @@ def search(
     accuracy_images: Annotated[
         Path | None,
         typer.Option(
+            metavar="DIR",
             help="Also measure top-1 accuracy on the images of this folder, whose file names "
-            "are the numbers of their classes."
+            "are the numbers of their classes.",
         ),
     ] = None,
     weights: OneWeights = None,
@@ -70,7 +75,8 @@ def search(
     random_init: RandomInit = False,
     image_size: ImageSize = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this folder. Default: runs/NAME-localise.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write to this folder. Default: runs/NAME-localise."),
     ] = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",

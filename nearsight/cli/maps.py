@@ -31,7 +31,9 @@ def show_maps(
             metavar="TARGET", help="Run folders, or models named as for `nearsight measure`."
         ),
     ],
-    image: Annotated[Path | None, typer.Option(help="Show attention on this image.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Show attention on this image.")
+    ] = None,
     images: Annotated[
         Path | None,
         typer.Option(
@@ -39,15 +41,16 @@ def show_maps(
         ),
     ] = None,
     num_images: Annotated[
-        int | None, typer.Option(help="Average over this many images. Default: up to 100.")
+        int | None,
+        typer.Option(help="With --images: average over this many images. Default: up to 100."),
     ] = None,
     patch: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROW,COL",
-            help="Show where this patch attends. Rows and columns of the first target's grid are "
-            "counted from 1 at the top left. May be repeated. Default: three patches on the "
-            "diagonal; with --head all the patch in the middle.",
+            help="Show where this patch attends. Rows and columns are those of the first target's "
+            "grid, counted from 1 at the top left. May be repeated. Default: three patches on the "
+            "diagonal, or with --head all the patch in the middle.",
         ),
     ] = None,
     layer: Annotated[
@@ -58,7 +61,8 @@ def show_maps(
         str,
         typer.Option(
             metavar="mean|all|N",
-            help="Show the mean over heads, all heads (one column each), or head N from 1.",
+            help="Show the mean over heads (mean), every head in a column of its own (all), or the "
+            "head with this number, counted from 1.",
         ),
     ] = "mean",
     weights: ManyWeights = None,
@@ -73,7 +77,7 @@ def show_maps(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Write the figure to this .png, .svg or .pdf file.")
+        Path, typer.Option(metavar="FILE", help="Write the figure to this .png, .svg or .pdf file.")
     ] = Path("maps.png"),
     device: Device = "auto",
 ) -> Result:

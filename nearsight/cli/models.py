@@ -30,7 +30,7 @@ def show_models(
         str | None,
         typer.Argument(
             help="Count the cost of this model: a listed name, timm/NAME, torchvision/NAME, "
-            "hf/OWNER/NAME or hf/FOLDER. Or the word coverage."
+            "hf/OWNER/NAME or hf/FOLDER; or the word coverage, see above."
         ),
     ] = None,
     image_size: Annotated[
@@ -47,10 +47,14 @@ def show_models(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="With coverage: store the results here, and continue from them."),
+        typer.Option(
+            metavar="DIR",
+            help="With coverage: store the results in this folder, or continue from those in it.",
+        ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="With coverage: write the table into this page.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With coverage: update the table in this Markdown page."),
     ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="With coverage: try only ten models.")
@@ -58,7 +62,7 @@ def show_models(
 ) -> Result:
     """List nearsight's models, or count the cost of one.
 
-    For a named model, print its parameters, tokens and FLOPs per image.
+    The cost of a model is its number of parameters, tokens and FLOPs per image.
 
     `nearsight models coverage --out DIR` tries to measure one model from every model file of timm,
     torchvision and Hugging Face, with random weights, each in its own process.

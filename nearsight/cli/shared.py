@@ -11,6 +11,7 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
 from nearsight.core import slow_threads
 
@@ -29,32 +31,39 @@ Threads = Annotated[
     int | None, typer.Option(min=1, max=MOST_THREADS, help="Use this many CPU threads.")
 ]
 Device = Annotated[
-    str, typer.Option(help="Compute on cpu, cuda, cuda:1, mps, or the best there is (auto).")
+    str,
+    typer.Option(
+        metavar="DEVICE", help="Compute on cpu, cuda, cuda:1 or mps, or on the best of them (auto)."
+    ),
 ]
 DataRoot = Annotated[
     Path | None,
     typer.Option(
+        metavar="DIR",
         help="Look for data sets in this folder. Default: $NEARSIGHT_DATA, or "
-        "~/.cache/nearsight/data."
+        "~/.cache/nearsight/data.",
     ),
 ]
-OneWeights = Annotated[Path | None, typer.Option(help="Load the model's weights from this file.")]
+OneWeights = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Load the model's weights from this file.")
+]
 ManyWeights = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Load weights from this file. Give one per model, in the order of the models; runs "
-        "and hf/ models have their own."
+        metavar="FILE",
+        help="Load weights from this file. Repeat the option for each model that needs weights, in "
+        "the order of the models; runs and hf/ models bring their own.",
     ),
 ]
 Pretrained = Annotated[
     bool,
     typer.Option(
-        "--pretrained", help="Download pretrained weights for models that have no weight file."
+        "--pretrained", help="Download pretrained weights for models without a weight file."
     ),
 ]
 RandomInit = Annotated[
     bool,
-    typer.Option("--random-init", help="Use random weights for models that have no weight file."),
+    typer.Option("--random-init", help="Use random weights for models without a weight file."),
 ]
 ImageSize = Annotated[
     str | None,
@@ -66,6 +75,7 @@ BatchSize = Annotated[int, typer.Option(min=1, help="Process this many images at
 SHARED = {"quiet": Quiet, "as_json": AsJson, "threads": Threads}
 Command = Callable[..., "Result | None"]
 COMPUTING = ("train", "measure", "evaluate", "localise", "causal")  # commands that take long
+PLACEHOLDERS = {"path": "PATH", "int": "N", "float": "NUMBER", "str": "TEXT"}
 DEFAULTS = {"quiet": False, "as_json": False, "threads": None}
 
 
@@ -87,6 +97,51 @@ class Result(NamedTuple):
         return json.dumps({"written": paths, "result": self.content}, indent=2, default=str)
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help says PATH, N or TEXT where typer names Python types."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line: ``RUNS...`` instead of ``{runs}...``."""
+        return [
+            re.sub(r"^\{(.+)\}", r"\1", piece).upper()
+            for piece in super().collect_usage_pieces(ctx)
+        ]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options."""
+        for kind, heading in (("argument", "Arguments"), ("option", "Options")):
+            given = [x for x in self.get_params(ctx) if x.param_type_name == kind]
+            found = [record for x in given if (record := x.get_help_record(ctx))]
+            named = argument_name if kind == "argument" else option_name
+            if found:
+                with formatter.section(heading):
+                    formatter.write_dl([(named(name), text) for name, text in found])
+
+
+def argument_name(text: str) -> str:
+    """Return the name of an argument without its type.
+
+    >>> argument_name("runs... <list[Path]>")
+    'RUNS...'
+    """
+    return text.partition(" <")[0].upper()
+
+
+def option_name(text: str) -> str:
+    """Replace the Python type of an option's value by a word.
+
+    >>> option_name("--out <path>"), option_name("--weights <list[Path]>")
+    ('--out PATH', '--weights PATH')
+    >>> option_name("--batch-size <int range>"), option_name("--parallel <ddp|fsdp>")
+    ('--batch-size N', '--parallel ddp|fsdp')
+    """
+
+    def word(match: re.Match[str]) -> str:
+        return PLACEHOLDERS.get(match[1].lower().removesuffix(" range"), match[1])
+
+    return re.sub(r"<(?:list\[)?([^\[\]]+?)\]?>", word, text)
+
+
 class App(typer.Typer):
     """A group of commands to which the shared options are added."""
 
@@ -94,7 +149,7 @@ class App(typer.Typer):
         self, name: str | None = None, **options: Any
     ) -> Callable[[Command], Command]:
         """Register a function as a command, and return the function unchanged."""
-        register = super().command(name, **options)
+        register = super().command(name, cls=PlainCommand, **options)
 
         def add(function: Command) -> Command:
             register(shared(function, computes=name in COMPUTING))

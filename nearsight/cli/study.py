@@ -13,13 +13,16 @@ from nearsight.cli.shared import App, BatchSize, DataRoot, Device, Result, examp
 from nearsight.core import UserError
 
 study_app = App(
-    help="Run and compare many runs: protocols, models, data sets and seeds.",
-    epilog="Begin with `nearsight study list`. A cell is one run of a study.",
+    help="Plan, run and analyse many runs at once.",
+    epilog="A study runs the conditions of a recipe with several seeds; a cell is one of these "
+    "runs. Begin with `nearsight study list`.\n\n"
+    + examples("nearsight study plan quick", "nearsight study run quick --out studies-out/quick"),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Recipes = Annotated[
-    Path | None, typer.Option(help="Read recipes from this folder. Default: nearsight's own.")
+    Path | None,
+    typer.Option(metavar="DIR", help="Read recipes from this folder. Default: nearsight's own."),
 ]
 Name = Annotated[str, typer.Argument(help="A recipe of `nearsight study list`, or a file NAME.py.")]
 Seeds = Annotated[
@@ -32,7 +35,7 @@ Engine = Annotated[
     Literal["local", "ray", "slurm"],
     typer.Option(help="Run cells on this machine (local), on Ray, or as Slurm jobs."),
 ]
-Out = Annotated[Path, typer.Argument(help="A study folder.")]
+Out = Annotated[Path, typer.Argument(metavar="FOLDER", help="A study folder.")]
 
 
 @study_app.command(
@@ -59,7 +62,10 @@ def plan_study(
     name: Name,
     seeds: Seeds = None,
     out: Annotated[
-        Path | None, typer.Option(help="Leave out the cells that this folder has finished.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Leave out the cells that are finished in this study folder."
+        ),
     ] = None,
     workers: Workers = 2,
     recipes: Recipes = None,
@@ -67,7 +73,7 @@ def plan_study(
 ) -> None:
     """Show what a study would run and how long it would take.
 
-    Nothing is written.
+    Writes nothing.
     """
     from nearsight.study.design import recipe
     from nearsight.study.run import expected_seconds, planned
@@ -87,7 +93,9 @@ def plan_study(
 )
 def run_one(
     name: Name,
-    out: Annotated[Path, typer.Option(help="Write or continue the study in this folder.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Write or continue the study in this folder.")
+    ],
     seeds: Seeds = None,
     workers: Annotated[
         int | None,
@@ -101,10 +109,13 @@ def run_one(
     address: Annotated[
         str | None,
         typer.Option(
-            help="Connect to the Ray cluster at this address, or auto. Default: start one here."
+            help="Connect to the Ray cluster at this address, or to the one that Ray finds (auto). "
+            "Default: start Ray on this machine."
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Run every cell on cpu, cuda or mps.")] = "cpu",
+    device: Annotated[
+        str, typer.Option(metavar="DEVICE", help="Run every cell on cpu, cuda or mps.")
+    ] = "cpu",
     gpus_per_cell: Annotated[
         float | None,
         typer.Option(
@@ -121,10 +132,13 @@ def run_one(
         ),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run the cells again that failed before.")
+        bool, typer.Option("--retry-failed", help="Also run the cells that failed before.")
     ] = False,
     reuse: Annotated[
-        Path | None, typer.Option(help="Copy finished cells from this study folder first.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="First copy finished cells from this folder of an earlier study."
+        ),
     ] = None,
     accept_differences: Annotated[
         bool,
@@ -209,12 +223,16 @@ def write_page(
     folder: Out,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the page to this file. Default: report.html in the folder."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the page to this file. Default: report.html in the study folder.",
+        ),
     ] = None,
     format_: Annotated[
         list[str] | None,
         typer.Option(
             "--format",
+            metavar="FORMAT",
             help="Also write the figures (svg, png, pdf) or tables (csv, json, latex) as files. "
             "May be repeated.",
         ),
@@ -222,7 +240,8 @@ def write_page(
 ) -> Result:
     """Write the results of the finished cells as an HTML page.
 
-    The page has figures, effects and tables. The numbers also go to summary.json.
+    The page has the effects, figures and tables. The numbers also go to summary.json in the study
+    folder.
     """
     from nearsight.runs.records import SUMMARY_FILE
     from nearsight.study.analyse import load_study, study_effects
@@ -250,7 +269,11 @@ def export(
     folder: Out,
     to: Annotated[
         Path,
-        typer.Option(help="Write to this folder: a new or empty one, or an export of this study."),
+        typer.Option(
+            metavar="DIR",
+            help="Write to this folder, which must be new, empty, or an earlier export of this "
+            "study.",
+        ),
     ],
 ) -> Result:
     """Copy a study for publication.
@@ -293,9 +316,9 @@ def causal(
 ) -> Result:
     """Test whether a model uses local attention.
 
-    Changes where heads attend, and writes the loss of accuracy to causal.json and causal.svg. For a
-    study folder, tests every finished cell and averages the losses over the seeds of each
-    condition.
+    Makes heads attend elsewhere, and writes how much accuracy is lost to causal.json and causal.svg
+    in the run folder. For a study folder, tests every finished cell and averages the losses over
+    the seeds of each condition.
     """
     heads = [_layer_and_head(text) for text in head] if head else None
     from nearsight.core import counting, find_device
@@ -356,12 +379,13 @@ def show_claims(
     ] = False,
     details: Annotated[
         bool,
-        typer.Option("--details", help="Also print each claim's source, numbers and reasons."),
+        typer.Option("--details", help="Also print the source, numbers and reasons of each claim."),
     ] = False,
 ) -> Result:
     """Compare a study with the claims of the papers.
 
-    All verdicts go to claims.json.
+    Prints which claims the study supports, contradicts or leaves open, and writes all verdicts to
+    claims.json in the study folder.
     """
     from nearsight.study.analyse import load_study
     from nearsight.study.claims import write_claims

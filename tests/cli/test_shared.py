@@ -50,6 +50,7 @@ def test_the_help_of_every_command_has_two_examples_that_parse(
     lines = [line.strip() for line in out.partition("Examples:\n")[2].splitlines()]
     assert code == 0
     assert len(lines) >= 2
+    assert not re.search(r"<\w+|\{\w+\}", out), "a Python type in place of a word"
     command = typer.main.get_command(app)
     for name in path:
         command = command.commands[name]
