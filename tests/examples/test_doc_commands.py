@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import glob
+import importlib
 import inspect
 import re
 import shlex
@@ -132,8 +133,19 @@ def test_every_call_of_nearsight_in_the_docs_exists(page: Path) -> None:
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ns":
                 assert hasattr(ns, node.attr), ast.unparse(node)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nearsight"):
+                module = importlib.import_module(str(node.module))
+                assert all(hasattr(module, each.name) for each in node.names), ast.unparse(node)
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("ns."):
                 function = getattr(ns, ast.unparse(node.func).removeprefix("ns."), None)
                 if inspect.isfunction(function):
                     names = {keyword.arg: None for keyword in node.keywords if keyword.arg}
                     inspect.signature(function).bind_partial(*node.args, **names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_file_that_the_docs_name_exists(page: Path) -> None:
+    for name in re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|c|h|json|toml|sh))`", page.read_text()):
+        if name.isupper() or re.search(r"\b(NAME|GROUP|PATH|DIR|OUT|path|runs|my)\b", name):
+            continue  # a name to fill in, or a file that a command writes
+        assert any((root / name).exists() for root in (ROOT, ROOT / "nearsight", page.parent)), name
