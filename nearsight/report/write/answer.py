@@ -151,7 +151,7 @@ def effect_sentence(what: str, change: Estimate, both: str = "") -> str:
         way = "more" if change.high < 0 else "less"
         told = f"{what} makes the most local head {way} local"
     numbers = f"{both}, a difference of" if both else "its MAD changes by"
-    return f"{told}: {numbers} {_change(change)}."
+    return f"{told[0].upper()}{told[1:]}: {numbers} {_change(change)}."
 
 
 def _pair(family: Family, single: bool) -> str:

@@ -73,13 +73,13 @@ class Factorial:
 
     @property
     def pairing(self) -> str:
-        """What is compared, over how many seeds."""
+        """What is compared, and over how many seeds."""
         highs = ", ".join(f"{factor_text(x)} {_contrast(pair)}" for x, pair in self.levels.items())
         return f"paired by seed, n = {len(self.seeds)}: {highs}"
 
     @property
     def notes(self) -> list[str]:
-        """What must be said beside the numbers, a sentence each."""
+        """Sentences that a reader needs beside the numbers."""
         said = [f"Effects on {self.value}, {self.pairing}."]
         said += [
             f"Seed {seed} is left out: it lacks {'; '.join(cells)}."
@@ -88,8 +88,9 @@ class Factorial:
         m = sum(effect.p is not None for effect in self.effects)
         if m:
             said.append(
-                "p flips a factor within the pairs of a seed that differ in it alone; it is "
-                f"exact if nothing changes; Holm's p is over the {m} contrasts that have one."
+                "p comes from flipping the sign of pairs of runs that differ in one factor alone "
+                f"and is exact if the factor has no effect. Holm's p corrects for the {m} "
+                "contrasts that have a p."
             )
         return [*said, smallest_p_text(len(self.seeds), max(m, 1), self.pairs_per_seed)]
 
@@ -104,8 +105,11 @@ def factorial(
 ) -> Factorial:
     """Compute the effects of all factors with two levels on a number.
 
-    ``levels``: (low, high) of the factors that are meant; without it every factor that varies, off
-    before on, small before large. Other factors must not vary.
+    Args:
+        outcomes: The finished cells.
+        value: The name of the number.
+        levels: The low and high level of every factor. By default all factors that vary, with off
+            before on and small before large. Factors that are not named must not vary.
     """
     outcomes = list(outcomes)
     levels = _two_levels(outcomes) if levels is None else dict(levels)

@@ -1,4 +1,4 @@
-"""The tables of a study's page: effects of its factors, length and cost of its conditions."""
+"""Tabulate the effects of a study's factors, and the length and cost of its conditions."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from nearsight.study.analyse import Effect, Effects, num_simultaneous, simultane
 from nearsight.study.show.result_tables import LOG_NOTE
 
 NOTES = {
-    "accuracy": "In percentage points; matched ones over validation images. Seeds and images: 95 % "
-    "of its own.",
-    "min_mad": "Seeds and images: over both; each half of the images takes the head that the other "
-    "half chooses. That interval is 95 % of its own.",
+    "accuracy": "In percentage points; matched effects are over validation images. The interval "
+    "over seeds and images is a 95 % interval by itself, not simultaneous.",
+    "min_mad": "For the interval over seeds and images, each half of the images uses the head that "
+    "the other half chooses. It is a 95 % interval by itself, not simultaneous.",
     "log_min_mad": LOG_NOTE,
 }
 MATCHED = (
-    "At matched steps: the last epoch that all runs reached. At matched clean loss: the lowest "
-    "cross-entropy of the same training images, not augmented and with hard labels, that all "
-    "runs reached."
+    "Matched steps are the last epoch that all runs reached. The matched clean loss is the lowest "
+    "cross-entropy that all runs reached on the same training images, without augmentation and "
+    "with hard labels."
 )
 STOPPED = (
-    "As if stopped early: every run is read at the epoch that early stopping would have kept, and "
-    "its attention at the last measurement up to there. An effect that is there and not at matched "
-    "steps comes from the length of training."
+    "'As if stopped early' reads every run at the epoch that early stopping would have kept, and "
+    "its attention at the last measurement before that. An effect that appears there and not at "
+    "matched steps comes from the length of training."
 )
 
 
 def effect_tables(found: Sequence[Effects]) -> tuple[Table, ...]:
-    """Make a table per number: every effect at the end, at matched steps and at matched loss."""
+    """Return a table per number: every effect at the end, at matched steps and at matched loss."""
     by_value: dict[str, list[Effects]] = {}
     for effects in found:
         if effects.at_end.seeds:
@@ -49,15 +49,16 @@ def effects_note(found: Sequence[Effects]) -> str:
 
 
 def simultaneous_note(found: Sequence[Effects]) -> str:
-    """How wide the intervals are, and why."""
+    """Say how many intervals are simultaneous, and what that means."""
     return (
         f"The {num_simultaneous(found)} intervals over seeds are simultaneous (Bonferroni): in 95 "
-        "of 100 studies all of them cover at once. summary.json also has each for itself."
+        "of 100 studies all of them contain the true effect. summary.json also has the interval of "
+        "each effect by itself."
     )
 
 
 def multiplicity(found: Sequence[Effects]) -> list[str]:
-    """How many contrasts there are on a number, and what is adjusted for that; a sentence each."""
+    """Say in sentences how many contrasts there are on a number, and what is adjusted for it."""
     each = found[0].at_end
     levels = {tuple(x.at_end.fixed.values()) for x in found}
     if len(levels) == 1:
@@ -98,7 +99,7 @@ def _effects(value: str, found: Sequence[Effects], num: int) -> Table:
 
 
 def _told(what: str, values: Sequence[str | None]) -> str:
-    """Where effects are matched: one place, or several in the order of the rows."""
+    """Name the place where effects are matched, or several in the order of the rows."""
     return f"at {what} {', '.join(dict.fromkeys(filter(None, values)))}"
 
 
@@ -143,7 +144,7 @@ def cost_table(families: Sequence[Family]) -> Table:
         ),
         rows=rows,
         note=f"Mean and 95 % t-interval over seeds. {len(runs)} runs, {hours:.1f} hours of "
-        "training together; minutes are of the machine that ran them, with whatever else it did.",
+        "training together. The minutes depend on the machine and on what else it did.",
     )
 
 
@@ -152,6 +153,6 @@ def _millions(run: Evidence) -> float:
 
 
 def over_runs(condition: ConditionRuns, number: Callable[[Evidence], float]) -> Cell:
-    """Average a number over seeds; where all seeds agree, or there is one, return it alone."""
+    """Estimate a number over seeds; return the bare number if there is one or all seeds agree."""
     values = [float(number(run)) for run in condition.runs]
     return values[0] if len(set(values)) == 1 else over_seeds(values)

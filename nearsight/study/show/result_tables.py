@@ -1,4 +1,4 @@
-"""What a study found, before all else: its primary contrast, and the seeds with a local head."""
+"""Tabulate the main results of a study: its primary contrast, and the seeds with a local head."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from nearsight.study.analyse import (
 
 FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
 NO_PRIMARY = (
-    "No primary contrast was named before this study ran: all its intervals are simultaneous."
+    "This study named no primary contrast before it ran, so all its intervals are simultaneous."
 )
 SHARES_NOTE = (
-    "Seeds with at least one head whose MAD is below that of a 3x3 box, in a layer that is read: "
-    "an identity head has a self-mass of at least 0.5, a local head less. Exact 95 % intervals "
-    "(Clopper and Pearson), because whether such a head appears is nearly all or none."
+    "The number of seeds with at least one head whose MAD is below that of a 3x3 box, without "
+    "unread layers. An identity head has a self-mass of at least 0.5, a local head less. The 95 % "
+    "intervals are exact (Clopper and Pearson), because nearly all or nearly none of the seeds "
+    "have such a head."
 )
 
 
 def primary_table(found: PrimaryResult) -> Table:
-    """Tabulate the one comparison that was named before the study ran."""
+    """Tabulate the comparison that was named before the study ran."""
     number = number_named(found.contrast.value)
     kind: Kind = "share" if number.percent else "number"
     columns = [
@@ -54,13 +55,16 @@ def primary_table(found: PrimaryResult) -> Table:
 
 
 def _primary_note(found: PrimaryResult) -> str:
-    said = "Named before the study ran, so its 95 % interval over seeds is its own. "
+    said = (
+        "It was named before the study ran, so its 95 % interval over seeds needs no correction "
+        "for other comparisons. "
+    )
     num = found.num_pairs
     if found.p is not None:
-        return f"{said}p flips the signs of {num} pairs of runs and is exact."
+        return f"{said}p is exact; it comes from flipping the signs of {num} pairs of runs."
     if num < FEWEST_FOR_P:
-        return f"{said}No p: it takes {FEWEST_FOR_P} pairs of runs, and there are {num}."
-    return f"{said}No p: {num} pairs have too many signs ({MOST_FOR_P} at most)."
+        return f"{said}There is no p: it needs {FEWEST_FOR_P} pairs of runs, and there are {num}."
+    return f"{said}There is no p: it allows at most {MOST_FOR_P} pairs, and there are {num}."
 
 
 def share_table(found: Sequence[SeedShare]) -> Table:
@@ -94,7 +98,7 @@ def _count(x: SeedShare) -> str:
 
 
 def _told(x: SeedShare) -> str:
-    """How many seeds, and the interval of the share, on one line."""
+    """Write the number of seeds and the interval of the share on one line."""
     return f"{_count(x)} ({100 * x.share.low:.0f} to {100 * x.share.high:.0f} %)"
 
 
@@ -116,15 +120,18 @@ def log_table(effects: Sequence[Effects]) -> Table | None:
         Column("on log min MAD", "log_min_mad", "number"),
     )
     rows = [(name, x.get("min_mad"), x.get("log_min_mad")) for name, x in by_name.items()]
-    note = f"At the end; simultaneous 95 % over seeds ({num} intervals). {LOG_NOTE}"
+    note = (
+        f"At the end of training, with simultaneous 95 % intervals over seeds ({num} intervals). "
+        f"{LOG_NOTE}"
+    )
     return Table("effects-in-short", columns, rows, "Main effects on the most local head", note)
 
 
-LOG_NOTE = "An effect on the logarithm is a factor of MAD: −0.69 halves it."
+LOG_NOTE = "An effect on the logarithm multiplies MAD: −0.69 halves it."
 
 
 def print_results(study: LoadedStudy, effects: Sequence[Effects]) -> None:
-    """Print what a study found: primary contrast, effects on min MAD, seeds with such heads."""
+    """Print the primary contrast, the effects on min MAD and the seeds with a local head."""
     screen, primary = console(), primary_result(study)
     shares = seed_shares(outcomes(study))
     tables = [

@@ -21,6 +21,7 @@ from nearsight.report.write import (
     effect_sentence,
     write_families,
 )
+from nearsight.stats import Estimate
 from nearsight.study.analyse import (
     Course,
     Effect,
@@ -66,7 +67,7 @@ CLAIM_COLUMNS = (
 
 
 def study_report(out: Path, page: Path, formats: Sequence[str] = ()) -> Path:
-    """Write the page of what is finished in a study folder, its summary.json and claims.json."""
+    """Write the page, summary.json and claims.json of the finished cells of a study folder."""
     study = load_study(out)
     return write_page(study, study_effects(study), page, formats)
 
@@ -94,8 +95,9 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
     return Front(
         question=study.record.question,
         answers=(
-            *([primary_answer(primary)] if primary else [NO_PRIMARY] if seen else []),
+            *([primary_answer(primary)] if primary else []),
             *((answer(of_min_mad, scale, num_simultaneous(effects)),) if of_min_mad else ()),
+            *([NO_PRIMARY] if seen and not primary else []),
         ),
         drawings=(
             *effect_figure(seen, f"{scale} · {seeds}"),
@@ -117,12 +119,15 @@ def primary_answer(found: PrimaryResult) -> str:
     """Describe in a sentence the comparison that was chosen before the study ran."""
     x, contrast = found.estimate, found.contrast
     if x is None:
-        return f"Primary contrast: {contrast}. It takes two seeds; there are {len(found.per_seed)}."
+        return (
+            f"The comparison that this study was made for ({contrast}) needs at least two seeds "
+            f"with all its runs, but there are {len(found.per_seed)}."
+        )
     number = number_named(contrast.value)
     style = NumberStyle("share" if number.percent else "number", number.digits, plus=True)
     p = "" if found.p is None else f", exact p = {found.p:.2g}"
     return (
-        f"Primary contrast: {contrast}: {style.value(x.value)} "
+        f"The comparison that this study was made for ({contrast}) gives {style.value(x.value)} "
         f"({style.interval(x)}, 95 % over {x.n} seeds{p})."
     )
 
@@ -130,30 +135,58 @@ def primary_answer(found: PrimaryResult) -> str:
 def answer(found: Sequence[Effects], scale: str, num: int) -> str:
     """Describe the main effects on the most local head, at the end and at matched steps.
 
-    ``num``: how many intervals are simultaneous.
+    Args:
+        found: The effects on min MAD.
+        scale: The models, the data and the length of training.
+        num: The number of simultaneous intervals.
     """
-    told = _told([x.at_end for x in found], num)
-    matched = [x.at_steps[1] for x in found if x.at_steps]
-    clear = _told(matched, num, clear=True)
-    several = len(found[0].at_end.levels) > 1
-    averaged = " Every effect is averaged over the other factors." if several else ""
-    steps = ""
-    if matched:
-        none = "no factor changes it by more than the seeds do."
-        steps = f" At matched steps: {' '.join(clear) or none}"
-    wide = f" Intervals are simultaneous over {num}."
-    return f"{' '.join(told)}{averaged}{steps}{wide} Scale: {scale}."
+    effects = _main_effects([x.at_end for x in found], num)
+    shown = [effect_sentence(name, x) for name, x in effects if not _includes_zero(x)]
+    sentences = [*shown, *_unclear_effects(effects, others=bool(shown))]
+    if len(found[0].at_end.levels) > 1:
+        sentences.append("Every effect is averaged over the other factors.")
+    if matched := [x.at_steps[1] for x in found if x.at_steps]:
+        then = _main_effects(matched, num)
+        clear = [effect_sentence(name, x) for name, x in then if not _includes_zero(x)]
+        none = f"no factor shows an effect{'' if shown else ' either'}."
+        told = f": {' '.join(clear)}" if clear else f", {none}"
+        sentences.append(f"At the last epoch that all runs reached{told}")
+    sentences.append(
+        f"The intervals are simultaneous: in 95 of 100 studies all {num} of them contain the true "
+        f"effects. All this is about {scale}."
+    )
+    return " ".join(sentences)
 
 
-def _told(found: Sequence[Factorial], num: int, clear: bool = False) -> list[str]:
-    """Describe main effects with intervals; ``clear``: only if the interval excludes 0."""
+def _main_effects(found: Sequence[Factorial], num: int) -> list[tuple[str, Estimate]]:
+    """Return names of main effects with simultaneous intervals."""
     return [
-        effect_sentence(_subject(of, effect), x)
+        (_subject(of, effect), x)
         for of in found
         for effect in of.effects
-        if _is_main(effect)
-        and (x := simultaneous(effect, num)) is not None
-        and not (clear and x.low <= 0 <= x.high)
+        if _is_main(effect) and (x := simultaneous(effect, num)) is not None
+    ]
+
+
+def _includes_zero(x: Estimate) -> bool:
+    return x.low <= 0 <= x.high
+
+
+def _unclear_effects(effects: Sequence[tuple[str, Estimate]], others: bool) -> list[str]:
+    """Describe in one sentence the effects whose intervals include 0; ``others`` do not."""
+    style = NumberStyle(plus=True)
+    listed = [
+        f"by {style.value(x.value)} ({style.interval(x)}) with {name}"
+        for name, x in effects
+        if _includes_zero(x)
+    ]
+    if not listed:
+        return []
+    words = " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
+    seeds = effects[0][1].n
+    who = "of the other factors " if others else ""
+    return [
+        f"These {seeds} seeds show no effect {who}on the most local head: its MAD changes {words}."
     ]
 
 
@@ -210,7 +243,7 @@ def effect_courses(found: Sequence[Course]) -> list[EffectCurve]:
 
 
 def claims_chapter(verdicts: Sequence[Verdict]) -> Chapter:
-    """Show the claims that the study has numbers for; the chapter is empty if there are none."""
+    """Return the chapter of the claims that the study has numbers for; empty if there are none."""
     title, shown = "The papers' claims", [x for x in verdicts if x.findings]
     if not shown:
         return Chapter(title, ())
@@ -235,7 +268,7 @@ def _scale(verdict: Verdict) -> str:
 
 
 def _claim_values(verdict: Verdict, usual: str) -> dict[str, Any]:
-    """Collect a claim and its numbers for the page; its scale only where it is not the usual."""
+    """Collect a claim and its numbers for the page, with its scale if that is not the usual one."""
     scale = "" if _scale(verdict) == usual else f" {_scale(verdict)}"
     return {
         "sentence": verdict.claim.sentence,

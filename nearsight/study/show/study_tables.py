@@ -1,4 +1,4 @@
-"""Recipes, plans and the state of a study in the terminal."""
+"""Print recipes, plans, the state of a study and its verdicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIGNS = {"finished": "done", "running": "runs", "failed": "FAILED", "stopped": "
 
 
 def print_recipes(found: Sequence[Recipe]) -> None:
-    """Every recipe with what its file tells."""
+    """Print every recipe with its question, its size and the other lines of its docstring."""
     screen = console()
     for recipe in found:
         screen.say(recipe.name, style="bold")
@@ -41,7 +41,7 @@ def print_recipes(found: Sequence[Recipe]) -> None:
 
 
 def print_plan(plan: Plan, seconds: float, workers: int) -> None:
-    """Conditions with their seeds, the time, and what it assumes."""
+    """Print the cells of a plan, the time they take, and what this estimate assumes."""
     from nearsight.study.run import assumptions, num_cores
 
     screen = console()
@@ -56,7 +56,7 @@ def print_plan(plan: Plan, seconds: float, workers: int) -> None:
 
 
 def print_status(out: Path) -> None:
-    """Conditions by seeds, counts, reasons of failures."""
+    """Print the state of every cell, and why cells failed."""
     screen, cells = console(), read_cells(out)
     states = {cell.key: state_of(cell_folder(out, cell)) for cell in cells}
     texts: dict[str, str] = {**states}
@@ -77,12 +77,12 @@ def print_status(out: Path) -> None:
 def print_verdicts(
     found: Sequence[Verdict], everything: bool = False, details: bool = False
 ) -> None:
-    """Print claims as a table, a line each; those without data only if asked for.
+    """Print the verdicts on claims as a table.
 
     Args:
         found: The verdicts.
-        everything: Also the claims that the study says nothing about.
-        details: Below the table every claim with its sentence, source, numbers and assumptions.
+        everything: Whether to include claims that the study has no data for.
+        details: Whether to print the sentence, source, numbers and assumptions of each claim too.
     """
     screen = console()
     shown = [x for x in found if everything or x.findings]
@@ -96,9 +96,11 @@ def print_verdicts(
         screen.say(f"Scale: {scale}.")
     assumed = list(dict.fromkeys(x for verdict in shown for x in verdict.assumed))
     if assumed:
-        screen.say(f"Assumed, since the papers do not say: {', '.join(assumed)}.")
-    rest = "" if details else "; --details says why"
-    screen.say(f"{len(shown)} of {len(found)} verdicts shown{rest}.")
+        screen.say(
+            f"The papers do not give these settings, which we assumed: {', '.join(assumed)}."
+        )
+    rest = "" if details else " Use --details to see the reasons."
+    screen.say(f"{len(shown)} of {len(found)} verdicts are shown.{rest}")
 
 
 def verdicts_table(found: Sequence[Verdict]) -> Table:

@@ -66,8 +66,8 @@ GATE_TABLES = PartTables(
         Column("span", "span", "number", 2),
     ),
     head_rows=gate_heads,
-    head_note="The gate is the share of the attention that depends on position alone. The centre is "
-    "the place where the positional attention is strongest, in patches from the query. At a "
+    head_note="The gate is the share of the attention that depends on position alone. The centre "
+    "is the place where the positional attention is strongest, in patches from the query. At a "
     "distance of the square root of the span (in square patches) from the centre, the weight has "
     "fallen to 1/e. A dash means that the head has no centre, because its positional attention "
     "grows with the distance, or that the layer is PSA, which has no gates.",
