@@ -96,7 +96,7 @@ def test_an_evaluation_is_read_back_as_it_was_written(made_sets, tmp_path) -> No
     back = read_evaluation(tmp_path / "run")
     assert repr(back) == repr(found)
     own, read = (x.outcomes[1].numbers["Jaccard (compat)"].finding for x in (found, back))
-    assert own.settings["void"] == read.settings["void"] == "an object of its own"
+    assert own.settings["void"] == read.settings["void"] == "no object, but wrong to cover"
     np.testing.assert_array_equal(own.records, read.records)
     shown = back.outcomes[0].numbers["mIoU"].finding.examples
     assert set(shown) == {"image", "truth", "predicted", "neighbours"}

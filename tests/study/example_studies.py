@@ -12,12 +12,19 @@ from nearsight.study.design.settings import protocol_settings
 
 SEEDS = range(5)
 DATA = ("cifar10", "cifar100", "tiny-imagenet")
+AS_EVALUATED = {  # method, data and scale of the papers
+    "segmentation_miou": ("locat", "ade20k", "random crops"),
+    "hummingbird_miou": ("hummingbird", "voc2012"),
+}
 MIN_MAD = {name: row["min_mad"] for name, row in PAPER_TABLE_2.items()}
 
 
 def runs(protocol, grid, values, seeds=SEEDS):
     """A condition; every seed has its own level, which pairing takes away, and a little noise."""
     settings = protocol_settings(protocol, grid)
+    for name in {*values} & {*AS_EVALUATED}:
+        pairs = zip(("method", "data", "scale"), AS_EVALUATED[name])
+        settings |= {f"evaluate.{name}.{part}": x for part, x in pairs}
     salt = sum(map(ord, str(settings)))
 
     def moved(x, seed):
@@ -271,6 +278,9 @@ def made_up(id, sign):
         ),
         "locat-positions": lambda: sides(
             "accuracy", ({**locat, "positions": False}, up), (vit, down)
+        ),
+        "locat-positions-dense": lambda: sides(
+            "segmentation_miou", ({**locat, "positions": False}, up), (vit, down)
         ),
         "locat-strength": lambda: sides(
             "accuracy", (locat, up), (unscaled, down), data="mini-imagenet"

@@ -6,7 +6,8 @@ of an image, and then over images. An object is a class that the image has, the 
 
 Jaccard            pixels without a label are left out
 Jaccard, all heads the mean of the heads makes one mask: no head is chosen by the truth
-Jaccard (compat)   as published: pixels without a label count, and are an object of their own
+Jaccard (compat)   as published: pixels without a label are no object, but a mask loses by covering
+                   them (the published code means to leave them out, and compares the wrong tensor)
 rollout            one mask from the product of all layers' attention (Abnar and Zuidema 2020)
 """
 
@@ -29,6 +30,7 @@ from nearsight.models.layers import Grid
 from nearsight.stats import weighted_mean
 
 OPTIONS = {"mass": 0.9}
+WITH_VOID = "no object, but wrong to cover"
 NAMES = ("Jaccard", "Jaccard, all heads", "Jaccard (compat)", "rollout Jaccard")
 
 
@@ -57,10 +59,10 @@ def best_jaccard(
     >>> truth = np.array([[0, 3, 255, 255]])
     >>> masks = np.array([[[False, True, True, False]]])
     >>> best_jaccard(masks, truth, with_void=False), best_jaccard(masks, truth, with_void=True)
-    (1.0, 0.41666666666666663)
+    (1.0, 0.5)
     """
     counted = np.ones(truth.shape, bool) if with_void else truth != VOID
-    objects = [x for x in np.unique(truth) if x != 0 and (with_void or x != VOID)]
+    objects = [x for x in np.unique(truth) if x not in (0, VOID)]
     found = []
     for label in objects:
         thing = (truth == label) & counted
@@ -146,7 +148,7 @@ def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
     }
     head = "the best head of each object, by the truth"
     chosen = (head, "nothing is chosen", head, "nothing is chosen")
-    void = ("left out", "left out", "an object of its own", "left out")
+    void = ("left out", "left out", WITH_VOID, "left out")
     for column, (name, how, rule) in enumerate(zip(NAMES, chosen, void)):
         stated = {**settings, "chosen_on": how, "void": rule}
         yield TaskNumber(name, found[there, column], weighted_mean, stated)

@@ -36,7 +36,7 @@ from nearsight.stats import Number
 
 Kind = Literal["masks", "labels"]
 RESULTS = "results"  # folder of finished outcomes, in the cache
-VERSION = 2  # increase it when a method changes, so that older outcomes are not used
+VERSION = 3  # increase it when a method changes, so that older outcomes are not used
 Progress = Callable[[int, int], None]
 
 

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from nearsight.core import UserError
 from nearsight.runs import RECORD, MeasuredFolder, read_measured, read_record
-from nearsight.runs.records import SUMMARY_FILE, StudyRecord, SummaryRecord, TrainedRun
+from nearsight.runs.records import (
+    EVALUATE_FILE,
+    SUMMARY_FILE,
+    EvaluateRecord,
+    StudyRecord,
+    SummaryRecord,
+    TrainedRun,
+)
 from nearsight.study.cell_check import measure_problem
 from nearsight.study.design import Cell
 from nearsight.study.folder import CELLS, failure, read_cell, read_study
@@ -22,6 +29,7 @@ class LoadedCell:
     folder: Path
     files: MeasuredFolder | None  # None: not finished
     failure: str | None  # why it failed, if it did
+    evaluation: EvaluateRecord | None = None  # of a finished cell, if its recipe evaluates
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,7 @@ class FinishedCell:
 
     cell: Cell
     files: MeasuredFolder
+    evaluation: EvaluateRecord | None = None
 
     @property
     def record(self) -> TrainedRun:
@@ -49,7 +58,7 @@ class LoadedStudy:
     @cached_property
     def finished(self) -> tuple[FinishedCell, ...]:
         """The finished cells."""
-        return tuple(FinishedCell(x.cell, x.files) for x in self.cells if x.files)
+        return tuple(FinishedCell(x.cell, x.files, x.evaluation) for x in self.cells if x.files)
 
     @cached_property
     def earlier_summary(self) -> SummaryRecord | None:
@@ -106,5 +115,7 @@ def _cell(folder: Path) -> LoadedCell:
     if all(stage.is_finished(folder) for stage in others) and (folder / RECORD).is_file():
         record = read_record(folder)
         if isinstance(record, TrainedRun) and record.is_finished:
-            return LoadedCell(cell, folder, read_measured(folder, record), None)
+            evaluates = any(stage.output == EVALUATE_FILE.name for stage in others)
+            evaluation = EVALUATE_FILE.read(folder) if evaluates else None
+            return LoadedCell(cell, folder, read_measured(folder, record), None, evaluation)
     return LoadedCell(cell, folder, None, failure(folder))

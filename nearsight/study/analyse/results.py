@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+from nearsight.evaluate import EVALUATE_STAGE
 from nearsight.measure.catalogue import LOG_MIN_MAD, NEAR_KINDS, RUN_NUMBERS, near_kinds
 from nearsight.report.read import Look, looks_of
 from nearsight.runs.records import (
@@ -21,6 +22,7 @@ from nearsight.runs.records import (
     MeasureRecord,
     ValuesRecord,
 )
+from nearsight.study.analyse.evaluated import evaluated_settings, evaluated_values
 from nearsight.study.analyse.loaded import FinishedCell, LoadedStudy
 from nearsight.study.analyse.matched import Course
 from nearsight.study.analyse.outcome import Outcome
@@ -40,7 +42,16 @@ def outcomes(study: LoadedStudy) -> list[Outcome]:
 def settings_of(x: FinishedCell) -> dict[str, Level]:
     """Return everything that was set, and the grid, as claims read it."""
     settings = protocol_settings(x.cell.protocol, x.files.measure.grid)
-    return settings | {"data.name": x.record.data.name}  # a path may be a set that has a name
+    settings["data.name"] = x.record.data.name  # a path may be a set that has a name
+    if x.evaluation is None:
+        return settings
+    return settings | evaluated_settings(x.evaluation, _evaluated_data(x))
+
+
+def _evaluated_data(x: FinishedCell) -> str:
+    """Return the name of the data set on which a cell's features are evaluated."""
+    asked = x.cell.stages[EVALUATE_STAGE.name].get("data")
+    return Path(asked).name if asked else x.record.data.name
 
 
 def values_of(x: FinishedCell) -> dict[str, float]:
@@ -65,6 +76,8 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         **claim_values(files.path, measure, looks_of(files.log, files.path), unread_layers(x)),
         **_early_accuracy(epochs),
     }
+    if x.evaluation is not None:
+        found |= evaluated_values(x.evaluation, _evaluated_data(x))
     known = {name: float(value) for name, value in found.items() if value is not None}
     return known | _logarithm(known.get("min_mad"))
 

@@ -144,6 +144,39 @@ class Scale:
         return said
 
 
+@dataclass(frozen=True)
+class PaperEvaluation:
+    """How a paper evaluated frozen features.
+
+    Args:
+        task: What to ask ``nearsight evaluate`` for.
+        method: The paper's method.
+        data: The data sets of the paper.
+        scale: What its heads were trained on, if it trained any.
+    """
+
+    task: str
+    method: str
+    data: tuple[str, ...]
+    scale: str | None = None
+
+    def differences(self, value: str, outcomes: Sequence[Outcome]) -> list[str]:
+        """Return how the number of the outcomes was evaluated otherwise, a few words each."""
+        found: dict[str, None] = {}
+        for outcome in outcomes:
+            method, data, scale = (
+                str(outcome.settings.get(f"evaluate.{value}.{x}", "unknown"))
+                for x in ("method", "data", "scale")
+            )
+            if method != self.method:
+                found[f"evaluated by {method} instead of {self.method}"] = None
+            if data not in self.data:
+                found[f"evaluated on {data} instead of {' or '.join(self.data)}"] = None
+            if method == self.method and self.scale and scale != self.scale:
+                found[f"head trained on {scale} instead of {self.scale}"] = None
+        return list(found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A claim of a paper as data."""
@@ -161,3 +194,4 @@ class Claim:
     margin: float | None = None  # of a null claim
     paper: str = ""  # the paper's own numbers
     needs: str | None = None  # work that the number waits for
+    evaluated: PaperEvaluation | None = None  # of a number of frozen features

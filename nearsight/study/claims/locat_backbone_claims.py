@@ -65,7 +65,7 @@ on_backbone = partial(Claim, compares=MODELS)
 def _gain(id: str) -> Claim:
     name, picks, scale, gain, _ = BACKBONES[id]
     return on_backbone(
-        id=f"locat-{id}", source="LocAt, table 1", scale=scale, value=MIOU, needs=SEGMENTATION,
+        id=f"locat-{id}", source="LocAt, table 1", scale=scale, value=MIOU, evaluated=SEGMENTATION,
         sentence=f"LocAt improves segmentation on frozen features of {name}.",
         direction="difference above 0",
         statistic=difference(MIOU, {**LOCAT, **picks}, {**PLAIN, **picks}, ABOVE,
@@ -103,7 +103,7 @@ LOCAT_BACKBONE_CLAIMS: tuple[Claim, ...] = (
         id="locat-windowed", source="LocAt, appendix H, table 1",
         sentence="LocAt improves segmentation more with global than with windowed attention.",
         value=MIOU, direction="gain of ViT - gain of Swin: above 0 in both sizes",
-        compares=(*MODELS, "size", "grid", "model.drop_path"), needs=SEGMENTATION, num_parts=2,
+        compares=(*MODELS, "size", "grid", "model.drop_path"), evaluated=SEGMENTATION, num_parts=2,
         scale=_scale(_both_sizes("vit_{}_patch16_224", "locatvit_{}",
                                  "swin_{}_patch4_window7_224", "locatswin_{}"),
                      "14x14 or 56x56"),

@@ -12,6 +12,7 @@ from nearsight.study.claims.claim import (
     ACCURACY_MARGIN,
     BELOW,
     Claim,
+    PaperEvaluation,
     Region,
     Scale,
     within,
@@ -72,8 +73,9 @@ LOCAT: Side = {"kind": "locat", **GAUSSIAN}
 GAUSSIAN_PATH = "model.locat.gaussian"
 STRENGTH, WIDTH = f"{GAUSSIAN_PATH}.strength", f"{GAUSSIAN_PATH}.width"
 COUNTED = ("tiny", "base")
-SEGMENTATION = "evaluate: segmentation on frozen features"
-HUMMINGBIRD = "evaluate: Hummingbird"
+DENSE_SETS = ("ade20k", "pascal-context", "coco-stuff")
+SEGMENTATION = PaperEvaluation("segmentation", "locat", DENSE_SETS, "random crops")
+HUMMINGBIRD = PaperEvaluation("hummingbird", "hummingbird", ("voc2012", "ade20k"))
 
 
 @lru_cache
@@ -133,14 +135,14 @@ LOCAT_CLAIMS: tuple[Claim, ...] = (
     on_imagenet(
         id="locat-prr-gap", source="LocAt, table 5",
         sentence="PRR helps more than GAP for dense features.",
-        value="segmentation_miou", direction="difference above 0", needs=SEGMENTATION,
+        value="segmentation_miou", direction="difference above 0", evaluated=SEGMENTATION,
         statistic=difference("segmentation_miou", PRR, GAP, ABOVE, "segmentation mIoU, PRR - GAP"),
         paper="ADE20K: 1.95 and 1.90 points (Tiny, Base)",
     ),
     on_imagenet(
         id="locat-segmentation", source="LocAt, table 1",
         sentence="LocAt improves segmentation on frozen features.",
-        value="segmentation_miou", direction="difference above 0", needs=SEGMENTATION,
+        value="segmentation_miou", direction="difference above 0", evaluated=SEGMENTATION,
         statistic=difference("segmentation_miou", LOCAT, PLAIN, ABOVE,
                              "segmentation mIoU, LocAt - ViT"),
         paper="ADE20K: 6.17 and 4.24 points (Tiny, Base)",
@@ -148,7 +150,7 @@ LOCAT_CLAIMS: tuple[Claim, ...] = (
     on_imagenet(
         id="locat-hummingbird", source="LocAt, table 4",
         sentence="LocAt improves segmentation by nearest neighbours of patches.",
-        value="hummingbird_miou", direction="difference above 0", needs=HUMMINGBIRD,
+        value="hummingbird_miou", direction="difference above 0", evaluated=HUMMINGBIRD,
         statistic=difference("hummingbird_miou", LOCAT, PLAIN, ABOVE,
                              "Hummingbird mIoU, LocAt - ViT"),
         paper="PASCAL VOC: 11.1 and 2.9 points (Tiny, Base)",
@@ -230,14 +232,14 @@ LOCAT_CLAIMS: tuple[Claim, ...] = (
     on_imagenet(
         id="locat-gap-dense", source="LocAt, table 5", scale=BASE,
         sentence="GAP hurts segmentation on frozen features in the Base backbone.",
-        value="segmentation_miou", direction="difference below 0", needs=SEGMENTATION,
+        value="segmentation_miou", direction="difference below 0", evaluated=SEGMENTATION,
         statistic=difference("segmentation_miou", GAP, PLAIN, BELOW,
                              "segmentation mIoU, GAP - [CLS]"),
     ),
     on_imagenet(
         id="locat-kernel", source="LocAt, appendix E, table 8",
         sentence="The Gaussian is the best kernel for segmentation on frozen features.",
-        value="segmentation_miou", direction="each difference above 0", needs=SEGMENTATION,
+        value="segmentation_miou", direction="each difference above 0", evaluated=SEGMENTATION,
         num_parts=2,
         statistic=parts(*(
             difference("segmentation_miou", LOCAT, {**LOCAT, f"{GAUSSIAN_PATH}.kernel": kernel},
@@ -253,6 +255,16 @@ LOCAT_CLAIMS: tuple[Claim, ...] = (
                              {**PLAIN, "model.positions": True}, ABOVE,
                              "accuracy, LocAt without positions - ViT with"),
         paper="0.71 and 1.18 points (Tiny, Base)",
+    ),
+    on_imagenet(
+        id="locat-positions-dense", source="LocAt, table 5",
+        sentence="LocAt without positional embeddings segments better than ViT with them.",
+        value="segmentation_miou", direction="difference above 0", evaluated=SEGMENTATION,
+        compares=(*MODELS, "model.positions"),
+        statistic=difference("segmentation_miou", {**LOCAT, "model.positions": False},
+                             {**PLAIN, "model.positions": True}, ABOVE,
+                             "segmentation mIoU, LocAt without positions - ViT with"),
+        paper="ADE20K: 5.39 and 1.33 points (Tiny, Base)",
     ),
     Claim(
         id="locat-strength", source="LocAt, appendix D.3, table 7",

@@ -178,7 +178,12 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
         return found
     if claim.needs:
         return [Verdict(claim, f"needs {claim.needs}", f"It waits for {claim.needs}.")]
-    return [Verdict(claim, NO_DATA, f"No cells to compare have {claim.value}.")]
+    advice = ""
+    if claim.evaluated:
+        advice = (
+            f" A recipe whose stages include evaluate, with tasks={claim.evaluated.task}, gives it."
+        )
+    return [Verdict(claim, NO_DATA, f"No cells to compare have {claim.value}.{advice}")]
 
 
 def judge_facts(claim: Claim, numbers: Mapping[str, float]) -> Verdict:
@@ -252,6 +257,8 @@ def _verdict(claim: Claim, parts: list[ClaimPart], also: str, settings: str) -> 
     fails = any(part.region.fails(_interval(part, level)) for part in parts)
     seen = "as claimed" if holds else "the opposite" if fails else "open"
     elsewhere = scale.differences(used, claim.compares)
+    if claim.evaluated:
+        elsewhere += claim.evaluated.differences(claim.value, used)
     if len(parts) < claim.num_parts:
         elsewhere.append(f"{len(parts)} of {claim.num_parts} parts")
     if elsewhere:

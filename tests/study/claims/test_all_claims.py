@@ -160,18 +160,34 @@ def test_null_claims_state_their_margin_beforehand():
     assert all(f"±{each.margin}" in each.direction for each in nulls)
 
 
-def test_without_outcomes_there_is_no_data_and_dense_features_wait_for_evaluate():
+def test_without_outcomes_there_is_no_data_and_dense_features_ask_for_evaluate():
     found = {verdict.claim.id: verdict.decision for verdict in verdicts([])}
     assert len(found) == len(CLAIMS)
-    assert found["protocol-thresholds"] == "no data"
-    assert found["locat-prr-gap"] == "needs evaluate: segmentation on frozen features"
+    assert found["protocol-thresholds"] == found["locat-prr-gap"] == "no data"
+    (gap,) = judge(claim("locat-prr-gap"), [])
+    assert "stages include evaluate, with tasks=segmentation" in gap.reason
     trained = {each.id for each in CLAIMS if each.facts is None}
     assert {decision for id, decision in found.items() if id in trained} <= {
         "no data",
-        "needs evaluate: segmentation on frozen features",
-        "needs evaluate: Hummingbird",
         "needs training by DINO",
     }
+
+
+def test_another_way_to_evaluate_decides_nothing():
+    whole = made_up("locat-segmentation", 1)
+    for part, level, words in (
+        ("method", "logreg", "evaluated by logreg instead of locat"),
+        ("data", "voc2012", "evaluated on voc2012 instead of ade20k or pascal-context"),
+        ("scale", "cached features", "head trained on cached features instead of random crops"),
+    ):
+        setting = {f"evaluate.segmentation_miou.{part}": level}
+        other = [Outcome(x.factors, x.seed, x.values, x.settings | setting) for x in whole]
+        (verdict,) = judge(claim("locat-segmentation"), other)
+        assert verdict.decision == "not decided at this scale"
+        assert words in verdict.reason
+        half = other[: len(other) // 2] + whole[len(other) // 2 :]
+        found = judge(claim("locat-segmentation"), half)  # never compared with each other
+        assert {x.decision for x in found} == {"no data"}
 
 
 def test_the_papers_numbers_contradict_their_own_null_claim_of_autoaugment():
