@@ -15,7 +15,9 @@ from nearsight.evaluate.evaluation import (
     evaluate_targets,
 )
 from nearsight.evaluate.locality_search import SearchSettings, search_locality
-from nearsight.evaluate.result import Evaluation, TaskOutcome, read_evaluation
+from nearsight.evaluate.outcome import TaskOutcome
+from nearsight.evaluate.result import Evaluation, read_evaluation
+from nearsight.evaluate.tasks import knn_hits
 
 __all__ = [
     "BATCH",
@@ -29,6 +31,7 @@ __all__ = [
     "evaluate_model",
     "evaluate_run",
     "evaluate_targets",
+    "knn_hits",
     "model_scores",
     "read_evaluation",
     "search_locality",

@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
+from nearsight.evaluate.attention_summary import layer_means, prefix_shares
 from nearsight.evaluate.benches import Progress, Settings, plan_benches
 from nearsight.evaluate.features import (
     Estimated,
@@ -20,19 +23,16 @@ from nearsight.evaluate.features import (
     cache_root,
     estimate_extraction,
     extract_features,
+    spread,
 )
-from nearsight.evaluate.prefix_share import prefix_shares
-from nearsight.evaluate.result import (
-    Evaluation,
-    Measured,
-    TaskOutcome,
-    data_facts,
-    read_evaluation,
-)
+from nearsight.evaluate.outcome import Measured, TaskOutcome, data_facts
+from nearsight.evaluate.result import Evaluation, read_evaluation
 from nearsight.evaluate.tasks import Bench, Task
 from nearsight.runs import EVALUATE
+from nearsight.runs.records import LayerDistances
 
 Say = Callable[[str], None]
+NUM_MEASURED = 64  # scored images for the mean attention distance of each layer
 
 
 def evaluate_subject(
@@ -64,7 +64,19 @@ def evaluate_subject(
         _, bench = benches[0]
         images = next(bench.images(bench.train if len(bench.train) else bench.val))
         remarks += (prefix_shares(subject, images).text(),)
-    return Evaluation(subject.name, subject.identity, outcomes, remarks)
+    distances = _distances(subject, [bench for _, bench in benches])
+    return Evaluation(subject.name, subject.identity, outcomes, remarks, distances)
+
+
+def _distances(subject: Subject, benches: Sequence[Bench]) -> LayerDistances | None:
+    """Measure how far the layers look, if several of them were evaluated."""
+    own = [bench for bench in benches if bench.subject.control is None]
+    if subject.model is None or len({bench.layer for bench in own}) < 2:
+        return None
+    bench = own[0]
+    split = bench.val.part(spread(len(bench.val), min(NUM_MEASURED, len(bench.val))), "measured")
+    images = torch.cat(list(bench.images(split)))
+    return LayerDistances(mad=layer_means(subject, images, "mad"), num_images=len(images))
 
 
 def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
@@ -78,14 +90,18 @@ def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
 
 
 def _estimate(benches: Sequence[tuple[Task, Bench]], cache: FeatureCache, device: str) -> Estimated:
-    """Estimate the cost of extracting features and of the tasks that run the model themselves."""
+    """Estimate the cost of extracting features, of tasks that run the model, and of all others.
+
+    Raises:
+        UserError: If the features do not fit on the disk.
+    """
+    left = [(task, bench) for task, bench in benches if not (bench.result / EVALUATE).is_file()]
     forwards = [
-        (bench.need(split), times)
-        for task, bench in benches
-        if not (bench.result / EVALUATE).is_file()
-        for split, times in task.passes(bench)
+        (bench.need(split), times) for task, bench in left for split, times in task.passes(bench)
     ]
-    return estimate_extraction(_needs(benches), cache, device, forwards)
+    estimated = estimate_extraction(_needs(benches), cache, device, forwards)
+    seconds = sum(task.method_of(bench).seconds(bench) for task, bench in left)
+    return replace(estimated, task_seconds=seconds)
 
 
 def _extract(

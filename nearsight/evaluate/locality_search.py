@@ -26,6 +26,7 @@ import torch
 
 from nearsight.core import UserError
 from nearsight.data.input import Preprocessing, find_pictures, read_picture
+from nearsight.evaluate.attention_summary import layer_means, prefix_shares
 from nearsight.evaluate.bench_runner import evaluate_subject
 from nearsight.evaluate.benches import Settings
 from nearsight.evaluate.features import (
@@ -36,11 +37,9 @@ from nearsight.evaluate.features import (
     open_subject,
     spread,
 )
-from nearsight.evaluate.prefix_share import prefix_shares
-from nearsight.evaluate.result import TaskOutcome
+from nearsight.evaluate.outcome import TaskOutcome
 from nearsight.measure.folders import default_folder
 from nearsight.measure.localise import IDENTITY, Locality
-from nearsight.measure.profile import measure_model
 from nearsight.runs import SCHEMA_VERSION, provenance
 from nearsight.runs.records import LOCALISE_FILE
 from nearsight.stats import Estimate, image_interval, paired_image_interval, weighted_mean
@@ -327,13 +326,12 @@ def _layers(
     subject: Subject, layers: Sequence[Scored], images: torch.Tensor
 ) -> list[dict[str, Any]]:
     """Return the score and the mean attention distance of each layer of the plain model."""
-    assert subject.model is not None
-    profile = measure_model(subject.model, images.split(BATCH_SIZE), metrics=("mad",))
+    distances = layer_means(subject, images, "mad")
     return [
         {
             "layer": each.outcome.layer,
             "score": _interval(each.outcome.numbers[NUMBER].estimate),
-            "mad": float(np.mean(profile.mad.mean[each.outcome.layer - 1])),
+            "mad": distances[each.outcome.layer - 1],
         }
         for each in layers
     ]

@@ -1,90 +1,23 @@
-"""The result of an evaluation: scores with intervals, and the records behind them."""
+"""The result of an evaluation: scores with intervals, compared in pairs, written and read back."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearsight.core import UserError, write_bytes
-from nearsight.evaluate.features import Split
-from nearsight.evaluate.tasks import TaskNumber
+from nearsight.evaluate.outcome import TaskOutcome, read_outcome, stored_outcome
 from nearsight.runs import SCHEMA_VERSION, provenance
-from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, TaskResult
-from nearsight.stats import (
-    NUMBERS,
-    Estimate,
-    image_interval,
-    number_name,
-    paired_image_interval,
-)
+from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, LayerDistances
+from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
     import pandas
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One number of an outcome. Its interval is computed on first use."""
-
-    finding: TaskNumber
-
-    @cached_property
-    def estimate(self) -> Estimate:
-        """The number over all images with its 95 % interval over images."""
-        return image_interval(self.finding.number, self.finding.records)
-
-    def minus(self, other: Measured) -> Estimate:
-        """Return how much this number exceeds another one, paired over the same images."""
-        mine, theirs = self.finding.records, other.finding.records
-        return paired_image_interval(self.finding.number, mine, theirs)
-
-
-@dataclass(frozen=True)
-class TaskOutcome:
-    """One method of one task at one layer, of a model or of one of its controls."""
-
-    task: str
-    method: str
-    layer: int
-    place: str
-    subject: str
-    identity: str
-    control: str | None
-    data: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    numbers: Mapping[str, Measured]
-    seconds: float
-
-    @property
-    def comparable(self) -> tuple[Any, ...]:
-        """What two outcomes must have in common for a paired comparison."""
-        return self.task, self.method, self.data["train"], self.data["val"]
-
-    @property
-    def slot(self) -> str:
-        """The key of an outcome in a run folder; a newer outcome with the same key replaces it."""
-        own = (self.task, self.method, self.layer, self.place, self.control, self.data["name"])
-        return json.dumps([*own, self.identity if self.control is None else None])
-
-
-def data_facts(train: Split, val: Split) -> dict[str, Any]:
-    """Return the description of the images that a result contains."""
-    return {
-        "name": val.data,
-        "train": train.identity,
-        "val": val.identity,
-        "num_train": len(train),
-        "num_val": len(val),
-        "num_classes": len(val.classes),
-    }
 
 
 @dataclass(frozen=True)
@@ -117,6 +50,7 @@ class Evaluation:
     identity: str
     outcomes: Sequence[TaskOutcome]
     remarks: Sequence[str] = field(default_factory=tuple)
+    distances: LayerDistances | None = None
 
     def __repr__(self) -> str:
         lines = [f"Evaluation of {self.model} (percent, 95 % interval over images)"]
@@ -194,7 +128,8 @@ class Evaluation:
         """Return both evaluations of a model as one. Newer results replace older ones."""
         found = {outcome.slot: outcome for outcome in (*self.outcomes, *newer.outcomes)}
         remarks = tuple(dict.fromkeys((*self.remarks, *newer.remarks)))
-        return replace(newer, outcomes=tuple(found.values()), remarks=remarks)
+        distances = newer.distances or self.distances
+        return replace(newer, outcomes=tuple(found.values()), remarks=remarks, distances=distances)
 
     def write(self, folder: Path, device: str = "cpu") -> Path:
         """Write evaluate.json and evaluate.npz. Earlier results of the same weights are kept."""
@@ -220,6 +155,8 @@ class Evaluation:
             "remarks": list(whole.remarks),
             "provenance": provenance(device),
         }
+        if whole.distances is not None:
+            contents["distances"] = whole.distances.contents()
         return EVALUATE_FILE.write(folder, contents)
 
 
@@ -229,64 +166,11 @@ def _best(outcomes: Iterable[TaskOutcome]) -> dict[tuple[Any, ...], TaskOutcome]
     return {outcome.comparable: outcome for outcome in own}
 
 
-def stored_outcome(outcome: TaskOutcome) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the entry of an outcome in evaluate.json, and its arrays by key."""
-    arrays: dict[str, np.ndarray] = {}
-    numbers = []
-    for name, each in outcome.numbers.items():
-        records, estimate = each.finding.records, each.estimate
-        digest = hashlib.sha256(np.ascontiguousarray(records).tobytes())
-        key = hashlib.sha256(f"{outcome.slot} {digest.hexdigest()}".encode()).hexdigest()[:16]
-        arrays[key] = records
-        arrays |= {f"{key} {shown}": x for shown, x in each.finding.examples.items()}
-        stated = each.finding.settings.items()
-        own = {said: x for said, x in stated if outcome.settings.get(said) != x}
-        numbers.append(
-            {
-                "name": name,
-                "value": estimate.value,
-                "low": estimate.low,
-                "high": estimate.high,
-                "number": number_name(each.finding.number),
-                "key": key,
-                "details": {**each.finding.details, **({"settings": own} if own else {})},
-            }
-        )
-    fields = ("task", "method", "layer", "place", "subject", "identity", "control", "seconds")
-    contents = {name: getattr(outcome, name) for name in fields}
-    contents |= {"data": dict(outcome.data), "settings": dict(outcome.settings)}
-    return contents | {"numbers": numbers}, arrays
-
-
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Return arrays as a compressed npz; confusion matrices of single images are mostly zeros."""
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **dict(arrays))
     return file.getvalue()
-
-
-def read_outcome(result: TaskResult, arrays: Mapping[str, np.ndarray]) -> TaskOutcome:
-    """Return the outcome of a stored result."""
-    numbers = {}
-    for each in result.numbers:
-        details = dict(each.details)
-        settings = {**result.settings, **details.pop("settings", {})}
-        finding = TaskNumber(
-            each.name, arrays[each.key], NUMBERS[each.number], settings, details,
-            {
-                name.removeprefix(f"{each.key} "): array
-                for name, array in arrays.items()
-                if name.startswith(f"{each.key} ")
-            },
-        )  # fmt: skip
-        measured = Measured(finding)
-        known = Estimate(each.value, each.low, each.high, len(finding.records), "images")
-        measured.__dict__["estimate"] = known  # no need to resample again
-        numbers[each.name] = measured
-    return TaskOutcome(
-        result.task, result.method, result.layer, result.place, result.subject, result.identity,
-        result.control, result.data.contents(), result.settings, numbers, result.seconds,
-    )  # fmt: skip
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -305,4 +189,6 @@ def read_evaluation(folder: Path) -> Evaluation:
         raise UserError(
             f"{path} is missing or damaged ({error}). Run again: nearsight evaluate {folder}"
         ) from None
-    return Evaluation(record.model, record.identity, outcomes, tuple(record.remarks))
+    return Evaluation(
+        record.model, record.identity, outcomes, tuple(record.remarks), record.distances
+    )

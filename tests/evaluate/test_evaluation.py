@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from data.segmentation.made_masks import write_folder
-from evaluate.made_sets import pictures, small_model
+from evaluate.made_sets import bench_of, pictures, small_model
 from measure.folders.test_run_folder import dataset, write_mu_run
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from nearsight.core import UserError
 from nearsight.evaluate import EVALUATE_STAGE, benches, evaluate_model, read_evaluation
 from nearsight.evaluate.features import FeatureCache, image_splits
 from nearsight.evaluate.tasks import TASKS
+from nearsight.measure.profile import measure_model
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.evaluation import evaluation_drawings
 from nearsight.report.read import published_beside, read_evaluations
@@ -49,7 +51,8 @@ def test_a_model_stands_beside_its_controls(made_sets, tmp_path) -> None:
     assert set(whole.control.dropna()) == {
         "random initialisation", "pixel statistics", "position only",
     }  # fmt: skip
-    assert "of cache" in said[0]
+    assert "the cache takes" in said[0]
+    assert "of evaluation" in said[0]
     assert "of disk are free" in said[0]
     assert "mu: mIoU" in repr(found)
     assert whole.n.eq(11).all()
@@ -112,6 +115,41 @@ def test_every_layer_has_its_own_numbers(made_sets, tmp_path) -> None:
     assert [outcome.layer for outcome in found.outcomes] == [1, 2]
     first, second = (x.numbers["mIoU"].finding.records for x in found.outcomes)
     assert (first != second).any()
+
+
+@pytest.mark.slow
+def test_layers_and_models_stand_beside_how_far_they_look(made_sets, tmp_path) -> None:
+    for name, seed in (("one", 3), ("two", 5)):
+        found = evaluated(
+            tmp_path / "cache",
+            "hummingbird,linear",
+            seed,
+            name=name,
+            layer="all",
+            options={"C": 0.1},
+        )
+        found.write(tmp_path / name)
+    bench = bench_of(tmp_path)
+    batch = torch.cat(list(bench.images(bench.val)))
+    mads = measure_model(small_model(5), batch, metrics=("mad",)).mad.mean
+    expected = [float(np.mean(heads)) for heads in mads]
+    distances = read_evaluation(tmp_path / "two").distances
+    assert distances.num_images == 11
+    assert distances.mad == pytest.approx(expected, rel=1e-5)
+    folders = read_evaluations([tmp_path / "one", tmp_path / "two"])
+    tables = {table.key: table for table in evaluation_tables(folders)}
+    lines = tables["segmentation-hummingbird"].csv().splitlines()
+    assert lines[0].startswith("subject,layer,mad,")
+    assert f",{expected[0]:.2f}"[:4] in next(line for line in lines if line.startswith("two,1,"))
+    assert next(line for line in lines if line.startswith("position only")).split(",")[2] == ""
+    drawings = {drawing.key: drawing for drawing in evaluation_drawings(folders)}
+    layers, models = drawings["evaluate-layers"], drawings["evaluate-models"]
+    assert {row[1:3] for row in layers.rows} == {("one", 1), ("one", 2), ("two", 1), ("two", 2)}
+    assert {row[3] for row in models.rows if row[1] == "two"} == {
+        pytest.approx(np.mean(expected), rel=1e-5)
+    }
+    assert len(models.panels) == len(layers.panels) == 2  # Hummingbird and the linear probe
+    assert all("<svg" in svg for drawing in (layers, models) for svg in panel_svgs(drawing))
 
 
 @pytest.mark.parametrize(
@@ -214,8 +252,6 @@ def test_a_damaged_record_of_images_is_an_error(made_sets, tmp_path) -> None:
 
 
 def test_the_cache_of_results_is_below_that_of_features(tmp_path) -> None:
-    from evaluate.made_sets import bench_of
-
     bench = bench_of(tmp_path)
     assert bench.result.parent == FeatureCache(tmp_path).folder / "results"
     assert bench.key != replace(bench, layer=1).key

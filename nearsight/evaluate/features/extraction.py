@@ -184,22 +184,25 @@ def _normalised(
 
 @dataclass(frozen=True)
 class Estimated:
-    """The estimated time and disk space of an extraction."""
+    """The estimated time and disk space of an evaluation."""
 
     num_images: int  # that are not in the cache yet
     num_bytes: int
-    seconds: float
+    seconds: float  # of forward passes
     free_bytes: int
+    task_seconds: float = 0.0  # of everything else
 
     def text(self) -> str:
         """Return the estimate as a sentence.
 
-        >>> Estimated(2913, 219_000_000, 61.0, 70_000_000_000).text()
-        '2,913 images: 0.22 GB of cache, about 1:01; 70.00 GB of disk are free'
+        >>> Estimated(2913, 219_000_000, 61.0, 70_000_000_000, 500.0).text()
+        '2,913 images to run through the model in about 1:01, then about 8:20 of evaluation; the \
+cache takes 0.22 GB, 70.00 GB of disk are free'
         """
         return (
-            f"{self.num_images:,} images: {self.num_bytes / 1e9:.2f} GB of cache, "
-            f"about {clock(self.seconds)}; {self.free_bytes / 1e9:.2f} GB of disk are free"
+            f"{self.num_images:,} images to run through the model in about {clock(self.seconds)}, "
+            f"then about {clock(self.task_seconds)} of evaluation; the cache takes "
+            f"{self.num_bytes / 1e9:.2f} GB, {self.free_bytes / 1e9:.2f} GB of disk are free"
         )
 
 

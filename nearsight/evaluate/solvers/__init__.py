@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from nearsight.evaluate.solvers.expected_time import (
+    head_seconds,
+    regression_seconds,
+    search_seconds,
+)
 from nearsight.evaluate.solvers.logistic import (
     LabelledRows,
     LogisticModel,
@@ -14,10 +19,12 @@ from nearsight.evaluate.solvers.trained_head import (
     HeadRecipe,
     batch_norm_head,
     constant,
+    cosine,
     dropout_head,
     mlp_head,
     one_cycle,
     plain_head,
+    small_head,
     train_head,
     warm_cosine,
     warm_linear,
@@ -32,12 +39,17 @@ __all__ = [
     "Nearness",
     "batch_norm_head",
     "constant",
+    "cosine",
     "dropout_head",
     "feature_scale",
+    "head_seconds",
     "mlp_head",
     "nearest",
     "one_cycle",
     "plain_head",
+    "regression_seconds",
+    "search_seconds",
+    "small_head",
     "train_head",
     "warm_cosine",
     "warm_linear",

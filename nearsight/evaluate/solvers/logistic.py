@@ -127,7 +127,7 @@ class LogisticProblem:
             first[:] = np.column_stack([start.weight, start.bias])
 
         def loss(vector: Vector) -> tuple[float, Vector]:
-            return self._loss(vector.reshape(shape), c)
+            return self.loss(vector.reshape(shape), c)
 
         found = minimise(loss, first.ravel(), tolerance=tolerance, most=most)
         solved = found.place.reshape(shape)
@@ -135,7 +135,7 @@ class LogisticProblem:
             self.scale, solved[:, :-1].copy(), solved[:, -1].copy(), found.steps, found.converged
         )
 
-    def _loss(self, solved: Float[np.ndarray, "cls number"], c: float) -> tuple[float, Vector]:
+    def loss(self, solved: Float[np.ndarray, "cls number"], c: float) -> tuple[float, Vector]:
         """Return the mean loss with its penalty, and its gradient, summed in float64."""
         weight = torch.from_numpy(solved[:, :-1].astype(np.float32)).T.contiguous()
         bias = torch.from_numpy(solved[:, -1].astype(np.float32))

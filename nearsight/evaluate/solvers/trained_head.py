@@ -1,7 +1,8 @@
-"""Heads that are trained on frozen patch features, and the loop that trains them.
+"""Train heads on frozen features, of patches or of whole images.
 
-A head is a recipe: layers, optimiser, schedule, batch. The loop draws images and mirrors by hashes
-of the step, so a training that was killed goes on from its last save as if nothing had happened.
+A head is a recipe: layers, optimiser, schedule, batch. The features of whole images are maps of one
+patch. The loop draws images and mirrors by hashes of the step, so a training that was killed goes
+on from its last save as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ def mlp_head(width: int, num_classes: int) -> nn.Module:
     )
 
 
+def small_head(width: int, num_classes: int) -> nn.Module:
+    """1x1 convolution that starts with deviation 0.01 and no bias."""
+    head = nn.Conv2d(width, num_classes, 1)
+    nn.init.normal_(head.weight, std=0.01)
+    assert head.bias is not None
+    nn.init.zeros_(head.bias)
+    return head
+
+
 def batch_norm_head(width: int, num_classes: int) -> nn.Module:
     """Batch norm, 1x1 convolution that starts with deviation 0.01."""
-    last = nn.Conv2d(width, num_classes, 1)
-    nn.init.normal_(last.weight, std=0.01)
-    assert last.bias is not None
-    nn.init.zeros_(last.bias)
-    return nn.Sequential(nn.BatchNorm2d(width), last)
+    return nn.Sequential(nn.BatchNorm2d(width), small_head(width, num_classes))
 
 
 def dropout_head(width: int, num_classes: int) -> nn.Module:
@@ -81,6 +87,15 @@ def warm_cosine(share: float) -> float:
     return (1 + math.cos(math.pi * (share - 0.0375) / (1 - 0.0375))) / 2
 
 
+def cosine(share: float) -> float:
+    """Down to 0 as a cosine from the first step on.
+
+    >>> cosine(0.0), round(cosine(0.5), 9)
+    (1.0, 0.5)
+    """
+    return (1 + math.cos(math.pi * share)) / 2
+
+
 def constant(share: float) -> float:
     """Return the same learning rate at every step."""
     return 1.0
@@ -116,13 +131,22 @@ class HeadRecipe:
 
     def num_steps(self, num_images: int) -> int:
         """Return the steps that training takes."""
-        return self.steps or max(1, self.epochs * num_images // self.batch)
+        return self.steps or self.epochs * steps_per_pass(num_images, self.batch)
 
     def make_optimiser(self, head: nn.Module) -> torch.optim.Optimizer:
         """Return the optimiser of a head."""
         if self.optimiser == "sgd":
             return torch.optim.SGD(head.parameters(), self.rate, 0.9, weight_decay=self.decay)
         return torch.optim.AdamW(head.parameters(), self.rate, weight_decay=self.decay)
+
+
+def steps_per_pass(num_images: int, batch: int) -> int:
+    """Return how many whole batches the images give; one if they are fewer than a batch.
+
+    >>> steps_per_pass(1464, 128), steps_per_pass(23, 128)
+    (11, 1)
+    """
+    return max(1, num_images // batch)
 
 
 def segmentation_loss(
@@ -175,8 +199,7 @@ def train_head(
         head.load_state_dict(state["head"])
         optimiser.load_state_dict(state["optimiser"])
         first = int(state["step"])
-    per_pass = max(1, num_images // min(recipe.batch, num_images))
-    size = min(recipe.batch, num_images)
+    per_pass, size = steps_per_pass(num_images, recipe.batch), min(recipe.batch, num_images)
     for step in range(first, num_steps):
         head.train()
         done, part = divmod(step, per_pass)

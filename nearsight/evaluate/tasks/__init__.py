@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearsight.evaluate.tasks.all_tasks import TASKS, tasks_named
+from nearsight.evaluate.tasks.knn import knn_hits
 from nearsight.evaluate.tasks.task import Bench, Kind, Method, Task, TaskNumber, choose_options
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "Task",
     "TaskNumber",
     "choose_options",
+    "knn_hits",
     "tasks_named",
 ]

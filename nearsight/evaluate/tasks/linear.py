@@ -3,33 +3,43 @@
 ``logreg`` is convex and has no seed: C is chosen by accuracy on every tenth training image.
 ``dino`` trains with SGD as Caron et al. (2021): rate 0.001 x batch / 256, momentum 0.9, no weight
 decay, a cosine over 50 epochs; at its cached scale, with plain and mirrored features of the images
-as k-NN sees them instead of random crops. Nothing is chosen on the scored images.
+as k-NN sees them instead of random crops. Nothing is chosen on the scored images. The head is
+trained by the same loop as those of segmentation.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearsight.core import UserError
-from nearsight.data.draws import permutation, uniform
+from nearsight.data.draws import uniform
 from nearsight.evaluate.features import PIXEL_STATISTICS, RANDOM_INITIALISATION
-from nearsight.evaluate.solvers import LabelledRows, LogisticModel, LogisticProblem
+from nearsight.evaluate.solvers import (
+    HeadRecipe,
+    LabelledRows,
+    LogisticModel,
+    LogisticProblem,
+    cosine,
+    head_seconds,
+    regression_seconds,
+    small_head,
+    train_head,
+)
 from nearsight.evaluate.tasks.knn import image_features
 from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
 from nearsight.stats import weighted_mean
 
 VALUES = (1e-3, 1e-2, 1e-1, 1.0)
 HELD_OUT = 10  # C is chosen on one in ten training images
-BATCH, RATE, EPOCHS = 1024, 1e-3, 50
+DINO = HeadRecipe(small_head, 1e-3, 0.0, 1024, 0, cosine, "sgd", epochs=50)  # rate for 256 images
 
 
 def top_hits(logits: Float[Tensor, "image cls"], truth: Int[Tensor, " image"]) -> np.ndarray:
@@ -102,35 +112,44 @@ def _sgd(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, Any]
         image_features(bench.features(bench.train, mirrored), tokens, normalise=False)
         for mirrored in (False, True)
     ]
-    both = torch.stack(sides)  # [mirrored, image, width]
-    truth = torch.from_numpy(labels)
+    both = torch.stack(sides)[..., None, None]  # [mirrored, image, width, row, col]
+    truth = torch.from_numpy(labels)[:, None, None]
+
+    def batch(chosen: list[int], mirrored: bool, step: int) -> tuple[Tensor, Tensor]:
+        rows = torch.tensor(chosen)
+        flips = (uniform("linear mirror", step, rows, num=1)[:, 0] < 0.5).long()
+        return both[flips, rows], truth[rows]
+
     num = len(labels)
-    head = nn.Linear(both.shape[-1], len(bench.train.classes))
-    nn.init.normal_(head.weight, std=0.01, generator=torch.Generator().manual_seed(0))
-    nn.init.zeros_(head.bias)
-    batch = min(BATCH, num)
-    rate = RATE * batch / 256
-    optimiser = torch.optim.SGD(head.parameters(), rate, momentum=0.9)
-    for epoch in range(EPOCHS):
-        for group in optimiser.param_groups:
-            group["lr"] = rate * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2
-        order = permutation("linear order", epoch, length=num)
-        mirrored = (uniform("linear mirror", epoch, torch.arange(num), num=1)[:, 0] < 0.5).long()
-        for rows in order.split(batch):
-            loss = F.cross_entropy(head(both[mirrored[rows], rows]), truth[rows])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        if bench.progress:
-            bench.progress(epoch + 1, EPOCHS)
+    size = min(DINO.batch, num)
+    recipe = replace(DINO, rate=DINO.rate * size / 256)
+    head = train_head(
+        recipe, batch, num, both.shape[2], len(bench.train.classes),
+        saved=bench.scratch("head.pt"), progress=bench.progress,
+    )  # fmt: skip
     stated = {
         "scale": "cached: plain and mirrored features, no random crops",
-        "epochs": EPOCHS,
-        "batch": batch,
+        "epochs": recipe.epochs,
+        "batch": size,
         "chosen_on": "nothing is chosen: the last step",
     }
     with torch.no_grad():
-        return head(val), stated
+        return head(val[..., None, None]).flatten(1), stated
+
+
+def logreg_seconds(bench: Bench) -> float:
+    """Return the expected time of the regressions."""
+    width = bench.sizes.width * (2 if bench.options["tokens"] == "both" else 1)
+    num_fits = 1.0 if float(bench.options["C"]) else 1 + len(VALUES) * (1 - 1 / HELD_OUT)
+    return regression_seconds(len(bench.train), width, len(bench.train.classes), num_fits)
+
+
+def sgd_seconds(bench: Bench) -> float:
+    """Return the expected time of training the head."""
+    width = bench.sizes.width * (2 if bench.options["tokens"] == "both" else 1)
+    recipe = replace(DINO, batch=min(DINO.batch, len(bench.train)))
+    steps = recipe.num_steps(len(bench.train))
+    return head_seconds(recipe, steps, width, len(bench.train.classes), (1, 1), (1, 1))
 
 
 LINEAR = Task(
@@ -138,8 +157,12 @@ LINEAR = Task(
     "labels",
     run_linear,
     (
-        Method("logreg", place="norm", options={"tokens": "class", "C": 0.0}),
-        Method("dino", place="norm", options={"tokens": "class"}, mirrored=True),
+        Method(
+            "logreg", place="norm", options={"tokens": "class", "C": 0.0}, seconds=logreg_seconds
+        ),
+        Method(
+            "dino", place="norm", options={"tokens": "class"}, mirrored=True, seconds=sgd_seconds
+        ),
     ),
     controls=(RANDOM_INITIALISATION, PIXEL_STATISTICS),
 )

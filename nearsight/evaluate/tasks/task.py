@@ -13,10 +13,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nearsight.core import UserError, suggestion
@@ -40,6 +42,19 @@ VERSION = 3  # increase it when a method changes, so that older outcomes are not
 Progress = Callable[[int, int], None]
 
 
+class Sizes(NamedTuple):
+    """The sizes of an image's features."""
+
+    rows: int
+    cols: int
+    width: int
+
+    @property
+    def num_patches(self) -> int:
+        """The number of patches."""
+        return self.rows * self.cols
+
+
 class TaskNumber(NamedTuple):
     """One number of a task."""
 
@@ -51,15 +66,29 @@ class TaskNumber(NamedTuple):
     examples: Mapping[str, np.ndarray] = {}  # pictures to show beside it, by what they show
 
 
+def _no_seconds(bench: Bench) -> float:
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Method:
-    """A way to do a task, and the features that it uses by default."""
+    """A way to do a task.
+
+    Args:
+        name: Its name on the command line.
+        place: Where it takes features by default.
+        statistics: How it normalises images by default.
+        options: Its options, with their defaults.
+        mirrored: Whether it also uses the features of mirrored training images.
+        seconds: Returns the expected time on a bench, without that of forward passes.
+    """
 
     name: str
     place: str = "block"
     statistics: str = "own"
     options: Mapping[str, Any] = field(default_factory=dict)
-    mirrored: bool = False  # also uses the features of mirrored training images
+    mirrored: bool = False
+    seconds: Callable[[Bench], float] = _no_seconds
 
 
 @dataclass(frozen=True)
@@ -104,6 +133,13 @@ class Bench:
             device=self.device, progress=self.progress,
         )  # fmt: skip
         return found
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The sizes of the features, from one forward pass of a blank image."""
+        blank = torch.zeros(1, 3, *self.subject.size, device=self.device)
+        (found,) = self.subject.extractor.features(blank, [self.layer], self.place)
+        return Sizes(*found.patches.shape[1:])
 
     @property
     def key(self) -> str:
@@ -185,9 +221,13 @@ class Task:
         """Return the features that a bench of this task uses."""
         if not self.of_features or bench.options.get("scale") == "full":
             return []
-        mirrored = next(x.mirrored for x in self.methods if x.name == bench.method)
+        mirrored = self.method_of(bench).mirrored
         plain = [bench.need(bench.train), bench.need(bench.val)]
         return [*plain, bench.need(bench.train, mirrored=True)] if mirrored else plain
+
+    def method_of(self, bench: Bench) -> Method:
+        """Return the method of a bench."""
+        return next(method for method in self.methods if method.name == bench.method)
 
     def choose_methods(self, text: str | None) -> list[Method]:
         """Return the requested methods: names separated by commas, ``all``, or the default.

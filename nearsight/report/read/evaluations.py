@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
 from nearsight.core import UserError
 from nearsight.report.read.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from nearsight.runs import EVALUATE
-from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, ResultNumber, TaskResult
+from nearsight.runs.records import (
+    EVALUATE_FILE,
+    MEASURE_FILE,
+    RECORDS,
+    EvaluateRecord,
+    ResultNumber,
+    TaskResult,
+)
 from nearsight.stats import NUMBERS, Estimate, paired_image_interval
 
 
@@ -27,6 +36,17 @@ class EvaluatedFolder:
     def name(self) -> str:
         """The name of the model in tables."""
         return self.record.model
+
+    @cached_property
+    def layer_distances(self) -> list[float]:
+        """The mean MAD of every layer's heads, from measure.json or else from the evaluation.
+
+        It is empty if the model was not measured and only one layer was evaluated.
+        """
+        if (self.path / MEASURE_FILE.name).is_file():
+            layers = MEASURE_FILE.read(self.path).layers
+            return [fmean(layer.metrics["mad"].per_head) for layer in layers]
+        return list(self.record.distances.mad) if self.record.distances else []
 
     def images(self, number: ResultNumber) -> np.ndarray:
         """Return a number's records of single images.

@@ -1,9 +1,10 @@
-"""Tabulate evaluations: models and controls side by side, and their paired differences."""
+"""The tables of evaluations: models and controls side by side, and paired differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nearsight.core import console, write_bytes
 from nearsight.report.figures.drawing import whole_figure
@@ -19,13 +20,13 @@ from nearsight.report.write.cells import Cell
 from nearsight.report.write.table import FORMATS, Column, Row, Table
 from nearsight.runs.records import TaskResult
 
-SHOWN = 2  # numbers of a method that fit into a terminal; the page shows all
-IN_COLUMNS = ("layer", "num_train", "num_val")  # settings that have a column or are in the note
+SHOWN = 2  # numbers of a method that fit into a terminal; more of them are on the page
+IN_COLUMNS = ("layer", "num_train", "num_val")  # and in the note
 WITHOUT_TERMINAL = tuple(name for name in FORMATS if name != "terminal")
 
 
 def evaluation_tables(folders: Sequence[EvaluatedFolder]) -> list[Table]:
-    """Return a table for every task, method and data set, and one of paired differences."""
+    """Return one table for each task, method and data set, and one of paired differences."""
     methods: dict[tuple[str, str, str, str], list[tuple[EvaluatedFolder, TaskResult]]] = {}
     for folder in folders:
         for result in folder.record.results:
@@ -41,9 +42,13 @@ def _method_table(
 ) -> Table:
     task, method, data = key
     names = list(dict.fromkeys(number.name for _, r in found for number in r.numbers))
+    own = [(folder.name, result.layer) for folder, result in found if result.control is None]
+    with_distance = len(own) > len(dict(own)) and any(x.layer_distances for x, _ in found)
+    distance = (Column("MAD", "mad", "number", digits=2),) if with_distance else ()
     columns = (
         Column("", "subject", width=32, wrap=True),
         Column("layer", "layer", "count"),
+        *distance,
         *(
             Column(
                 name,
@@ -65,28 +70,69 @@ def _method_table(
         label = folder.name
         if result.control:
             label = f"{result.control} ({folder.name})" if len(found) > 1 else result.control
-        cells = (label, result.layer, *(numbers.get(name) for name in names))
-        rows.append(Row(cells))
+        far = (_distance(folder, result),) if with_distance else ()
+        rows.append(Row((label, result.layer, *far, *(numbers.get(name) for name in names))))
     names_of_models = [folder.name for folder, _ in found]
     published = published_beside(method, data, names_of_models)
     for score in published:
         values = (score.value if name == score.number else None for name in names)
-        rows.append(Row((f"published: {score.model}", None, *values), "reference"))
+        rows.append(
+            Row(
+                (f"published: {score.model}", None, *(None for _ in distance), *values), "reference"
+            )
+        )
     first = found[0][1]
     note = (
         f"95 % intervals over {first.data.num_val:,} images of {data}; "
-        f"{first.data.num_train:,} training images. {settings_text(first)}"
+        f"{first.data.num_train:,} training images. {_settings_of_all(found)}"
     )
+    if with_distance:
+        note += ". MAD: mean attention distance of the layer's heads, in grid diagonals"
     if published:
         told = dict.fromkeys(f"{score.source} ({score.setting})" for score in published)
-        note += f". Published scores were obtained with other weights and data: {'; '.join(told)}"
+        note += f". Published numbers differ in weights and data: {'; '.join(told)}"
     return Table(f"{task}-{method}", columns, rows, f"{task}, {method}", note)
 
 
-def settings_text(result: TaskResult) -> str:
-    """Write the settings of a result in one line, without those that columns already show."""
-    shown = {k: x for k, x in result.settings.items() if k not in IN_COLUMNS and x not in ({}, "")}
-    return "; ".join(f"{name.replace('_', ' ')}: {_told(x)}" for name, x in shown.items())
+def _distance(folder: EvaluatedFolder, result: TaskResult) -> float | None:
+    """Return the MAD of the layer of a result; None for a control, or if it is not known."""
+    known = folder.layer_distances
+    return known[result.layer - 1] if not result.control and result.layer <= len(known) else None
+
+
+def _settings_of_all(found: Sequence[tuple[EvaluatedFolder, TaskResult]]) -> str:
+    """Return the settings that all models share, and then those that they do not, by model.
+
+    A number may have settings of its own, such as another rule for unlabelled pixels.
+    """
+    of_models = {folder.name: result for folder, result in found if result.control is None}
+    all_results = list(of_models.values()) or [result for _, result in found]
+    first = all_results[0]
+    shared = {
+        name: x
+        for name, x in first.settings.items()
+        if all(result.settings.get(name) == x for result in all_results)
+    }
+    said = [
+        _settings_text(shared),
+        *(_settings_text(x.settings, shared, model) for model, x in of_models.items()),
+        *(_settings_text(x.details.get("settings", {}), shared, x.name) for x in first.numbers),
+    ]
+    return ". ".join(filter(None, said))
+
+
+def _settings_text(
+    settings: Mapping[str, Any], without: Mapping[str, Any] | None = None, of: str = ""
+) -> str:
+    """Return settings in one line, without those that the columns show or that were told."""
+    told = without or {}
+    shown = {
+        name: x
+        for name, x in settings.items()
+        if name not in IN_COLUMNS and x not in ({}, "") and told.get(name) != x
+    }
+    text = "; ".join(f"{name.replace('_', ' ')}: {_told(x)}" for name, x in shown.items())
+    return f"{of}: {text}" if of and text else text
 
 
 def _told(value: object) -> str:
@@ -98,7 +144,7 @@ def _told(value: object) -> str:
 
 
 def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
-    """Tabulate the paired differences of every pair of models; None if there is no pair."""
+    """Return the paired differences of every pair of models; None without any."""
     rows = [
         (f"{pair.one} − {pair.other}", f"{pair.method} {pair.number}", pair.estimate)
         for pair in paired_results(folders)
@@ -110,12 +156,12 @@ def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
         Column("", "number", width=20),
         Column("difference", "difference", "points", digits=1, plus=True),
     )
-    note = "Paired over images: the same images are resampled for both models."
+    note = "Paired over images: both models are resampled together."
     return Table("evaluation-pairs", columns, rows, "paired differences", note)
 
 
 def write_evaluation_figures(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write the figures of evaluated folders into ``out`` as SVG files and return their paths."""
+    """Draw the figures of folders that were evaluated as SVG files, and return their paths."""
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for drawing in evaluation_drawings(read_evaluations(folders)):
@@ -125,7 +171,7 @@ def write_evaluation_figures(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def print_evaluations(folders: Sequence[Path]) -> None:
-    """Print the tables of evaluated folders."""
+    """Print the tables of folders that were evaluated."""
     screen = console()
     for table in evaluation_tables(read_evaluations(folders)):
         screen.print(table.rich())

@@ -13,6 +13,7 @@ from nearsight.runs.records.evaluate_record import (
     EVALUATE_FILE,
     RECORDS,
     EvaluateRecord,
+    LayerDistances,
     ResultNumber,
     TaskResult,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "ExtremeRecord",
     "ImageEffectRecord",
     "IntervalRecord",
+    "LayerDistances",
     "LayerRecord",
     "LocaliseRecord",
     "LogLine",

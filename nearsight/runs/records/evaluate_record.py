@@ -55,6 +55,13 @@ class TaskResult(Stored):
     seconds: float
 
 
+class LayerDistances(Stored):
+    """How far the layers of the model look, where several of them were evaluated."""
+
+    mad: list[float]  # mean over heads, in grid diagonals, by layer
+    num_images: int  # of the scored ones
+
+
 class EvaluateRecord(Stored):
     """evaluate.json."""
 
@@ -63,6 +70,7 @@ class EvaluateRecord(Stored):
     identity: str
     results: list[TaskResult]
     remarks: list[str]
+    distances: LayerDistances | None = None
     provenance: ProvenanceRecord
 
 

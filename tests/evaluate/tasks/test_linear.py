@@ -12,6 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from nearsight.core import UserError
+from nearsight.data.draws import permutation, seeded_torch, uniform
+from nearsight.evaluate.solvers import small_head
 from nearsight.evaluate.tasks.knn import image_features
 from nearsight.evaluate.tasks.linear import LINEAR, top_hits
 
@@ -58,6 +60,37 @@ def test_c_is_chosen_on_held_out_training_images(tmp_path) -> None:
     )
     with pytest.raises(UserError, match="every 10th training image, but there are only 7"):
         list(LINEAR.run(few))
+
+
+def test_sgd_is_that_of_a_plain_loop(tmp_path) -> None:
+    train = replace(pictures(61, 0), classes=("red", "green"))
+    val = replace(pictures(31, 1), classes=("red", "green"))
+    bench = bench_of(
+        tmp_path, "dino", {"tokens": "class"}, "labels", train=train, val=val, place="norm"
+    )
+    found = next(iter(LINEAR.run(bench)))
+    plain, mirrored, scored = (
+        image_features(bench.features(split, side), "class", normalise=False)
+        for split, side in ((train, False), (train, True), (val, False))
+    )
+    with seeded_torch("head", 0, device=torch.device("cpu")):
+        start = small_head(plain.shape[1], 2)
+    weight, bias = start.weight.detach()[:, :, 0, 0].clone(), torch.zeros(2)
+    speeds = torch.zeros_like(weight), torch.zeros(2)
+    truth = torch.tensor(train.labels)
+    for step in range(50):  # 61 images are one batch of each epoch
+        rows = permutation("head order", 0, step, length=61)
+        flips = uniform("linear mirror", step, rows, num=1)[:, 0] < 0.5
+        inputs = torch.where(flips[:, None], mirrored[rows], plain[rows])
+        error = (inputs @ weight.T + bias).softmax(1) - torch.eye(2)[truth[rows]]
+        slopes = error.T @ inputs / 61, error.mean(0)
+        rate = 1e-3 * 61 / 256 * (1 + np.cos(np.pi * (step + 1) / 50)) / 2
+        for place, speed, slope in zip((weight, bias), speeds, slopes):
+            speed.mul_(0.9).add_(slope)
+            place.sub_(rate * speed)
+    expected = (scored @ weight.T + bias).argmax(1).numpy() == val.labels
+    np.testing.assert_array_equal(found.records, expected)
+    assert found.settings["epochs"] == 50
 
 
 def test_sgd_repeats_and_says_its_scale(tmp_path) -> None:

@@ -15,10 +15,16 @@ from nearsight.evaluate.tasks.task import Bench, Function, Method, Task, TaskNum
 METHODS: dict[str, tuple[Method, Function]] = {
     method.name: (method, function)
     for method, function in (
-        (Method("logreg", options=logreg.OPTIONS), logreg.run_logreg),
+        (
+            Method("logreg", options=logreg.OPTIONS, seconds=logreg.logreg_seconds),
+            logreg.run_logreg,
+        ),
         *(
             (
-                Method(name, place, options=trained_heads.OPTIONS, mirrored=True),
+                Method(
+                    name, place, options=trained_heads.OPTIONS, mirrored=True,
+                    seconds=trained_heads.trained_head_seconds,
+                ),
                 trained_heads.run_trained_head,
             )
             for name, place in (
@@ -28,15 +34,29 @@ METHODS: dict[str, tuple[Method, Function]] = {
                 ("neco", "norm"),
             )
         ),
-        (Method("capi-knn", "norm"), tile_votes.run_capi_knn),
-        (Method("capi-logreg", "norm", options=logreg.OPTIONS), logreg.run_capi_logreg),
-        (Method("hummingbird", options=hummingbird.OPTIONS), hummingbird.run_hummingbird),
         (
-            Method("open-hummingbird", "norm", "open-hummingbird", hummingbird.OPTIONS),
+            Method("capi-knn", "norm", seconds=tile_votes.capi_knn_seconds),
+            tile_votes.run_capi_knn,
+        ),
+        (
+            Method("capi-logreg", "norm", options=logreg.OPTIONS, seconds=logreg.logreg_seconds),
+            logreg.run_capi_logreg,
+        ),
+        (
+            Method(
+                "hummingbird", options=hummingbird.OPTIONS, seconds=hummingbird.hummingbird_seconds
+            ),
+            hummingbird.run_hummingbird,
+        ),
+        (
+            Method(
+                "open-hummingbird", "norm", "open-hummingbird", hummingbird.OPTIONS,
+                seconds=hummingbird.hummingbird_seconds,
+            ),
             hummingbird.run_open_hummingbird,
         ),
     )
-}
+}  # fmt: skip
 
 
 def run_segmentation(bench: Bench) -> Iterator[TaskNumber]:

@@ -24,10 +24,11 @@ from torch import Tensor
 
 from nearsight.data import VOID
 from nearsight.evaluate.features import Split, spread
-from nearsight.evaluate.solvers import nearest
+from nearsight.evaluate.solvers import nearest, search_seconds
 from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     score_images,
+    scoring_seconds,
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.segmentation.truth import PatchLabels, patch_labels
@@ -119,6 +120,13 @@ def run_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
         "memory": f"{len(labels.labelled):,} patches, exact search",
     }
     yield from segmentation_findings(matrices, bench.val.classes, settings)
+
+
+def hummingbird_seconds(bench: Bench) -> float:
+    """Return the expected time of the search and of scoring its votes."""
+    num_memory, num_queries = (len(x) * bench.sizes.num_patches for x in (bench.train, bench.val))
+    search = search_seconds(num_memory, num_queries, bench.sizes.width, int(bench.options["k"]))
+    return search + scoring_seconds(bench)
 
 
 def run_open_hummingbird(bench: Bench) -> Iterator[TaskNumber]:

@@ -21,10 +21,16 @@ from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.evaluate.features import Features, Split
-from nearsight.evaluate.solvers import LabelledRows, LogisticModel, LogisticProblem
+from nearsight.evaluate.solvers import (
+    LabelledRows,
+    LogisticModel,
+    LogisticProblem,
+    regression_seconds,
+)
 from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     score_images,
+    scoring_seconds,
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.segmentation.truth import patch_labels
@@ -99,6 +105,17 @@ def _run(
         "standardised": "by mean and deviation of the training patches",
     }
     yield from segmentation_findings(matrices, bench.val.classes, settings)
+
+
+def logreg_seconds(bench: Bench) -> float:
+    """Return the expected time of the regressions and of scoring their predictions."""
+    values = CAPI_VALUES if bench.method == "capi-logreg" else VALUES
+    num_choices = 0 if float(bench.options["C"]) else len(values)
+    num_rows = len(bench.train) * bench.sizes.num_patches
+    num_fits = 1 + num_choices * (1 - 1 / HELD_OUT)
+    fits = regression_seconds(num_rows, bench.sizes.width, len(bench.train.classes), num_fits)
+    scorings = 1 + num_choices * len(bench.train) / HELD_OUT / len(bench.val)
+    return fits + scorings * scoring_seconds(bench)
 
 
 class _Chosen(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from nearsight.data import VOID
 from nearsight.evaluate.features import Split, resize_labels, spread
 from nearsight.evaluate.tasks.segmentation.truth import Recode
-from nearsight.evaluate.tasks.task import Progress, TaskNumber
+from nearsight.evaluate.tasks.task import Bench, Progress, TaskNumber
 from nearsight.stats import class_ious, image_intervals, miou, pixel_accuracy
 
 Maps = Callable[[int], Tensor]  # of an image: scores [cls, row, col] on any grid
@@ -129,6 +130,16 @@ def score_images(
             progress(number + 1, len(split))
     examples = {name: np.stack(found) for name, found in pictures.items()}
     return Matrices(np.stack(whole), np.stack(boundary), examples)
+
+
+def scoring_seconds(bench: Bench) -> float:
+    """Return the expected time of scoring every image of a bench, from scoring one."""
+    sizes, num_classes = bench.sizes, len(bench.train.classes)
+    one = bench.val.part(np.zeros(1, np.int64), "one image")
+    scores = torch.zeros(num_classes, sizes.rows, sizes.cols)
+    began = time.perf_counter()
+    score_images(one, lambda number: scores, num_classes)
+    return (time.perf_counter() - began) * len(bench.val)
 
 
 def segmentation_findings(

@@ -17,11 +17,12 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.data import VOID
 from nearsight.evaluate.features import Features, Split, resize_labels
-from nearsight.evaluate.solvers import Nearness, feature_scale, nearest
+from nearsight.evaluate.solvers import Nearness, feature_scale, nearest, search_seconds
 from nearsight.evaluate.tasks.segmentation.logreg import HELD_OUT
 from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     score_images,
+    scoring_seconds,
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.task import Bench, TaskNumber
@@ -67,6 +68,16 @@ def tile_votes(
     deep = counts.reshape(grid.rows, grid.cols, size[0] // grid.rows, -1, num_classes)
     whole = deep.transpose(4, 0, 2, 1, 3).reshape(num_classes, *size)
     return torch.from_numpy(whole.astype(np.float32))
+
+
+def capi_knn_seconds(bench: Bench) -> float:
+    """Return the expected time of the three searches and of scoring each k and measure."""
+    num_memory, num_queries = (len(x) * bench.sizes.num_patches for x in (bench.train, bench.val))
+    k = max(NEIGHBOURS)
+    search = search_seconds(num_memory, num_queries, bench.sizes.width, k)
+    held_out = len(bench.train) / HELD_OUT / len(bench.val)  # times the images of val
+    choices = len(MEASURES) * (len(NEIGHBOURS) * scoring_seconds(bench) + search)
+    return search + scoring_seconds(bench) + held_out * choices
 
 
 def run_capi_knn(bench: Bench) -> Iterator[TaskNumber]:

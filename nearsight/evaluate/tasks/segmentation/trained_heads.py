@@ -26,6 +26,7 @@ from nearsight.evaluate.solvers import (
     batch_norm_head,
     constant,
     dropout_head,
+    head_seconds,
     mlp_head,
     one_cycle,
     plain_head,
@@ -34,7 +35,6 @@ from nearsight.evaluate.solvers import (
     warm_linear,
 )
 from nearsight.evaluate.tasks.segmentation.full_scale import (
-    backbone_features,
     crop_batches,
     window_maps,
 )
@@ -42,6 +42,7 @@ from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     Maps,
     Matrices,
     score_images,
+    scoring_seconds,
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.task import Bench, TaskNumber
@@ -138,6 +139,25 @@ def model_passes(bench: Bench) -> list[tuple[Split, float]]:
     return [(bench.train, crops / len(bench.train)), (bench.val, windows)]
 
 
+def trained_label_size(bench: Bench, rows: int, cols: int) -> tuple[int, int]:
+    """Return the height and width of the labels of an image while a head is trained."""
+    if is_full(bench):
+        return bench.subject.size
+    return RECIPES[bench.method].resized or (DETAIL * rows, DETAIL * cols)
+
+
+def trained_head_seconds(bench: Bench) -> float:
+    """Return the expected time of training a head for every seed, and of every look at val."""
+    recipe, sizes = RECIPES[bench.method], bench.sizes
+    label_size = trained_label_size(bench, sizes.rows, sizes.cols)
+    training = head_seconds(
+        recipe, num_steps(bench), sizes.width, len(bench.train.classes),
+        (sizes.rows, sizes.cols), label_size,
+    )  # fmt: skip
+    seeds = int(bench.options["seeds"])
+    return seeds * training + (seeds + recipe.looks) * scoring_seconds(bench)
+
+
 def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the numbers of the last step, and of the best step if the authors report that."""
     recipe = RECIPES[bench.method]
@@ -145,12 +165,12 @@ def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
     full = is_full(bench)
     steps, scored_size = num_steps(bench), recipe.resized
     if full:
-        label_size, batch = bench.subject.size, crop_batches(bench)
-        width = backbone_features(bench, next(bench.images(bench.val))[:1]).shape[1]
+        label_size = bench.subject.size
+        batch, width = crop_batches(bench), bench.sizes.width
     else:
         val = bench.features(bench.val)
         width, grid = val.width, val.grid
-        label_size = recipe.resized or (DETAIL * grid.rows, DETAIL * grid.cols)
+        label_size = trained_label_size(bench, grid.rows, grid.cols)
         batch = cached_batches(bench, label_size)
 
     def score(head: nn.Module) -> Matrices:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.evaluation.class_bars import class_bars
-from nearsight.report.figures.evaluation.layer_scores import layer_scores
+from nearsight.report.figures.evaluation.layer_scores import layer_scores, model_scores
 from nearsight.report.figures.evaluation.occlusion_curves import occlusion_curves
 from nearsight.report.figures.evaluation.shown_predictions import nearest_patches, predicted_masks
 from nearsight.report.read import EvaluatedFolder
@@ -20,6 +20,7 @@ def evaluation_drawings(folders: Sequence[EvaluatedFolder], number: str = "") ->
         return []
     found = [
         layer_scores(folders, f"evaluate-layers{number}"),
+        model_scores(folders, f"evaluate-models{number}"),
         occlusion_curves(folders, f"evaluate-occlusion{number}"),
         class_bars(folders, f"evaluate-classes{number}"),
         predicted_masks(folders, f"evaluate-masks{number}"),

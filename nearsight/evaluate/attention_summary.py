@@ -1,4 +1,4 @@
-"""Measure how much more attention prefix tokens get when attention is made local.
+"""Summarise a subject's attention beside its scores: how far layers look, and prefix shares.
 
 Locality adds only negative numbers to the logits between patches, so the share of prefix tokens
 grows.
@@ -15,6 +15,8 @@ from torch import Tensor
 from nearsight.evaluate.features import Subject
 from nearsight.measure.localise import localise
 from nearsight.measure.profile import measure_model
+
+BATCH_SIZE = 32
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ def prefix_shares(subject: Subject, images: Float[Tensor, "image 3 h w"]) -> Pre
     """Measure the share of prefix tokens with and without the subject's locality."""
     assert subject.model is not None
     assert subject.locality is not None
-    local = _layer_shares(subject, images)
+    local = layer_means(subject, images, "sink")
     try:
         localise(subject.model, None)
-        plain = _layer_shares(subject, images)
+        plain = layer_means(subject, images, "sink")
     finally:
         localise(subject.model, subject.locality, image_size=subject.size)
     chosen = subject.locality.choose_layers(len(local))
@@ -59,7 +61,8 @@ def prefix_shares(subject: Subject, images: Float[Tensor, "image 3 h w"]) -> Pre
     )
 
 
-def _layer_shares(subject: Subject, images: Tensor) -> list[float]:
+def layer_means(subject: Subject, images: Tensor, metric: str) -> list[float]:
+    """Return the mean over heads of a metric, for each layer of a subject's model."""
     assert subject.model is not None
-    profile = measure_model(subject.model, images, metrics=("sink",))
-    return [float(np.mean(heads)) for heads in profile.metrics["sink"].mean]
+    profile = measure_model(subject.model, images.split(BATCH_SIZE), metrics=(metric,))
+    return [float(np.mean(heads)) for heads in profile.metrics[metric].mean]
