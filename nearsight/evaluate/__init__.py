@@ -14,7 +14,8 @@ from nearsight.evaluate.evaluation import (
     evaluate_run,
     evaluate_targets,
 )
-from nearsight.evaluate.locality_search import SearchSettings, search_locality
+from nearsight.evaluate.locality_candidates import SearchSettings
+from nearsight.evaluate.locality_search import search_locality
 from nearsight.evaluate.outcome import TaskOutcome
 from nearsight.evaluate.result import Evaluation, read_evaluation
 from nearsight.evaluate.tasks import knn_hits

@@ -60,6 +60,23 @@ def test_a_model_stands_beside_its_controls(made_sets, tmp_path) -> None:
     assert pixel > position  # the made-up classes are colours
 
 
+@pytest.mark.parametrize(("task", "method"), [
+    *(("segmentation", x.name) for x in TASKS["segmentation"].methods),
+    ("knn", "dino"), ("linear", "logreg"), ("linear", "dino"),
+])  # fmt: skip
+def test_every_method_announces_how_long_it_takes(tmp_path, task, method) -> None:
+    (found,) = [x for x in TASKS[task].methods if x.name == method]
+    kind = TASKS[task].kind
+    train = pictures(211, 0) if task == "knn" else pictures(23, 0)
+    bench = bench_of(
+        tmp_path, method, dict(found.options), kind, task=task, place=found.place, train=train
+    )
+    assert bench.sizes == (3, 5, small_model().embed_dim)
+    once = found.seconds(bench)
+    more = found.seconds(replace(bench, val=pictures(11 * 200, 1), train=pictures(23 * 50, 0)))
+    assert 0 < once < more
+
+
 def test_two_models_are_compared_in_pairs(made_sets, tmp_path) -> None:
     one, other = (evaluated(tmp_path, seed=seed, controls=False) for seed in (3, 5))
     found = {each.number: each for each in one.compare(other)}

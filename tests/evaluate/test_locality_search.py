@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from evaluate.made_sets import pictures, small_model, small_subject
+from evaluate.made_sets import pictures, small_model
 from PIL import Image
 
 import nearsight as ns
 from nearsight.core import UserError
 from nearsight.evaluate import SearchSettings, benches, locality_search, search_locality
+from nearsight.evaluate.attention_summary import prefix_shares
 from nearsight.evaluate.bench_runner import evaluate_subject
 from nearsight.evaluate.benches import Settings
 from nearsight.evaluate.features import subject_of
-from nearsight.evaluate.prefix_share import prefix_shares
 from nearsight.measure.localise import Locality, read_locality
 from nearsight.runs.records import LOCALISE_FILE
 
@@ -131,4 +130,4 @@ def test_images_for_accuracy_are_named_by_numbers(tmp_path: Path):
     with pytest.raises(
         UserError, match=r"must be the numbers of their classes, but one is cat\.png"
     ):
-        locality_search._accuracy(small_subject(), copy.copy(small_subject()), settings)
+        search_locality("mu", settings)

@@ -16,6 +16,7 @@ from nearsight.evaluate.features.controls import (
 from nearsight.evaluate.features.extraction import (
     Estimated,
     Need,
+    class_answers,
     estimate_extraction,
     extract_features,
     image_batches,
@@ -60,6 +61,7 @@ __all__ = [
     "Subject",
     "Tapped",
     "cache_root",
+    "class_answers",
     "control_subject",
     "delete_cache",
     "estimate_extraction",

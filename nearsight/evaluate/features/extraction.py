@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from nearsight.core import UserError, clock
@@ -19,6 +20,7 @@ from nearsight.evaluate.features.feature_cache import FeatureCache, Features, Sh
 from nearsight.evaluate.features.image_splits import Preparation, Split
 from nearsight.evaluate.features.subject import Subject
 from nearsight.evaluate.features.taps import FeatureBatch
+from nearsight.measure.capture import evaluating
 
 READERS = 2  # threads that read images while the model works
 BATCH_SIZE = 32
@@ -173,6 +175,23 @@ def image_batches(
                 yield _normalised(rest, preparation, device)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@torch.no_grad()
+def class_answers(
+    subject: Subject, split: Split, batch_size: int = BATCH_SIZE, device: str = "cpu"
+) -> Int[np.ndarray, " image"]:
+    """Return the class that a subject's own classifier gives to each image of a split.
+
+    Images that were already cropped to the size of the model are not cropped again.
+    """
+    assert subject.model is not None
+    assert subject.classify is not None
+    ready = split.prepared_size == subject.size
+    steps = subject.classify.untouched() if ready else subject.classify
+    batches = image_batches(split, Preparation(steps), batch_size, device)
+    with evaluating(subject.model) as inner:
+        return np.concatenate([inner(images).argmax(-1).cpu().numpy() for images in batches])
 
 
 def _normalised(

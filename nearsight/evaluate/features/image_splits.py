@@ -117,8 +117,10 @@ def open_labels(data: str, root: Path | None, split: str, num: int | None = None
 
 def _numbered_files(folder: Path) -> dict[Path, int]:
     """Return the images of a folder with the number in their name; none if a name is no number."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    if any(x.suffix.lower() not in SUFFIXES or not x.stem.isdecimal() for x in files):
+    if not folder.is_dir():
+        return {}
+    files = sorted(x for x in folder.iterdir() if x.suffix.lower() in SUFFIXES)
+    if not all(x.stem.isdecimal() for x in files):
         return {}
     return {path: int(path.stem) for path in files}
 

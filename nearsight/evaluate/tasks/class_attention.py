@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.data import VOID
@@ -87,6 +87,30 @@ def rollout(maps: list[Float[Tensor, "image head query key"]]) -> Float[Tensor, 
     return found
 
 
+def class_row(
+    weights: Float[Tensor, "image head query key"], grid: Grid
+) -> Float[Tensor, "image head patch"]:
+    """Return the class token's attention to every patch.
+
+    Raises:
+        UserError: If the layer has no class token beside all patches.
+    """
+    leading = weights.shape[-1] - grid.num_patches
+    if leading < 1 or weights.shape[-1] != weights.shape[-2]:
+        raise UserError("the layer has no class token beside its patches")
+    return weights[:, :, 0, leading:]
+
+
+@torch.no_grad()
+def last_class_row(
+    model: nn.Module, images: Tensor, grid: Grid
+) -> Float[Tensor, "image head patch"]:
+    """Return the class token's attention to every patch in the last layer of a model."""
+    with evaluating(model) as inner, capture_attention(inner) as maps:
+        inner(images)
+    return class_row(maps[-1], grid)
+
+
 @torch.no_grad()
 def class_rows(
     bench: Bench, images: Tensor
@@ -102,14 +126,15 @@ def class_rows(
         inner(images)
     upto = maps[: bench.layer]
     grid = bench.subject.extractor.taps[bench.layer - 1].layout.grid
-    leading = upto[-1].shape[-1] - grid.num_patches
-    if leading < 1 or any(x.shape[-2:] != (upto[-1].shape[-1],) * 2 for x in upto):
+    try:
+        rows = [class_row(weights, grid) for weights in upto]
+    except UserError:
         raise UserError(
             f"{bench.subject.name} has no class token beside its patches in every layer, so its "
             "attention gives no masks."
-        )
-    rolled = rollout(upto)
-    return upto[-1][:, :, 0, leading:].cpu().numpy(), rolled[:, 0, leading:].numpy(), grid
+        ) from None
+    rolled = class_row(rollout(upto)[:, None], grid)[:, 0]
+    return rows[-1].cpu().numpy(), rolled.numpy(), grid
 
 
 def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:

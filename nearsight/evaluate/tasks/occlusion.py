@@ -12,112 +12,36 @@ shuffle  cells in random order             paste    a rectangle of another image
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.data.draws import uniform
 from nearsight.evaluate.features import Split, Tapped
+from nearsight.evaluate.tasks.class_attention import last_class_row
+from nearsight.evaluate.tasks.occluded_images import (
+    FILLS,
+    Images,
+    centre_order,
+    fill_values,
+    hidden_patches,
+    hide,
+    paste_rectangles,
+    shuffle_cells,
+)
 from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
 from nearsight.measure.capture import evaluating
-from nearsight.measure.rows import capture_attention
-from nearsight.models.layers import Grid
 from nearsight.stats import image_intervals, weighted_mean
 
 SHARES = tuple(share / 10 for share in range(1, 10))
 CELLS = (2, 4, 7, 14)  # to a side
-FILLS = ("black", "mean", "noise")
 KINDS = ("random", "centre", "salient", "shuffle", "paste")
 DRAWN = ("random", "shuffle", "paste")  # kinds that chance decides
 OPTIONS = {"fill": "black", "draws": 5, "kinds": ",".join(KINDS)}
-Images = Float[Tensor, "image 3 h w"]
-
-
-def hidden_patches(
-    order: Float[Tensor, "image patch"], share: float
-) -> Bool[Tensor, "image patch"]:
-    """Return which patches are hidden: the share with the smallest numbers in ``order``.
-
-    >>> hidden_patches(torch.tensor([[0.3, 0.1, 0.2, 0.4]]), 0.5).tolist()
-    [[False, True, True, False]]
-    """
-    num = round(share * order.shape[1])
-    ranks = order.argsort(dim=1, stable=True).argsort(1)
-    return ranks < num
-
-
-def hide(images: Images, hidden: Bool[Tensor, "image patch"], grid: Grid, fill: Tensor) -> Images:
-    """Return the images with the hidden patches filled."""
-    masks = hidden.view(-1, 1, grid.rows, grid.cols).float()
-    size = images.shape[-2:]
-    wide = torch.nn.functional.interpolate(masks, size, mode="nearest").bool()
-    return torch.where(wide, fill.to(images), images)
-
-
-def centre_order(grid: Grid, num: int) -> Float[Tensor, "image patch"]:
-    """Return the distance of every patch from the middle of the image."""
-    places = grid.coordinates().double()
-    middle = torch.tensor([(grid.rows - 1) / 2, (grid.cols - 1) / 2], dtype=torch.float64)
-    return (places - middle).norm(dim=1).expand(num, -1)
-
-
-def shuffle_cells(images: Images, side: int, order: Float[Tensor, "image cell"]) -> Images:
-    """Cut images into side x side cells and put them into the order of the numbers.
-
-    Pixels at the right and the bottom that cells do not reach stay where they are.
-    """
-    height, width = (size // side for size in images.shape[-2:])
-    inner = images[..., : height * side, : width * side]
-    cells = inner.unflatten(2, (side, height)).unflatten(4, (side, width))  # [n 3 s h s w]
-    flat = cells.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)  # [n cell 3 h w]
-    places = order.argsort(dim=1, stable=True)
-    moved = flat.gather(1, places[:, :, None, None, None].expand_as(flat))
-    back = moved.unflatten(1, (side, side)).permute(0, 3, 1, 4, 2, 5)
-    found = images.clone()
-    found[..., : height * side, : width * side] = back.flatten(4, 5).flatten(2, 3)
-    return found
-
-
-def paste_rectangles(
-    images: Images, others: Images, share: float, drawn: Float[Tensor, "image 3"]
-) -> Images:
-    """Paste a rectangle that covers ``share`` of each image, from the same place of another.
-
-    Its sides are in a ratio between 1:2 and 2:1 as far as the image has room, its place is drawn.
-    """
-    height, width = images.shape[-2:]
-    found = images.clone()
-    for number, (ratio, down, right) in enumerate(drawn.tolist()):
-        stretch = 2 ** (2 * ratio - 1)
-        rows = min(height, max(share * height, math.sqrt(share * stretch) * height))
-        cols = min(width, share * height * width / rows)
-        tall, wide = max(1, round(rows)), max(1, round(cols))
-        top, left = int(down * (height - tall + 1)), int(right * (width - wide + 1))
-        place = (number, slice(None), slice(top, top + tall), slice(left, left + wide))
-        found[place] = others[place]
-    return found
-
-
-@torch.no_grad()
-def class_attention(model: torch.nn.Module, images: Images, grid: Grid) -> Tensor:
-    """Return the last layer's attention from the class token to every patch, mean over heads.
-
-    Raises:
-        UserError: If the model has no class token, or its last layer has another grid.
-    """
-    with evaluating(model) as inner, capture_attention(inner) as maps:
-        inner(images)
-    last = maps[-1].mean(1)  # [image, query, key]
-    leading = last.shape[-1] - grid.num_patches
-    if leading < 1 or last.shape[1] != last.shape[2]:
-        raise UserError("the last layer has no class token that looks at all patches")
-    return last[:, 0, leading:]
 
 
 def run_occlusion(bench: Bench) -> Iterator[TaskNumber]:
@@ -246,8 +170,9 @@ def _occluded(
     elif kind == "centre":
         orders = [centre_order(grid, len(images)) for _ in num]
     else:
-        orders = [-class_attention(bench.subject.model, images, grid).cpu() for _ in num]
-    fills = [fill_values(bench, images, fill, draw, numbers) for draw in num]
+        orders = [-last_class_row(bench.subject.model, images, grid).mean(1).cpu() for _ in num]
+    steps = bench.preparation().steps
+    fills = [fill_values(images, fill, steps, draw, numbers) for draw in num]
     for share in SHARES:
         yield [
             hide(images, hidden_patches(order, share).to(images.device), grid, values)
@@ -262,25 +187,14 @@ def _prepared(bench: Bench, number: int) -> Images:
     return preparation.steps.normalised(torch.from_numpy(pixels)[None])
 
 
-def fill_values(bench: Bench, images: Images, fill: str, draw: int, numbers: Tensor) -> Tensor:
-    """Return what hidden pixels become, normalised like the images: black, 0, or normal noise."""
-    if fill == "mean":
-        return torch.zeros(1)
-    if fill == "black":
-        steps = bench.preparation().steps
-        values = [-mean / std for mean, std in zip(steps.mean, steps.std)]
-        return torch.tensor(values).view(1, 3, 1, 1)
-    size = images.shape[1:]
-    drawn = uniform("fill", draw, numbers, num=math.prod(size)).clamp(1e-9, 1 - 1e-9)
-    normal = math.sqrt(2) * torch.erfinv(2 * drawn - 1)
-    return normal.view(len(images), *size).float()
-
-
 def _passes(bench: Bench) -> list[tuple[Split, float]]:
     """Every image once, and at every level of every draw of every kind."""
-    draws = int(bench.options["draws"])
-    drawn, noisy = draws * (2 * len(SHARES) + len(CELLS)), bench.options["fill"] == "noise"
-    return [(bench.val, 1 + drawn + 2 * len(SHARES) * (draws if noisy else 1))]
+    draws, noisy = int(bench.options["draws"]), bench.options["fill"] == "noise"
+    passes = 1
+    for kind in str(bench.options["kinds"]).split(","):
+        drawn = kind.strip() in DRAWN or noisy
+        passes += len(CELLS if kind.strip() == "shuffle" else SHARES) * (draws if drawn else 1)
+    return [(bench.val, passes)]
 
 
 OCCLUSION = Task(

@@ -11,18 +11,16 @@ import torch
 from evaluate.made_sets import bench_of, pictures, small_subject
 
 from nearsight.core import UserError
-from nearsight.evaluate.tasks.occlusion import (
-    OCCLUSION,
-    OPTIONS,
-    SHARES,
+from nearsight.evaluate.tasks.class_attention import last_class_row
+from nearsight.evaluate.tasks.occluded_images import (
     centre_order,
-    class_attention,
     fill_values,
     hidden_patches,
     hide,
     paste_rectangles,
     shuffle_cells,
 )
+from nearsight.evaluate.tasks.occlusion import OCCLUSION, OPTIONS, SHARES
 from nearsight.measure.rows import capture_attention
 from nearsight.models.layers import Grid
 from nearsight.stats import image_interval
@@ -82,24 +80,38 @@ def test_salient_patches_are_those_the_class_token_looks_at(tmp_path) -> None:
     images = torch.randn(2, 3, 24, 40, generator=torch.Generator().manual_seed(1))
     with torch.no_grad(), capture_attention(subject.model) as maps:
         subject.model(images)
-    found = class_attention(subject.model, images, Grid(3, 5))
+    found = last_class_row(subject.model, images, Grid(3, 5)).mean(1)
     torch.testing.assert_close(found, maps[-1][:, :, 0, 2:].mean(1))  # one class token, a register
 
 
 def test_fills_are_black_the_mean_or_noise_of_the_image(tmp_path) -> None:
     bench = occlusion_bench(tmp_path)
     images, numbers = torch.zeros(2, 3, 24, 40), torch.tensor([3, 4])
-    black = fill_values(bench, images, "black", 0, numbers)
     steps = bench.preparation().steps
+    black = fill_values(images, "black", steps, 0, numbers)
     torch.testing.assert_close(
         black[0], steps.normalised(torch.zeros(1, 3, 1, 1, dtype=torch.uint8))[0]
     )
-    assert not fill_values(bench, images, "mean", 0, numbers).any()
-    noise = fill_values(bench, images, "noise", 0, numbers)
+    assert not fill_values(images, "mean", steps, 0, numbers).any()
+    noise = fill_values(images, "noise", steps, 0, numbers)
     assert abs(float(noise.mean())) < 0.05
     assert abs(float(noise.std()) - 1) < 0.05
-    again = fill_values(bench, images[:1], "noise", 0, numbers[1:])
+    again = fill_values(images[:1], "noise", steps, 0, numbers[1:])
     assert torch.equal(again[0], noise[1])  # of the image, whatever else is in the batch
+
+
+def test_as_many_passes_are_announced_as_are_made(tmp_path, monkeypatch) -> None:
+    for options in ({"draws": 2}, {"draws": 3, "fill": "noise", "kinds": "centre,shuffle"}):
+        bench = occlusion_bench(tmp_path, **options)
+        calls = []
+        handle = bench.subject.model.register_forward_hook(
+            lambda model, given, found, calls=calls: calls.append(len(given[0]))
+        )
+        list(OCCLUSION.run(bench))
+        handle.remove()
+        ((split, passes),) = OCCLUSION.passes(bench)
+        others = {1, 11}  # a look at the number of classes, and the attention of the class token
+        assert sum(calls) - passes * len(split) in others | {sum(others)}
 
 
 def test_curves_begin_with_the_accuracy_and_their_area_is_the_trapezoids(tmp_path) -> None:
