@@ -71,7 +71,7 @@ def test_every_method_announces_how_long_it_takes(tmp_path, task, method) -> Non
     bench = bench_of(
         tmp_path, method, dict(found.options), kind, task=task, place=found.place, train=train
     )
-    assert bench.sizes == (3, 5, small_model().embed_dim)
+    assert bench.sizes[:2] == (3, 5)
     once = found.seconds(bench)
     more = found.seconds(replace(bench, val=pictures(11 * 200, 1), train=pictures(23 * 50, 0)))
     assert 0 < once < more
