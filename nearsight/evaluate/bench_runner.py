@@ -57,6 +57,7 @@ def evaluate_subject(
     benches = list(plan_benches(subject, settings, cache, progress))
     estimated = _estimate(benches, cache, settings.device)
     say(f"{subject.name}: {estimated.text()}")
+    _check_masks(benches)
     _extract(benches, cache, settings, progress)
     outcomes = [_outcome(task, bench) for task, bench in benches]
     remarks = subject.notes
@@ -77,6 +78,23 @@ def _distances(subject: Subject, benches: Sequence[Bench]) -> LayerDistances | N
     split = bench.val.part(spread(len(bench.val), min(NUM_MEASURED, len(bench.val))), "measured")
     images = torch.cat(list(bench.images(split)))
     return LayerDistances(mad=layer_means(subject, images, "mad"), num_images=len(images))
+
+
+def _check_masks(benches: Sequence[tuple[Task, Bench]]) -> None:
+    """Read every mask once, so that a bad one is found before hours of work instead of after.
+
+    Raises:
+        UserError: If a mask is missing, of the wrong size or has unknown label values.
+    """
+    splits = {
+        split.identity: split
+        for _, bench in benches
+        if bench.kind == "masks" and not (bench.result / EVALUATE).is_file()
+        for split in (bench.train, bench.val)
+    }
+    for split in splits.values():
+        for number in range(len(split)):
+            split.mask(number)
 
 
 def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from nearsight.cli.app import app
 from nearsight.core import UserError
 from nearsight.evaluate import EVALUATE_STAGE, benches, evaluate_model, read_evaluation
-from nearsight.evaluate.features import FeatureCache, image_splits
+from nearsight.evaluate.features import FeatureCache, image_splits, stored_caches
 from nearsight.evaluate.tasks import TASKS
 from nearsight.measure.profile import measure_model
 from nearsight.report.figures.drawing import panel_svgs
@@ -72,8 +72,11 @@ def test_every_method_announces_how_long_it_takes(tmp_path, task, method) -> Non
         tmp_path, method, dict(found.options), kind, task=task, place=found.place, train=train
     )
     assert bench.sizes[:2] == (3, 5)
-    once = found.seconds(bench)
-    more = found.seconds(replace(bench, val=pictures(11 * 200, 1), train=pictures(23 * 50, 0)))
+    larger = {"train": pictures(40 * len(train), 0), "val": pictures(40 * 11, 1)}
+    once, more = found.seconds(bench), found.seconds(replace(bench, **larger))
+    if "steps" in found.options:  # a head takes as many steps, whatever the number of images
+        few, many = ({**found.options, "steps": steps} for steps in (10, 1000))
+        once, more = (found.seconds(replace(bench, options=x)) for x in (few, many))
     assert 0 < once < more
 
 
@@ -93,6 +96,23 @@ def test_evaluations_without_a_task_in_common_cannot_be_compared(made_sets, tmp_
     other = evaluated(tmp_path, "class-attention", controls=False)
     with pytest.raises(UserError, match="have no task in common"):
         one.compare(other)
+
+
+def test_a_bad_mask_is_found_before_anything_is_extracted(made_sets, tmp_path, monkeypatch) -> None:
+    def opened(data, root, split, num):
+        found = pictures(11, 1)
+
+        def mask(number):
+            if split == "val" and number == 10:
+                raise UserError("the mask 10.png has no pixel whose class is known")
+            return found.mask(number)
+
+        return replace(found, masks=mask)
+
+    monkeypatch.setattr(benches, "OPENERS", {"masks": opened})
+    with pytest.raises(UserError, match=r"10\.png has no pixel"):
+        evaluated(tmp_path, controls=False)
+    assert not stored_caches(tmp_path)
 
 
 @pytest.mark.slow

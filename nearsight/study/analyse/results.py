@@ -48,10 +48,10 @@ def settings_of(x: FinishedCell) -> dict[str, Level]:
     return settings | evaluated_settings(x.evaluation, _evaluated_data(x))
 
 
-def _evaluated_data(x: FinishedCell) -> str:
-    """Return the name of the data set on which a cell's features are evaluated."""
-    asked = x.cell.stages[EVALUATE_STAGE.name].get("data")
-    return Path(asked).name if asked else x.record.data.name
+def _evaluated_data(x: FinishedCell) -> str | None:
+    """Return the name of the data set on which a cell's features are evaluated; None for a path."""
+    asked = x.cell.stages[EVALUATE_STAGE.name].get("data") or x.record.data.name
+    return None if "/" in asked else str(asked)
 
 
 def values_of(x: FinishedCell) -> dict[str, float]:
