@@ -46,7 +46,7 @@ def evaluate(
         typer.Option(
             metavar="NAME",
             help="Evaluate on this data set (name or path). Default: voc2012 for tasks with "
-            "masks, cifar100 for tasks with labels.",
+            "masks; for tasks with labels what a run was trained on, else cifar100.",
         ),
     ] = None,
     method: Annotated[

@@ -35,8 +35,8 @@ class Settings:
 
     Args:
         tasks: Names of tasks, separated by commas.
-        data: The name or path of a data set. By default VOC 2012 for tasks with masks and CIFAR-100
-            for tasks with labels.
+        data: The name or path of a data set. By default VOC 2012 for tasks with masks. For tasks
+            with labels, the data set that a run was trained on, and CIFAR-100 for other models.
         method: Names of methods, separated by commas; ``all``; or None for each task's main method.
         layer: ``last``, ``all``, or numbers from 1, separated by commas.
         place: Where features are taken: ``block`` (output of the layer's block), ``norm`` or
@@ -125,7 +125,7 @@ def plan_benches(
         task, method = plan.task, plan.method
         which = task.kind, task.trains
         if which not in splits:
-            splits[which] = _splits(task, settings)
+            splits[which] = _splits(task, settings, subject)
         train, val = splits[which]
         statistics = settings.statistics or method.statistics
         layers = subject.extractor.choose_layers(settings.layer)
@@ -156,8 +156,9 @@ def plan_benches(
             )
 
 
-def _splits(task: Task, settings: Settings) -> tuple[Split, Split]:
-    data, opener = settings.data or DEFAULT_DATA[task.kind], OPENERS[task.kind]
+def _splits(task: Task, settings: Settings, subject: Subject) -> tuple[Split, Split]:
+    own = subject.data if task.kind == "labels" else None
+    data, opener = settings.data or own or DEFAULT_DATA[task.kind], OPENERS[task.kind]
     if settings.held_out is not None:
         num = None if settings.num_train is None else settings.num_train + settings.held_out
         return _held_out(opener(data, settings.data_root, "train", num), settings.held_out)

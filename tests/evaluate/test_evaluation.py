@@ -16,7 +16,12 @@ from typer.testing import CliRunner
 from nearsight.cli.app import app
 from nearsight.core import UserError
 from nearsight.evaluate import EVALUATE_STAGE, benches, evaluate_model, read_evaluation
-from nearsight.evaluate.features import FeatureCache, image_splits, stored_caches
+from nearsight.evaluate.features import (
+    FeatureCache,
+    image_splits,
+    open_subject,
+    stored_caches,
+)
 from nearsight.evaluate.tasks import TASKS
 from nearsight.measure.profile import measure_model
 from nearsight.report.figures.drawing import panel_svgs
@@ -242,6 +247,15 @@ def test_published_numbers_stand_beside_the_same_method_and_model() -> None:
     (changed,) = published_beside("hummingbird", "voc2012", ["locatvit_tiny"])
     assert changed.value == 0.503
     assert published_beside("hummingbird", "voc2012", ["deit_tiny_patch16_224"]) == []
+    found = published_beside("open-hummingbird", "voc2012", ["vit_small_patch14_dinov2.lvd142m"])
+    assert [(x.model, x.value) for x in found] == [
+        ("DINOv2 S/14", pytest.approx(x)) for x in (0.702, 0.749, 0.77)
+    ]  # fmt: skip
+    assert len({x.setting for x in found}) == 3
+    knn = published_beside("dino", "imagenet", ["locatvit_small"])
+    assert {x.number: x.value for x in knn}["top1 of 20"] == pytest.approx(0.6374)
+    (linear,) = published_beside("dinov2", "voc2012", ["vit_base_patch14_dinov2.lvd142m"])
+    assert (linear.value, linear.source) == (pytest.approx(0.825), "DINOv2")
     (deit,) = published_beside("mass", "voc2012", ["deit_tiny_patch16_224"])
     assert (deit.number, deit.value) == ("Jaccard (compat)", 0.322)
 
@@ -279,6 +293,24 @@ def test_a_run_is_evaluated_on_its_own_data_as_a_stage_of_a_study(tmp_path, monk
     (result,) = EVALUATE_FILE.read(folder).results
     assert (result.task, result.data.name, result.data.num_val) == ("linear", "shapes", 23)
     assert result.numbers[0].value == 1.0  # all its images are of the first class
+
+
+def test_runs_are_classified_on_what_they_were_trained_on(tmp_path, monkeypatch) -> None:
+    folder = write_mu_run(tmp_path / "run", monkeypatch)
+    asked = []
+
+    def opened(data, root, split, num):
+        asked.append((data, split))
+        return pictures(23, 0)
+
+    monkeypatch.setattr(benches, "OPENERS", {"masks": opened, "labels": opened})
+    cache = FeatureCache(tmp_path)
+    for data in (None, "cifar10"):
+        settings = benches.Settings(tasks="knn,segmentation", data=data, options={}, controls=False)
+        list(benches.plan_benches(open_subject(str(folder)), settings, cache, None))
+    assert [name for name, split in asked if split == "train"] == [
+        "shapes", "voc2012", "cifar10", "cifar10",
+    ]  # fmt: skip
 
 
 def test_a_damaged_record_of_images_is_an_error(made_sets, tmp_path) -> None:

@@ -39,6 +39,7 @@ class Subject:
         fresh: Builds the same architecture with random weights.
         control: The name of the control, if it is one.
         folder: The run folder, if it is a run.
+        data: The data set that it was trained on, if it is a run.
         statistics: Whose ``mean`` and ``std`` these are.
         notes: What was changed to make its weights fit.
     """
@@ -55,6 +56,7 @@ class Subject:
     fresh: Callable[[], Subject] | None = None
     control: str | None = None
     folder: Path | None = None
+    data: str | None = None
     statistics: str = "the model's own"
     notes: tuple[str, ...] = ()
 
@@ -200,7 +202,8 @@ def _run_subject(
         return subject_of(drawn, folder.name, steps, size, device, locality)
 
     subject = subject_of(model, folder.name, steps, size, device, locality)
-    return replace(subject, fresh=fresh, folder=folder, statistics="the training set's")
+    own = {"folder": folder, "data": run.protocol.data.name, "statistics": "the training set's"}
+    return replace(subject, fresh=fresh, **own)
 
 
 def with_statistics(subject: Subject, name: str) -> Subject:

@@ -1,8 +1,8 @@
 """Published scores to show beside our own, with the settings in which they differ.
 
-They come from LocAt (arXiv 2603.04892, tables 1 and 4), Naseer et al. 2021, DINOv2, DINOv3, CAPI
-and open-hummingbird. They are never averaged with ours, because they were obtained with other
-training images, other image sizes and other weights.
+They come from LocAt (arXiv 2603.04892, tables 1, 3, 4 and 6), Naseer et al. 2021, DINOv2, DINOv3,
+RADIO, Franca, CAPI and open-hummingbird. They are never averaged with ours, because they were
+obtained with other training images, other image sizes and other weights.
 """
 
 from __future__ import annotations
@@ -45,6 +45,25 @@ def _pairs(
                 )  # fmt: skip
 
 
+def _each(
+    method: str,
+    sets: Sequence[str],
+    source: str,
+    setting: str,
+    values: str,
+    number: str = "mIoU",
+) -> Iterator[PublishedScore]:
+    """A line for every model: its name, the pattern of ours, and its numbers in percent."""
+    for line in values.strip().splitlines():
+        model, pattern, numbers = line.split()
+        for data, value in zip(sets, numbers.split("/")):
+            if value != "–":
+                yield PublishedScore(
+                    method, data, number, model.replace("-", " ", 1) if "/" in model else model,
+                    pattern, float(value) / 100, source, setting,
+                )  # fmt: skip
+
+
 PUBLISHED: tuple[PublishedScore, ...] = (
     *_pairs("hummingbird", AT_224, ("voc2012", "ade20k"), "table 4", r"""
         ViT-Ti ^(?:timm/)?vit_tiny_patch16_224 39.2/12.0 ^locatvit_tiny$ 50.3/15.2
@@ -70,34 +89,81 @@ PUBLISHED: tuple[PublishedScore, ...] = (
         RoPE-B ^(?:timm/)?vit_base_.*rope 31.38/48.83/34.35 ^locatvit_base_rope 34.94/49.24/36.37
         Jumbo-B ^jumbo_base$ 32.20/47.31/34.65 ^locatjumbo_base$ 35.69/49.20/35.84
     """),
+    *_each("locat", ("ade20k", "pascal-context", "coco-stuff"), "LocAt, table 6", AT_512, r"""
+        CvT-21 cvt.*21 21.40/40.91/29.29
+        Conformer conformer.*base 22.11/40.03/26.37
+        ConViT-B convit_base 23.08/44.82/25.20
+        Twins-B twins.*base 30.47/44.55/32.27
+        DaViT-B davit_base 30.68/44.87/32.38
+        GCViT-B gcvit_base 30.91/44.71/32.77
+    """),
+    *(
+        score
+        for patches, values in (
+            ("100,000", "37.2 44.9 70.2 69.1"),
+            ("1 million", "43.1 50.8 74.9 74.6"),
+            ("10 million", "46.6 55.7 77.0 76.9"),
+        )
+        for score in _each(
+            "open-hummingbird", ("voc2012",), "open-hummingbird",
+            f"10,582 training images at 512, memory of {patches} patches",
+            "\n".join(
+                f"{line} {value}"
+                for line, value in zip(
+                    (
+                        "DINO-S/16 vit_small_patch16.*dino", "DINO-B/16 vit_base_patch16.*dino",
+                        "DINOv2-S/14 vit_small_patch14.*dinov2",
+                        "DINOv2-B/14 vit_base_patch14.*dinov2",
+                    ),
+                    values.split(),
+                )
+            ),
+            "mIoU (compat)",
+        )
+    ),
+    *_each("dinov2", ("voc2012", "ade20k"), "DINOv2", "crops of 512, 40,000 steps", r"""
+        DINOv2-S/14 vit_small_patch14.*dinov2 –/44
+        DINOv2-B/14 vit_base_patch14.*dinov2 82.5/–
+        DINOv2-L/14 vit_large_patch14.*dinov2 –/47.7
+        DINOv2-g/14 vit_giant_patch14.*dinov2 –/49.0
+    """),
+    *_each("dinov2", ("ade20k",), "DINOv2", "several layers, several scales in the test", r"""
+        DINOv2-S/14 vit_small_patch14.*dinov2 47.2
+        DINOv2-B/14 vit_base_patch14.*dinov2 51.3
+        DINOv2-L/14 vit_large_patch14.*dinov2 53.1
+        DINOv2-g/14 vit_giant_patch14.*dinov2 53.0
+    """),
+    *_each("dinov2", ("voc2012", "ade20k"), "RADIO", "linear head, 80,000 steps", r"""
+        CLIP-L vit_large_patch14.*clip 67.0/36.5
+        SigLIP-L vit_large_patch16_siglip 70.3/40.5
+        DINOv2-g-reg vit_giant_patch14_reg4_dinov2 82.8/48.7
+        SAM-H samvit_huge 34.3/28.1
+        RADIOv2.5-B radio.*base 84.4/48.9
+    """),
+    *_each("dinov3", ("ade20k",), "DINOv3", "crops of 512, 40,000 steps, best of 8 looks at val",
+           "DINOv3-7B vit_7b.*dinov3 55.9", "mIoU (compat)"),
+    *_each("neco", ("ade20k",), "Franca, issue 2", "labels of 100x100, the best epoch on val",
+           "DINOv2-L/14 vit_large_patch14.*dinov2 41.8", "mIoU (compat)"),
+    *(
+        score
+        for which, value in (("lowest", 29.2), ("highest", 35.2))
+        for score in _each("capi-knn", ("ade20k",), "CAPI", f"at 224, the {which} of its range",
+                           f"CAPI-L/14 capi.*(large|l14) {value}")
+    ),
+    *_each("mass", ("voc2012",), "Naseer et al. 2021",
+           "images and masks at 512; weights with unrounded norms",
+           "DeiT-T deit_tiny_patch16 32.2\nDeiT-S deit_small_patch16 29.2", "Jaccard (compat)"),
     *(
         PublishedScore(
-            "open-hummingbird", "voc2012", "mIoU (compat)", model, pattern, value / 100,
-            "open-hummingbird", "10,582 training images at 512, memory of 10 million patches",
+            method, "imagenet", number, model, pattern, value / 100, "LocAt, table 3",
+            "trained by DINO for 50 epochs",
         )
-        for model, pattern, value in (
-            ("DINO S/16", "vit_small_patch16.*dino", 46.6),
-            ("DINO B/16", "vit_base_patch16.*dino", 55.7),
-            ("DINOv2 S/14", "vit_small_patch14.*dinov2", 77.0),
-            ("DINOv2 B/14", "vit_base_patch14.*dinov2", 76.9),
+        for model, pattern, values in (
+            ("DINO ViT-S", "^(?:timm/)?vit_small_patch16_224", (65.52, 61.69, 61.53, 59.30, 57.90)),
+            ("DINO LocAtViT-S", "^locatvit_small$", (67.65, 63.96, 63.74, 61.19, 59.78)),
         )
-    ),
-    PublishedScore(
-        "dinov2", "voc2012", "mIoU", "DINOv2 B/14", "vit_base_patch14.*dinov2", 0.825, "DINOv2",
-        "10,582 training images, crops of 512, 40,000 steps",
-    ),
-    PublishedScore(
-        "dinov2", "ade20k", "mIoU", "DINOv2 L/14", "vit_large_patch14.*dinov2", 0.477, "DINOv2",
-        "crops of 512, 40,000 steps",
-    ),
-    *(
-        PublishedScore(
-            "mass", "voc2012", "Jaccard (compat)", model, pattern, value / 100,
-            "Naseer et al. 2021", "images and masks at 512; weights with unrounded norms",
-        )
-        for model, pattern, value in (
-            ("DeiT-T", "deit_tiny_patch16", 32.2),
-            ("DeiT-S", "deit_small_patch16", 29.2),
+        for (method, number), value in zip(
+            (("dino", "top1"), *(("dino", f"top1 of {k}") for k in (10, 20, 100, 200))), values
         )
     ),
 )  # fmt: skip
