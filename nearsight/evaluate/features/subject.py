@@ -202,8 +202,10 @@ def _run_subject(
         return subject_of(drawn, folder.name, steps, size, device, locality)
 
     subject = subject_of(model, folder.name, steps, size, device, locality)
-    own = {"folder": folder, "data": run.protocol.data.name, "statistics": "the training set's"}
-    return replace(subject, fresh=fresh, **own)
+    return replace(
+        subject, fresh=fresh, folder=folder, data=run.protocol.data.name,
+        statistics="the training set's",
+    )  # fmt: skip
 
 
 def with_statistics(subject: Subject, name: str) -> Subject:
