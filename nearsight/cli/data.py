@@ -81,7 +81,7 @@ def show_caches(
     ] = None,
     data_root: DataRoot = None,
 ) -> None:
-    """List or delete the features that `nearsight evaluate` stored."""
+    """List or delete the features and results that `nearsight evaluate` stored."""
     from nearsight.evaluate.features import cache_root, delete_cache, stored_caches
 
     folder = cache_root(data_root)
@@ -90,7 +90,7 @@ def show_caches(
         chosen = [each.key for each in caches] if delete == "all" else [delete]
         for key in chosen:
             delete_cache(folder, key)
-        print(f"Deleted {len(chosen)} feature caches in {folder}.")
+        print(f"Deleted {len(chosen)} caches in {folder}.")
         return
     for each in caches:
         print(f"{each.key}  {each.num_bytes / 1e6:9.1f} MB  {each.text}")

@@ -22,6 +22,7 @@ from nearsight.evaluate.features.extraction import (
     image_batches,
 )
 from nearsight.evaluate.features.feature_cache import (
+    RESULTS,
     FeatureCache,
     Features,
     cache_root,
@@ -50,6 +51,7 @@ __all__ = [
     "PLACES",
     "POSITION_ONLY",
     "RANDOM_INITIALISATION",
+    "RESULTS",
     "Estimated",
     "Extractor",
     "FeatureBatch",

@@ -27,6 +27,7 @@ DTYPE = np.dtype("<f2")
 MANIFEST = "manifest.json"
 VERSION = 1  # increase it when features change, so that older caches are not used
 FOLDER = "features"
+RESULTS = "results"  # folder of finished outcomes beside the features, which ``tasks`` writes
 
 
 def cache_root(root: Path | None = None) -> Path:
@@ -177,7 +178,7 @@ class StoredCache:
 
 
 def stored_caches(folder: Path) -> list[StoredCache]:
-    """Return every feature cache in a folder, the largest first."""
+    """Return every feature cache in a folder, the largest first, and the finished results."""
     found = []
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
         size = sum(file.stat().st_size for file in path.parent.iterdir())
@@ -192,11 +193,15 @@ def stored_caches(folder: Path) -> list[StoredCache]:
         except (ValueError, KeyError, TypeError):
             text = "damaged"
         found.append(StoredCache(path.parent.name, size, text))
+    if (folder / RESULTS).is_dir():
+        size = sum(file.stat().st_size for file in (folder / RESULTS).rglob("*"))
+        num = sum(1 for _ in (folder / RESULTS).iterdir())
+        found.append(StoredCache(RESULTS, size, f"{num} finished or interrupted evaluations"))
     return sorted(found, key=lambda each: -each.num_bytes)
 
 
 def delete_cache(folder: Path, key: str) -> None:
-    """Delete one feature cache.
+    """Delete one feature cache, or the finished results.
 
     Raises:
         UserError: If there is no cache with this key.

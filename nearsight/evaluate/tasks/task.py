@@ -25,6 +25,7 @@ from nearsight.core import UserError, suggestion
 from nearsight.data.input import Preprocessing
 from nearsight.evaluate.features import (
     CONTROLS,
+    RESULTS,
     FeatureCache,
     Features,
     Need,
@@ -37,7 +38,6 @@ from nearsight.evaluate.features import (
 from nearsight.stats import Number
 
 Kind = Literal["masks", "labels"]
-RESULTS = "results"  # folder of finished outcomes, in the cache
 VERSION = 3  # increase it when a method changes, so that older outcomes are not used
 Progress = Callable[[int, int], None]
 
