@@ -26,6 +26,7 @@ from nearsight.evaluate.features.feature_cache import (
     FeatureCache,
     Features,
     cache_root,
+    deciding_facts,
     delete_cache,
     stored_caches,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "cache_root",
     "class_answers",
     "control_subject",
+    "deciding_facts",
     "delete_cache",
     "estimate_extraction",
     "extract_features",

@@ -39,7 +39,7 @@ class Need:
     place: str
 
     def facts(self) -> dict[str, Any]:
-        """Return everything that the features depend on; the first three are for people to read."""
+        """Return everything that the features depend on, after three names for people to read."""
         return {
             "subject": self.subject.name,
             "data": self.split.data,

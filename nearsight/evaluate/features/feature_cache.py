@@ -27,12 +27,18 @@ DTYPE = np.dtype("<f2")
 MANIFEST = "manifest.json"
 VERSION = 1  # increase it when features change, so that older caches are not used
 FOLDER = "features"
+FOR_PEOPLE = ("subject", "data", "split")  # names in the facts of a cache, which decide nothing
 RESULTS = "results"  # folder of finished outcomes beside the features, which ``tasks`` writes
 
 
 def cache_root(root: Path | None = None) -> Path:
     """Return the folder of all feature caches, beside the decoded data sets."""
     return writable_cache(data_root(root)) / FOLDER
+
+
+def deciding_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts without names, so that equal weights share a cache whatever their name."""
+    return {name: x for name, x in facts.items() if name not in FOR_PEOPLE}
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class FeatureCache:
 
     def key(self, facts: Mapping[str, Any]) -> str:
         """Return the first 20 digits of a hash of what the features depend on."""
-        text = json.dumps({"version": VERSION, **facts}, sort_keys=True)
+        text = json.dumps({"version": VERSION, **deciding_facts(facts)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def open(self, facts: Mapping[str, Any]) -> Features | None:
@@ -130,11 +136,12 @@ class FeatureCache:
             return None
         try:
             found = json.loads(path.read_text())
-            theirs = {"version": found["version"], **found["facts"]}
+            theirs = {"version": found["version"], **deciding_facts(found["facts"])}
             done, num = int(found["done"]), int(found["shape"]["num_images"])
         except (ValueError, KeyError, TypeError):
             raise self._damaged(facts, f"its {MANIFEST} cannot be read") from None
-        if theirs != json.loads(json.dumps({"version": VERSION, **facts})) or done > num:
+        ours = {"version": VERSION, **deciding_facts(facts)}
+        if theirs != json.loads(json.dumps(ours)) or done > num:
             raise self._damaged(facts, "it contains features of another model or other images")
         return found
 

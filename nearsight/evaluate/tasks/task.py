@@ -32,6 +32,7 @@ from nearsight.evaluate.features import (
     Preparation,
     Split,
     Subject,
+    deciding_facts,
     extract_features,
     image_batches,
 )
@@ -149,8 +150,8 @@ class Bench:
             "task": self.task,
             "method": self.method,
             "options": dict(self.options),
-            "train": self.need(self.train).facts(),
-            "val": self.need(self.val).facts(),
+            "train": deciding_facts(self.need(self.train).facts()),
+            "val": deciding_facts(self.need(self.val).facts()),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,6 +154,15 @@ def test_a_cache_of_another_model_is_refused(tmp_path) -> None:
     shutil.copytree(tmp_path / key, tmp_path / other.cache.key(facts))
     with pytest.raises(UserError, match="contains features of another model"):
         other.features(other.val)
+
+
+def test_equal_weights_share_a_cache_and_outcomes_whatever_their_name(tmp_path) -> None:
+    one = bench_of(tmp_path)
+    one.features(one.val)
+    other = bench_of(tmp_path, subject=replace(small_subject(), name="the same under a new name"))
+    assert other.cache.open(other.need(other.val).facts()) is not None
+    assert other.key == one.key
+    assert len(stored_caches(tmp_path)) == 1
 
 
 def test_a_cache_that_lost_bytes_is_refused(tmp_path) -> None:
