@@ -91,7 +91,7 @@ def plan_methods(settings: Settings) -> list[PlannedMethod]:
     """Return every requested method of every requested task.
 
     Raises:
-        UserError: If a task, a method or an option is unknown.
+        UserError: If a task, a method or an option is unknown, or an option has a wrong value.
     """
     chosen: list[tuple[Task, Method]] = []
     for name in (word.strip() for word in settings.tasks.split(",")):
@@ -99,16 +99,12 @@ def plan_methods(settings: Settings) -> list[PlannedMethod]:
         (task,) = tasks_named(task_name)
         chosen += [(task, each) for each in task.choose_methods(method)]
     given = choose_options([method for _, method in chosen], settings.options)
-    return [
-        PlannedMethod(
-            task,
-            method,
-            {name: given.get(name, value) for name, value in method.options.items()},
-        )
-        for task, method in {
-            (task.name, method.name): (task, method) for task, method in chosen
-        }.values()
-    ]
+    found = []
+    for task, method in {(x.name, y.name): (x, y) for x, y in chosen}.values():
+        options = {name: given.get(name, value) for name, value in method.options.items()}
+        method.check(options)
+        found.append(PlannedMethod(task, method, options))
+    return found
 
 
 def plan_benches(

@@ -31,6 +31,8 @@ from nearsight.report.write import evaluation_tables
 from nearsight.runs.records import EVALUATE_FILE
 from nearsight.stats import image_interval
 
+LOCAT = {"tasks": "segmentation", "method": "locat"}
+
 
 @pytest.fixture
 def made_sets(monkeypatch):
@@ -205,6 +207,19 @@ def test_layers_and_models_stand_beside_how_far_they_look(made_sets, tmp_path) -
         ({"options": {"kk": 3}}, "There is no option 'kk'"),
         ({"options": {"k": "many"}}, "k is 'many', but it must be of the same type as 30"),
         ({"options": {"k": 3000}}, "3000 neighbours were requested"),
+        ({"options": {"k": 0}}, "k is 0, but it must be at least 1"),
+        ({"options": {"temperature": 0.0}}, "temperature is 0.0, but it must be at least 0.0001"),
+        ({"options": {"temperature": "nan"}}, "temperature is nan"),
+        ({"tasks": "segmentation", "options": {"C": -1}}, "C is -1.0, but it must be positive"),
+        (LOCAT | {"options": {"scale": "half"}}, "scale is 'half', but it must be cached or full"),
+        (LOCAT | {"options": {"steps": -4}}, "steps is -4, but it must be at least 0"),
+        (LOCAT | {"options": {"seeds": 0}}, "seeds is 0, but it must be at least 1"),
+        ({"tasks": "linear", "options": {"C": "nan"}}, "C is nan"),
+        ({"tasks": "knn", "options": {"tokens": "cls"}}, "tokens is 'cls', .* class, patches"),
+        ({"tasks": "class-attention", "options": {"mass": 2}}, "mass is 2.0"),
+        ({"tasks": "occlusion", "options": {"fill": "white"}}, "fill is 'white', .* black, mean"),
+        ({"tasks": "occlusion", "options": {"kinds": "random,corner"}}, "kinds has 'corner'"),
+        ({"tasks": "occlusion", "options": {"draws": 0}}, "draws is 0"),
         ({"data": "other"}, "have 2 classes, but the scored images have 3"),
     ],
 )

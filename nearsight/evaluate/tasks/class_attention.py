@@ -13,7 +13,8 @@ rollout            one mask from the product of all layers' attention (Abnar and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -137,11 +138,15 @@ def class_rows(
     return rows[-1].cpu().numpy(), rolled.numpy(), grid
 
 
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse a mass that is not a share."""
+    if not 0 < options["mass"] < 1:
+        raise UserError(f"mass is {options['mass']}, but it must be between 0 and 1.")
+
+
 def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
     """Yield the Jaccard indices."""
     mass = float(bench.options["mass"])
-    if not 0 < mass < 1:
-        raise UserError(f"mass is {mass}, but it must be between 0 and 1.")
     records: list[list[float]] = []
     for images in bench.images(bench.val):
         heads, rolled, grid = class_rows(bench, images)
@@ -192,7 +197,7 @@ CLASS_ATTENTION = Task(
     "class-attention",
     "masks",
     run_class_attention,
-    (Method("mass", options=OPTIONS),),
+    (Method("mass", options=OPTIONS, check=check_options),),
     controls=(RANDOM_INITIALISATION,),
     of_features=False,
     trains=False,

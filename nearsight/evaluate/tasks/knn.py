@@ -7,7 +7,8 @@ side by side, each normalised first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,14 @@ TOKENS = ("class", "patches", "both")
 PIECE = 4096  # images whose patches are averaged at once
 
 
+def check_tokens(options: Mapping[str, Any]) -> None:
+    """Refuse tokens other than TOKENS."""
+    if options["tokens"] not in TOKENS:
+        raise UserError(
+            f"tokens is {options['tokens']!r}, but it must be one of {', '.join(TOKENS)}."
+        )
+
+
 def image_features(
     features: Features, tokens: str, normalise: bool = True
 ) -> Float[Tensor, "image width"]:
@@ -38,14 +47,12 @@ def image_features(
         normalise: Divide the class token and the mean of patches each by its length.
 
     Raises:
-        UserError: If the model has no class token, or ``tokens`` is none of these.
+        UserError: If the model has no class token.
     """
-    if tokens not in TOKENS:
-        raise UserError(f"tokens should be one of {', '.join(TOKENS)}, but it is {tokens!r}")
     parts = []
     if tokens != "patches":
         if features.cls is None:
-            raise UserError("the model has no class token; give --set tokens=patches")
+            raise UserError("The model has no class token. Use --set tokens=patches.")
         parts.append(torch.from_numpy(np.array(features.cls, np.float32)))
     if tokens != "class":
         pieces = [
@@ -143,6 +150,14 @@ KNN = Task(
     "knn",
     "labels",
     run_knn,
-    (Method("dino", place="norm", options={"tokens": "class"}, seconds=knn_seconds),),
+    (
+        Method(
+            "dino",
+            place="norm",
+            options={"tokens": "class"},
+            seconds=knn_seconds,
+            check=check_tokens,
+        ),
+    ),
     controls=(RANDOM_INITIALISATION, PIXEL_STATISTICS),
 )

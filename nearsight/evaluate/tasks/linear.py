@@ -33,8 +33,8 @@ from nearsight.evaluate.solvers import (
     small_head,
     train_head,
 )
-from nearsight.evaluate.tasks.knn import image_features
-from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
+from nearsight.evaluate.tasks.knn import check_tokens, image_features
+from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber, check_least
 from nearsight.stats import weighted_mean
 
 VALUES = (1e-3, 1e-2, 1e-1, 1.0)
@@ -57,6 +57,13 @@ def accuracy_numbers(hits: np.ndarray, settings: Mapping[str, Any]) -> Iterator[
     """Yield top-1 and top-5 accuracy."""
     yield TaskNumber("top1", hits[:, 0], weighted_mean, settings)
     yield TaskNumber("top5", hits[:, 1], weighted_mean, settings)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse unknown tokens, and a negative C."""
+    check_tokens(options)
+    if "C" in options:
+        check_least(options, C=0)
 
 
 def run_linear(bench: Bench) -> Iterator[TaskNumber]:
@@ -158,10 +165,19 @@ LINEAR = Task(
     run_linear,
     (
         Method(
-            "logreg", place="norm", options={"tokens": "class", "C": 0.0}, seconds=logreg_seconds
+            "logreg",
+            place="norm",
+            options={"tokens": "class", "C": 0.0},
+            seconds=logreg_seconds,
+            check=check_options,
         ),
         Method(
-            "dino", place="norm", options={"tokens": "class"}, mirrored=True, seconds=sgd_seconds
+            "dino",
+            place="norm",
+            options={"tokens": "class"},
+            mirrored=True,
+            seconds=sgd_seconds,
+            check=check_options,
         ),
     ),
     controls=(RANDOM_INITIALISATION, PIXEL_STATISTICS),

@@ -12,7 +12,7 @@ shuffle  cells in random order             paste    a rectangle of another image
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from nearsight.evaluate.tasks.occluded_images import (
     paste_rectangles,
     shuffle_cells,
 )
-from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
+from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber, check_least
 from nearsight.measure.capture import evaluating
 from nearsight.stats import image_intervals, weighted_mean
 
@@ -44,16 +44,23 @@ DRAWN = ("random", "shuffle", "paste")  # kinds that chance decides
 OPTIONS = {"fill": "black", "draws": 5, "kinds": ",".join(KINDS)}
 
 
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse unknown kinds and fills, and fewer than one draw."""
+    if unknown := [kind for kind in _kinds(options) if kind not in KINDS]:
+        raise UserError(f"kinds has {unknown[0]!r}, but the kinds are {', '.join(KINDS)}.")
+    if options["fill"] not in FILLS:
+        raise UserError(f"fill is {options['fill']!r}, but it must be {', '.join(FILLS)}.")
+    check_least(options, draws=1)
+
+
+def _kinds(options: Mapping[str, Any]) -> list[str]:
+    return [word.strip() for word in str(options["kinds"]).split(",")]
+
+
 def run_occlusion(bench: Bench) -> Iterator[TaskNumber]:
     """Yield accuracy, and the area under the curve of each kind with the curve in its details."""
     draws, fill = int(bench.options["draws"]), str(bench.options["fill"])
-    kinds = [word.strip() for word in str(bench.options["kinds"]).split(",")]
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise UserError(f"kinds has {unknown[0]!r}, but the kinds are {', '.join(KINDS)}")
-    if fill not in FILLS:
-        raise UserError(f"fill is {fill!r}, but it must be {', '.join(FILLS)}")
-    if draws < 1:
-        raise UserError(f"draws is {draws}, but at least one is needed")
+    kinds = _kinds(bench.options)
     _check_classes(bench)
     plain: list[np.ndarray] = []
     hits: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
@@ -191,9 +198,9 @@ def _passes(bench: Bench) -> list[tuple[Split, float]]:
     """Every image once, and at every level of every draw of every kind."""
     draws, noisy = int(bench.options["draws"]), bench.options["fill"] == "noise"
     passes = 1
-    for kind in str(bench.options["kinds"]).split(","):
-        drawn = kind.strip() in DRAWN or noisy
-        passes += len(CELLS if kind.strip() == "shuffle" else SHARES) * (draws if drawn else 1)
+    for kind in _kinds(bench.options):
+        drawn = kind in DRAWN or noisy
+        passes += len(CELLS if kind == "shuffle" else SHARES) * (draws if drawn else 1)
     return [(bench.val, passes)]
 
 
@@ -201,7 +208,7 @@ OCCLUSION = Task(
     "occlusion",
     "labels",
     run_occlusion,
-    (Method("patches", place="norm", options=OPTIONS),),
+    (Method("patches", place="norm", options=OPTIONS, check=check_options),),
     controls=(),
     of_features=False,
     trains=False,

@@ -71,6 +71,25 @@ def _no_seconds(bench: Bench) -> float:
     return 0.0
 
 
+def _no_check(options: Mapping[str, Any]) -> None:
+    return None
+
+
+def check_least(options: Mapping[str, Any], **least: float) -> None:
+    """Check that options are not too small.
+
+    Args:
+        options: The options of a method.
+        least: The smallest value of each.
+
+    Raises:
+        UserError: If one is smaller, or not a number.
+    """
+    for name, limit in least.items():
+        if not options[name] >= limit:
+            raise UserError(f"{name} is {options[name]}, but it must be at least {limit:g}.")
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to do a task.
@@ -82,6 +101,8 @@ class Method:
         options: Its options, with their defaults.
         mirrored: Whether it also uses the features of mirrored training images.
         seconds: Returns the expected time on a bench, without that of forward passes.
+        check: Called with the options before anything starts. It raises UserError for a value that
+            makes no sense.
     """
 
     name: str
@@ -90,6 +111,7 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     mirrored: bool = False
     seconds: Callable[[Bench], float] = _no_seconds
+    check: Callable[[Mapping[str, Any]], None] = _no_check
 
 
 @dataclass(frozen=True)

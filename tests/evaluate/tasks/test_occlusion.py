@@ -136,19 +136,6 @@ def test_the_batch_size_changes_nothing(tmp_path) -> None:
         np.testing.assert_array_equal(one.records, other.records)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"fill": "white"}, "fill is 'white', but it must be black, mean, noise"),
-        ({"kinds": "random,corner"}, "kinds has 'corner'"),
-        ({"draws": 0}, "draws is 0"),
-    ],
-)
-def test_an_unknown_option_is_an_error(tmp_path, options, message) -> None:
-    with pytest.raises(UserError, match=message):
-        list(OCCLUSION.run(occlusion_bench(tmp_path, **options)))
-
-
 def test_a_data_set_of_other_classes_is_an_error(tmp_path) -> None:
     bench = bench_of(tmp_path, "patches", OPTIONS, "labels")
     with pytest.raises(UserError, match="tells 7 classes apart, but made up has 3"):

@@ -15,48 +15,17 @@ from nearsight.evaluate.tasks.task import Bench, Function, Method, Task, TaskNum
 METHODS: dict[str, tuple[Method, Function]] = {
     method.name: (method, function)
     for method, function in (
-        (
-            Method("logreg", options=logreg.OPTIONS, seconds=logreg.logreg_seconds),
-            logreg.run_logreg,
-        ),
-        *(
-            (
-                Method(
-                    name, place, options=trained_heads.OPTIONS, mirrored=True,
-                    seconds=trained_heads.trained_head_seconds,
-                ),
-                trained_heads.run_trained_head,
-            )
-            for name, place in (
-                ("locat", "block"),
-                ("dinov2", "norm"),
-                ("dinov3", "norm"),
-                ("neco", "norm"),
-            )
-        ),
-        (
-            Method("capi-knn", "norm", seconds=tile_votes.capi_knn_seconds),
-            tile_votes.run_capi_knn,
-        ),
-        (
-            Method("capi-logreg", "norm", options=logreg.OPTIONS, seconds=logreg.logreg_seconds),
-            logreg.run_capi_logreg,
-        ),
-        (
-            Method(
-                "hummingbird", options=hummingbird.OPTIONS, seconds=hummingbird.hummingbird_seconds
-            ),
-            hummingbird.run_hummingbird,
-        ),
-        (
-            Method(
-                "open-hummingbird", "norm", "open-hummingbird", hummingbird.OPTIONS,
-                seconds=hummingbird.hummingbird_seconds,
-            ),
-            hummingbird.run_open_hummingbird,
-        ),
+        (logreg.LOGREG, logreg.run_logreg),
+        (trained_heads.LOCAT, trained_heads.run_trained_head),
+        (trained_heads.DINOV2, trained_heads.run_trained_head),
+        (trained_heads.DINOV3, trained_heads.run_trained_head),
+        (trained_heads.NECO, trained_heads.run_trained_head),
+        (tile_votes.CAPI_KNN, tile_votes.run_capi_knn),
+        (logreg.CAPI_LOGREG, logreg.run_capi_logreg),
+        (hummingbird.HUMMINGBIRD, hummingbird.run_hummingbird),
+        (hummingbird.OPEN_HUMMINGBIRD, hummingbird.run_open_hummingbird),
     )
-}  # fmt: skip
+}
 
 
 def run_segmentation(bench: Bench) -> Iterator[TaskNumber]:

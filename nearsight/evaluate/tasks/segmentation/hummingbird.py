@@ -13,8 +13,9 @@ it, the search is exact and not approximate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,13 +33,19 @@ from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.segmentation.truth import PatchLabels, patch_labels
-from nearsight.evaluate.tasks.task import Bench, TaskNumber
+from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber, check_least
 from nearsight.models.layers import Grid
 from nearsight.stats import hungarian_miou
 
 QUERIES, SHOWN, SIDE = 4, 6, 56  # patches that are shown with neighbours; side in pixels
 OPTIONS = {"k": 30, "temperature": 0.02}
+LEAST_TEMPERATURE = 1e-4  # below it one neighbour decides alone
 WITH_OTHER = ("ade20k",)  # sets whose label 0 is a class to open-hummingbird
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse fewer than one neighbour, and a temperature that is not positive."""
+    check_least(options, k=1, temperature=LEAST_TEMPERATURE)
 
 
 class Voting(NamedTuple):
@@ -156,3 +163,11 @@ def run_open_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
         "memory": f"{len(labels.labelled):,} patches, exact search",
     }
     yield TaskNumber("mIoU (compat)", matrices.whole, hungarian_miou, settings)
+
+
+HUMMINGBIRD = Method(
+    "hummingbird", options=OPTIONS, seconds=hummingbird_seconds, check=check_options
+)
+OPEN_HUMMINGBIRD = replace(
+    HUMMINGBIRD, name="open-hummingbird", place="norm", statistics="open-hummingbird"
+)

@@ -10,9 +10,9 @@ eight values of C from 1e-6 to 1e5, images and masks squashed to the model's ima
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -34,13 +34,21 @@ from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     segmentation_findings,
 )
 from nearsight.evaluate.tasks.segmentation.truth import patch_labels
-from nearsight.evaluate.tasks.task import Bench, TaskNumber
+from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber
 from nearsight.stats import miou
 
 OPTIONS = {"C": 0.0}  # C = 0: chosen on a split of train
 VALUES = tuple(10.0**power for power in range(-4, 1))
 CAPI_VALUES = tuple(float(value) for value in np.logspace(-6, 5, 8))
 HELD_OUT = 10  # C is chosen on one in ten training images
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse a negative C."""
+    if not options["C"] >= 0:
+        raise UserError(
+            f"C is {options['C']}, but it must be positive, or 0 to be chosen on train."
+        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,6 @@ def _run(
     features = bench.features(bench.train)
     flat = features.patches.reshape(-1, features.width)
     given = float(bench.options["C"])
-    if given < 0:
-        raise UserError(f"C is {given}, but it must be positive, or 0 to be chosen on train.")
     choice, start = Choice(given, {}), None
     if not given:
         choice, start = choose_c(bench, flat, targets, rows, values, label_size)
@@ -170,3 +176,7 @@ def logit_maps(model: LogisticModel, features: Features) -> Maps:
         return found.T.unflatten(1, (features.grid.rows, features.grid.cols)).contiguous()
 
     return logits
+
+
+LOGREG = Method("logreg", options=OPTIONS, seconds=logreg_seconds, check=check_options)
+CAPI_LOGREG = replace(LOGREG, name="capi-logreg", place="norm")

@@ -25,7 +25,7 @@ from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     scoring_seconds,
     segmentation_findings,
 )
-from nearsight.evaluate.tasks.task import Bench, TaskNumber
+from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber
 from nearsight.models.layers import Grid
 from nearsight.stats import miou
 
@@ -135,3 +135,6 @@ def run_capi_knn(bench: Bench) -> Iterator[TaskNumber]:
         "standardised": "by mean and deviation of the training patches",
     }
     yield from segmentation_findings(matrices, bench.val.classes, settings)
+
+
+CAPI_KNN = Method("capi-knn", "norm", seconds=capi_knn_seconds)

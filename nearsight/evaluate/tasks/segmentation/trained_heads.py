@@ -9,7 +9,8 @@ that number stands beside it as ``compat``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ from nearsight.evaluate.tasks.segmentation.segmentation_scores import (
     scoring_seconds,
     segmentation_findings,
 )
-from nearsight.evaluate.tasks.task import Bench, TaskNumber
+from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber, check_least
 from nearsight.stats import miou, over_seeds
 
 STEPS = 20_000
@@ -103,16 +104,16 @@ def head_maps(head: nn.Module, features: Features, recipe: HeadRecipe) -> Maps:
     return logits
 
 
-def is_full(bench: Bench) -> bool:
-    """Return whether the full setting is requested.
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse an unknown scale, negative steps, and fewer than one seed."""
+    check_least(options, steps=0, seeds=1)
+    if options["scale"] not in SCALES:
+        raise UserError(f"scale is {options['scale']!r}, but it must be {' or '.join(SCALES)}.")
 
-    Raises:
-        UserError: If the scale is neither ``cached`` nor ``full``.
-    """
-    scale = bench.options.get("scale", SCALES[0])
-    if scale not in SCALES:
-        raise UserError(f"scale is {scale!r}, but it must be {' or '.join(SCALES)}.")
-    return bool(scale == "full")
+
+def is_full(bench: Bench) -> bool:
+    """Return whether the full setting is requested."""
+    return bool(bench.options.get("scale") == "full")
 
 
 def scale_text(bench: Bench) -> str:
@@ -212,3 +213,9 @@ def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
         _, step, matrices = max(best, key=lambda each: each[0])
         compat = {**settings, "chosen_on": f"the best of {len(best)} looks at val, step {step}"}
         yield TaskNumber("mIoU (compat)", matrices.whole, miou, compat)
+
+
+LOCAT = Method(
+    "locat", options=OPTIONS, mirrored=True, seconds=trained_head_seconds, check=check_options
+)
+DINOV2, DINOV3, NECO = (replace(LOCAT, name=x, place="norm") for x in ("dinov2", "dinov3", "neco"))

@@ -10,7 +10,6 @@ import torch
 from evaluate.made_sets import bench_of
 from PIL import Image
 
-from nearsight.core import UserError
 from nearsight.evaluate.tasks.segmentation.all_methods import SEGMENTATION
 from nearsight.evaluate.tasks.segmentation.full_scale import (
     TRIES,
@@ -104,8 +103,3 @@ def test_a_few_steps_of_the_full_setting_run_and_say_so(tmp_path, method) -> Non
     (train, crops), (val, _) = SEGMENTATION.passes(bench)
     assert (train.name, crops) == ("train", 2 * RECIPES[method].batch / 23)
     assert val.name == "val"
-
-
-def test_another_scale_is_an_error(tmp_path) -> None:
-    with pytest.raises(UserError, match="scale is 'half', but it must be cached or full"):
-        list(SEGMENTATION.run(bench_of(tmp_path, "locat", {**OPTIONS, "scale": "half"})))
