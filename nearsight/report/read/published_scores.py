@@ -53,7 +53,7 @@ def _each(
     values: str,
     number: str = "mIoU",
 ) -> Iterator[PublishedScore]:
-    """A line for every model: its name, the pattern of ours, and its numbers in percent."""
+    """Read a line for every model: its name, the pattern of ours, and its numbers in percent."""
     for line in values.strip().splitlines():
         model, pattern, numbers = line.split()
         for data, value in zip(sets, numbers.split("/")):

@@ -1,4 +1,4 @@
-"""The tables of evaluations: models and controls side by side, and paired differences."""
+"""Tabulate evaluations: models and controls side by side, and their paired differences."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from nearsight.report.write.cells import Cell
 from nearsight.report.write.table import FORMATS, Column, Row, Table
 from nearsight.runs.records import TaskResult
 
-SHOWN = 2  # numbers of a method that fit into a terminal; more of them are on the page
-IN_COLUMNS = ("layer", "num_train", "num_val")  # and in the note
+SHOWN = 2  # numbers of a method that fit into a terminal; the page shows all
+IN_COLUMNS = ("layer", "num_train", "num_val")  # settings that have a column or are in the note
 WITHOUT_TERMINAL = tuple(name for name in FORMATS if name != "terminal")
 
 
 def evaluation_tables(folders: Sequence[EvaluatedFolder]) -> list[Table]:
-    """Return one table for each task, method and data set, and one of paired differences."""
+    """Return a table for every task, method and data set, and one of paired differences."""
     methods: dict[tuple[str, str, str, str], list[tuple[EvaluatedFolder, TaskResult]]] = {}
     for folder in folders:
         for result in folder.record.results:
@@ -90,7 +90,7 @@ def _method_table(
         note += ". MAD: mean attention distance of the layer's heads, in grid diagonals"
     if published:
         told = dict.fromkeys(f"{score.source} ({score.setting})" for score in published)
-        note += f". Published numbers differ in weights and data: {'; '.join(told)}"
+        note += f". Published scores were obtained with other weights and data: {'; '.join(told)}"
     return Table(f"{task}-{method}", columns, rows, f"{task}, {method}", note)
 
 
@@ -144,7 +144,7 @@ def _told(value: object) -> str:
 
 
 def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
-    """Return the paired differences of every pair of models; None without any."""
+    """Tabulate the paired differences of every pair of models; None if there is no pair."""
     rows = [
         (f"{pair.one} − {pair.other}", f"{pair.method} {pair.number}", pair.estimate)
         for pair in paired_results(folders)
@@ -156,12 +156,12 @@ def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
         Column("", "number", width=20),
         Column("difference", "difference", "points", digits=1, plus=True),
     )
-    note = "Paired over images: both models are resampled together."
+    note = "Paired over images: the same images are resampled for both models."
     return Table("evaluation-pairs", columns, rows, "paired differences", note)
 
 
 def write_evaluation_figures(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Draw the figures of folders that were evaluated as SVG files, and return their paths."""
+    """Write the figures of evaluated folders into ``out`` as SVG files and return their paths."""
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for drawing in evaluation_drawings(read_evaluations(folders)):
@@ -171,7 +171,7 @@ def write_evaluation_figures(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def print_evaluations(folders: Sequence[Path]) -> None:
-    """Print the tables of folders that were evaluated."""
+    """Print the tables of evaluated folders."""
     screen = console()
     for table in evaluation_tables(read_evaluations(folders)):
         screen.print(table.rich())

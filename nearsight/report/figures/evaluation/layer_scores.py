@@ -1,4 +1,4 @@
-"""The score of every layer, and of every model, beside how far its heads look (MAD)."""
+"""Draw the score of every layer, and of every model, beside its mean attention distance (MAD)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nearsight.runs.records import ResultNumber, TaskResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = ("mIoU", "top1 of 20", "top1")  # the number of a method that is drawn
+SHOWN = ("mIoU", "top1 of 20", "top1")  # which number of a method is drawn
 Point = tuple[str, int, float, ResultNumber]  # model, layer, MAD, score
 Points = dict[str, list[Point]]  # by method, number and data set
 Draw = Callable[..., None]
 
 
 def draw_layers(axes: Axes, points: Sequence[Point], inks: dict[str, str]) -> None:
-    """Draw a point for every layer, its number beside it, layers of a model joined by a line."""
+    """Draw a point with its number for every layer, and a line through the layers of a model."""
     for model in dict.fromkeys(point[0] for point in points):
         own = sorted((x for x in points if x[0] == model), key=lambda x: x[1])
         places = [mad for _, _, mad, _ in own]
@@ -57,8 +57,8 @@ def layer_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None
     return _drawing(
         key, folders, found, draw_layers, "Are local layers better?",
         "score of a layer's features beside its mean attention distance",
-        "Every point is a layer, named by its number. Lines: 95 % over images. Points to the left "
-        "attend locally; points on top have better features.",
+        "Every point is a layer with its number. Layers to the left attend more locally, layers "
+        "further up have better features. Vertical lines are 95 % intervals over images.",
         f"Scores of {sum(map(len, found.values()))} layers against their distance.",
     )  # fmt: skip
 
@@ -73,9 +73,9 @@ def model_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None
     return _drawing(
         key, folders, found, draw_models, "Are local models better?",
         "score of the last layer's features beside the mean attention distance of all layers",
-        "Every point is a model. Lines: 95 % over images. Points to the left attend locally; "
-        "points on top have better features. Models that differ in more than their locality do "
-        "not show what causes a difference.",
+        "Every point is a model. Models to the left attend more locally, models further up have "
+        "better features. Vertical lines are 95 % intervals over images. Models that differ in "
+        "more than their locality do not show what causes a difference.",
         f"Scores of {max(map(len, found.values()), default=0)} models against their distance.",
     )  # fmt: skip
 
