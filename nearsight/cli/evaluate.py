@@ -122,6 +122,9 @@ def evaluate(
             metavar="DIR", help="Also write the figures of the report to this folder, as SVG."
         ),
     ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print the expected time and disk space, and stop.")
+    ] = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     data_root: DataRoot = None,
@@ -148,8 +151,10 @@ def evaluate(
         found = evaluate_targets(
             targets, settings, weights=weights or (), pretrained=pretrained,
             random_init=random_init, image_size=None if image_size is None else sides(image_size),
-            localise=localise or (), out=out, progress=count,
+            localise=localise or (), out=out, estimate=estimate, progress=count,
         )  # fmt: skip
+    if estimate:
+        return Result()
     folders = [folder for folder, _ in found]
     print_evaluations(folders)
     for remark in dict.fromkeys(x for _, evaluation in found for x in evaluation.remarks):

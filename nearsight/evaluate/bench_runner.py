@@ -35,6 +35,17 @@ Say = Callable[[str], None]
 NUM_MEASURED = 64  # scored images for the mean attention distance of each layer
 
 
+def estimate_subject(subject: Subject, settings: Settings) -> Estimated:
+    """Return the expected time and disk space of evaluating a subject and its controls.
+
+    Raises:
+        UserError: If a task or method does not exist, or the features do not fit on the disk.
+    """
+    cache = FeatureCache(settings.cache or cache_root(settings.data_root))
+    benches = list(plan_benches(subject, settings, cache, None))
+    return _estimate(benches, cache, settings.device)
+
+
 def evaluate_subject(
     subject: Subject,
     settings: Settings,

@@ -11,14 +11,14 @@ from torch import nn
 
 from nearsight.core import UserError
 from nearsight.data.input import Preprocessing
-from nearsight.evaluate.bench_runner import Say, evaluate_subject
+from nearsight.evaluate.bench_runner import Say, estimate_subject, evaluate_subject
 from nearsight.evaluate.benches import Progress, Settings
-from nearsight.evaluate.features import open_subject, subject_of
+from nearsight.evaluate.features import Subject, open_subject, subject_of
 from nearsight.evaluate.result import Evaluation
 from nearsight.measure.folders import default_folder, finished_run, sides
 from nearsight.measure.localise import read_locality
 from nearsight.runs import EVALUATE, RECORD, Stage
-from nearsight.runs.records import RECORDS
+from nearsight.runs.records import EVALUATE_FILE, RECORDS
 
 
 def evaluate_model(
@@ -115,6 +115,7 @@ def evaluate_targets(
     image_size: tuple[int, int] | None = None,
     localise: Sequence[str] = (),
     out: Path | None = None,
+    estimate: bool = False,
     say: Say = print,
     progress: Progress | None = None,
 ) -> list[tuple[Path, Evaluation]]:
@@ -130,11 +131,16 @@ def evaluate_targets(
         localise: Evaluate each model unchanged, and then with each of these localities.
         out: The folder to write for a single model. By default ``runs/<name>``. Results with local
             attention go to a folder beside it, with the locality in its name.
+        estimate: Only estimate time and space, without evaluating anything.
         say: Called with an estimate of time and space before each evaluation.
         progress: Called with the number of finished steps and of all steps.
 
     Returns:
         The folder and the evaluation of every target.
+
+    Raises:
+        UserError: If two models would be written to one folder, or a folder already has the
+            evaluation of other weights.
     """
     names = [target for target in targets if not _is_run(target)]
     if weights and len(weights) != len(names):
@@ -146,6 +152,11 @@ def evaluate_targets(
         raise UserError(
             f"--out is one folder, but there are {len(targets)} models. Leave out --out."
         )
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise UserError(
+            f"{repeated[0]} is given more than once, and its results are written to one folder. "
+            "Evaluate the models one at a time, each with its own --out."
+        )
     files = dict(zip(names, weights))
     localities = [None, *map(read_locality, localise)]
     found = []
@@ -155,13 +166,29 @@ def evaluate_targets(
             target, weights=files.get(target), image_size=image_size, device=settings.device,
             locality=locality, **own,
         )  # fmt: skip
-        evaluation = evaluate_subject(subject, settings, say=say, progress=progress)
+        if estimate:
+            say(f"{subject.name}: {estimate_subject(subject, settings).text()}")
+            continue
         folder = out or (Path(target) if _is_run(target) else default_folder(target))
         if locality is not None:
             folder = folder.parent / default_folder(f"{folder.name}-{locality}").name
+        if not _is_run(target):
+            _refuse_others(folder, subject)
+        evaluation = evaluate_subject(subject, settings, say=say, progress=progress)
         evaluation.write(folder, settings.device)
         found.append((folder, evaluation))
     return found
+
+
+def _refuse_others(folder: Path, subject: Subject) -> None:
+    """Check that a folder has no evaluation of other weights, which would be overwritten."""
+    if not (folder / EVALUATE).is_file():
+        return
+    if EVALUATE_FILE.read(folder).identity != subject.identity:
+        raise UserError(
+            f"{folder} has the evaluation of other weights, or of the same weights at another "
+            f"image size. Choose another folder with --out, or delete {folder / EVALUATE}."
+        )
 
 
 def _is_run(target: str) -> bool:

@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 import torch
 from data.segmentation.made_masks import write_folder
-from evaluate.made_sets import bench_of, pictures, small_model
+from evaluate.made_sets import bench_of, pictures, small_model, small_subject
 from measure.folders.test_run_folder import dataset, write_mu_run
 from typer.testing import CliRunner
 
 from nearsight.cli.app import app
 from nearsight.core import UserError
-from nearsight.evaluate import EVALUATE_STAGE, benches, evaluate_model, read_evaluation
+from nearsight.evaluate import (
+    EVALUATE_STAGE,
+    benches,
+    evaluate_model,
+    evaluate_targets,
+    evaluation,
+    read_evaluation,
+)
 from nearsight.evaluate.features import (
     FeatureCache,
     image_splits,
@@ -273,6 +280,26 @@ def test_published_numbers_stand_beside_the_same_method_and_model() -> None:
     assert (linear.value, linear.source) == (pytest.approx(0.825), "DINOv2")
     (deit,) = published_beside("mass", "voc2012", ["deit_tiny_patch16_224"])
     assert (deit.number, deit.value) == ("Jaccard (compat)", 0.322)
+
+
+def test_results_of_other_weights_are_not_overwritten(made_sets, tmp_path, monkeypatch) -> None:
+    subjects = {"a": small_subject(3), "b": small_subject(5)}
+    monkeypatch.setattr(evaluation, "open_subject", lambda target, **given: subjects[target])
+    settings = benches.Settings(
+        tasks="hummingbird", options={"k": 5}, controls=False, cache=tmp_path / "cache"
+    )
+    said = []
+    given = {"out": tmp_path / "out", "say": said.append}
+    assert evaluate_targets(["a"], settings, estimate=True, **given) == []
+    assert not (tmp_path / "out").exists()
+    assert "of evaluation" in said[0]
+    evaluate_targets(["a"], settings, **given)
+    before = (tmp_path / "out" / "evaluate.json").read_bytes()
+    with pytest.raises(UserError, match="out has the evaluation of other weights"):
+        evaluate_targets(["b"], settings, **given)
+    assert (tmp_path / "out" / "evaluate.json").read_bytes() == before
+    with pytest.raises(UserError, match="a is given more than once"):
+        evaluate_targets(["a", "a"], settings)
 
 
 @pytest.mark.slow
