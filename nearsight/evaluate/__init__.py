@@ -16,8 +16,8 @@ from nearsight.evaluate.evaluation import (
 )
 from nearsight.evaluate.locality_candidates import SearchSettings
 from nearsight.evaluate.locality_search import search_locality
-from nearsight.evaluate.outcome import TaskOutcome
 from nearsight.evaluate.result import Evaluation, read_evaluation
+from nearsight.evaluate.task_outcome import TaskOutcome
 from nearsight.evaluate.tasks import knn_hits
 
 __all__ = [

@@ -25,8 +25,8 @@ from nearsight.evaluate.features import (
     extract_features,
     spread,
 )
-from nearsight.evaluate.outcome import Measured, TaskOutcome, data_facts
 from nearsight.evaluate.result import Evaluation, read_evaluation
+from nearsight.evaluate.task_outcome import Measured, TaskOutcome, data_facts
 from nearsight.evaluate.tasks import Bench, Task
 from nearsight.runs import EVALUATE
 from nearsight.runs.records import LayerDistances

@@ -9,7 +9,7 @@ from typing import Any
 from nearsight.evaluate.bench_runner import Say, evaluate_subject
 from nearsight.evaluate.benches import Settings
 from nearsight.evaluate.features import Subject
-from nearsight.evaluate.outcome import TaskOutcome
+from nearsight.evaluate.task_outcome import TaskOutcome
 from nearsight.measure.localise import Locality
 from nearsight.stats import Estimate
 

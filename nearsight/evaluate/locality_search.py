@@ -40,7 +40,7 @@ from nearsight.evaluate.locality_candidates import (
     sinks_of,
 )
 from nearsight.evaluate.locality_scores import NUMBER, Scored, Scorer, interval_contents
-from nearsight.evaluate.outcome import TaskOutcome
+from nearsight.evaluate.task_outcome import TaskOutcome
 from nearsight.measure.folders import default_folder
 from nearsight.measure.localise import Locality
 from nearsight.runs import SCHEMA_VERSION, provenance

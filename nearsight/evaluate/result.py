@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearsight.core import UserError, write_bytes
-from nearsight.evaluate.outcome import TaskOutcome, read_outcome, stored_outcome
+from nearsight.evaluate.task_outcome import TaskOutcome, read_outcome, stored_outcome
 from nearsight.runs import SCHEMA_VERSION, provenance
 from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, LayerDistances
 from nearsight.stats import Estimate
