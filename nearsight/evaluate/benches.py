@@ -95,9 +95,9 @@ def plan_methods(settings: Settings) -> list[PlannedMethod]:
     """
     chosen: list[tuple[Task, Method]] = []
     for name in (word.strip() for word in settings.tasks.split(",")):
-        task_name, method = SHORT.get(name, (name, settings.method))
+        task_name, wanted = SHORT.get(name, (name, settings.method))
         (task,) = tasks_named(task_name)
-        chosen += [(task, each) for each in task.choose_methods(method)]
+        chosen += [(task, each) for each in task.choose_methods(wanted)]
     given = choose_options([method for _, method in chosen], settings.options)
     found = []
     for task, method in {(x.name, y.name): (x, y) for x, y in chosen}.values():
