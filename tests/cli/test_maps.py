@@ -32,6 +32,7 @@ def test_two_models_stand_in_one_figure_and_its_words_are_text(
         assert text in svg
 
 
+@pytest.mark.slow
 def test_a_model_stands_above_itself_with_local_attention(
     nearsight: Callable[..., Answer], picture: str
 ):

@@ -221,6 +221,7 @@ def test_null_lines_come_with_random_initialisation_where_it_was_measured():
     assert lines["uniform"]["entropy"] == 1
 
 
+@pytest.mark.slow
 def test_the_command_writes_one_page(nearsight, tmp_path, pictures):
     code, out, err = nearsight(
         "explore", "mu", "--random-init", "--images", str(pictures), "--out", "look.html"

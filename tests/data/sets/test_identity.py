@@ -204,6 +204,7 @@ def test_a_file_that_changed_since_is_refused_in_a_sentence(
     assert "was changed, added or removed" in nearsight("data", "check", asked)[2]
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_moved_is_named_with_the_remedy(
     nearsight: Command, tmp_path: Path
 ) -> None:

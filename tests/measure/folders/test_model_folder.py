@@ -171,6 +171,7 @@ def test_a_folder_of_something_else_is_not_written_over(pictures: Path, tmp_path
         measure_named("mu", pictures, trained, random_init=True)
 
 
+@pytest.mark.slow
 def test_corrupt_pictures_are_left_out_on_request_and_named(pictures: Path, tmp_path: Path):
     (pictures / "a" / "4.png").write_bytes(b"no picture")
     with pytest.raises(UserError, match=r"a/4\.png .*--skip-corrupt"):

@@ -207,6 +207,7 @@ def test_a_pooled_cell_of_pvt_sits_in_the_middle_of_its_patches():
     assert layer_means(model, (8, 8))[0] == pytest.approx([0.5, 0.5], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_pooled_cells_of_mvit_sit_on_the_middle_of_their_kernels():
     """Kernel 3, stride 2, padding 1 over a row of 5 patches: cells on patches 0, 2 and 4."""
     from timm.models.mvitv2 import MultiScaleVit, MultiScaleVitCfg

@@ -211,6 +211,7 @@ def test_nothing_to_add_and_no_weak_start_are_refused():
         add_locat(backbone("mu"), gaussian={"strength": "one"})
 
 
+@pytest.mark.slow
 def test_gcvit_with_locat_trains_every_parameter_and_is_measured_in_its_windows():
     """The paper's negative control; half of its layers share queries of the whole image."""
     model = add_locat(backbone("gcvit_xxtiny"), published_start=True)

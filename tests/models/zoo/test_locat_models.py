@@ -50,6 +50,7 @@ def with_options(key: str) -> tuple[str, dict[str, Any]]:
     return name, {x.split("=")[0]: json.loads(x.split("=")[1].lower()) for x in options}
 
 
+@pytest.mark.slow
 def test_every_published_name_has_the_published_weights_in_their_order():
     checked = 0
     for key, weights in published("names.json").items():

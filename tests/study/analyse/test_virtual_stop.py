@@ -39,6 +39,7 @@ def test_a_study_that_does_not_ask_has_no_such_effects(tmp_path: Path):
     assert all(x.at_stop is None for x in study_effects(load_study(a_study(tmp_path))))
 
 
+@pytest.mark.slow
 def test_summary_and_page_tell_the_patience(tmp_path: Path):
     out = asking(a_study(tmp_path), patience=1)
     answer = CliRunner().invoke(app, ["study", "report", str(out)])

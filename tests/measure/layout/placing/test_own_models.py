@@ -1,5 +1,6 @@
 """Models of a user's own that no table lists."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -46,6 +47,7 @@ class Conformer(nn.Module):
         return tokens[:, 0]
 
 
+@pytest.mark.slow
 def test_conformer_with_its_coupled_branches_is_measured_one_image_at_a_time_too():
     images = torch.randn(2, 3, 40, 56, generator=torch.Generator().manual_seed(5))
     profile = ns.measure_model(Conformer(), images, metrics=("mad",))

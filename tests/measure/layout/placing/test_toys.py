@@ -84,6 +84,7 @@ class Smeared(nn.Module):
         return x + self.attention(x, x, x, need_weights=False)[0]
 
 
+@pytest.mark.slow
 def test_convolutions_that_keep_a_map_as_large_as_it_is_do_not_hide_places():
     torch.manual_seed(3)
     model = Smeared().eval()
