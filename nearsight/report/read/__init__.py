@@ -16,14 +16,7 @@ from nearsight.report.read.evaluations import (
 )
 from nearsight.report.read.evidence import Evidence, evidence_of
 from nearsight.report.read.grouping import flat_settings, grouped_families, read_families
-from nearsight.report.read.learned import (
-    Gaussians,
-    Look,
-    ReadDistribution,
-    gates_of,
-    gaussians_of,
-    looks_of,
-)
+from nearsight.report.read.looks import Look, looks_of
 from nearsight.report.read.palette import (
     BLUE,
     DARK,
@@ -37,6 +30,13 @@ from nearsight.report.read.palette import (
     VERMILION,
     ink_name,
     page_colours,
+)
+from nearsight.report.read.part_records import (
+    Gates,
+    Gaussians,
+    Learned,
+    ReadDistribution,
+    learned_in_measurement,
 )
 from nearsight.report.read.published_scores import PublishedScore, published_beside
 
@@ -58,7 +58,9 @@ __all__ = [
     "EvaluatedFolder",
     "Evidence",
     "Family",
+    "Gates",
     "Gaussians",
+    "Learned",
     "Look",
     "PairedResult",
     "PublishedScore",
@@ -67,12 +69,11 @@ __all__ = [
     "efficiency_rows",
     "evidence_of",
     "flat_settings",
-    "gates_of",
-    "gaussians_of",
     "grouped_families",
     "head_epochs",
     "ink_name",
     "last_layers",
+    "learned_in_measurement",
     "looks_of",
     "model_inks",
     "page_colours",

@@ -75,9 +75,8 @@ def _same_but_fraction(run: Evidence) -> str:
 
 
 def _is_plain(points: dict[float, ConditionRuns]) -> bool:
-    """Tell whether these models have neither GPSA nor GAug."""
-    run = next(iter(points.values())).runs[0]
-    return not any(run.gates) and not any(run.gaussians)
+    """Tell whether these models have no part that learns how local to be."""
+    return not next(iter(points.values())).runs[0].learned
 
 
 def _labels(found: list[dict[float, ConditionRuns]]) -> list[str]:

@@ -21,14 +21,8 @@ from nearsight.measure.catalogue import (
     near_kinds,
     shown_in,
 )
-from nearsight.report.read.learned import (
-    Gates,
-    Gaussians,
-    Look,
-    gates_of,
-    gaussians_of,
-    looks_of,
-)
+from nearsight.report.read.looks import Look, looks_of
+from nearsight.report.read.part_records import Learned, learned_in_measurement
 from nearsight.runs import MeasuredFolder, read_measured, read_record
 from nearsight.runs.records import (
     MEASURE_FILE,
@@ -71,8 +65,7 @@ class Evidence:
     heads: dict[str, Heads]  # by metric, in the order of the catalogue
     layers: dict[str, list[Estimate]]  # mean over a layer's heads, by metric
     features: dict[str, list[Estimate | None]]  # metrics of a whole layer, where measured
-    gaussians: list[Gaussians | None]  # of every layer, where it has GAug
-    gates: list[Gates | None]  # of every layer, where it has GPSA
+    learned: Learned  # what the parts of the model have learned
 
     @property
     def path(self) -> Path:
@@ -194,11 +187,9 @@ def evidence_of(files: MeasuredFolder) -> Evidence:
     _check_nulls(path, measure)
     seed = record.seed if isinstance(record, TrainedRun) else None
     geometry = [(*grid, heads) for grid, heads in zip(measure.grids, measure.num_heads)]
-    others, n = [layer.others for layer in measure.layers], measure.num_images
     return Evidence(
         files=files, looks=looks_of(files.log, path), seed=seed, grid=measure.grid,
-        gates=[gates_of(x.get("gpsa"), MEASURE_FILE, path) for x in others],
-        gaussians=[gaussians_of(x.get("gaussian"), n, MEASURE_FILE, path) for x in others],
+        learned=learned_in_measurement(measure, path),
         family=(record.data.name, record.data.hash, seed is None, tuple(geometry)),
         scalars=scalars, heads={name: _heads(path, measure, name) for name in measured},
         layers=layers, features=_features(path, measure),

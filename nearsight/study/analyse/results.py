@@ -12,7 +12,7 @@ from statistics import fmean
 
 from nearsight.evaluate import EVALUATE_STAGE
 from nearsight.measure.catalogue import LOG_MIN_MAD, NEAR_KINDS, RUN_NUMBERS, near_kinds
-from nearsight.report.read import Look, looks_of
+from nearsight.report.read import Gates, Look, looks_of
 from nearsight.runs.records import (
     LOG_FILE,
     MEASURE_FILE,
@@ -246,10 +246,10 @@ def _while_training(looks: Sequence[Look]) -> dict[str, float]:
         found["lower_nonlocality"] = fmean(y - x for x, y in zip(start[:half], end[:half]))
         found["upper_climb"] = fmean(y - x for x, y in zip(soon[-half:], end[-half:]))
     found |= _gates_at_end(last)
-    gated = [(i, gates) for i, gates in enumerate(first.gates) if gates]
+    gated = [(i, gates) for i, gates in enumerate(first.learned.layers(Gates)) if gates]
     if gated and _far(first):
         found["gpsa_nonlocality"] = min(_far(last)[i] - _far(first)[i] for i, _ in gated)
-    after = [last.gates[i] for i, _ in gated]
+    after = [last.learned.layers(Gates)[i] for i, _ in gated]
     gates = [(x.gate, y.gate) for (_, x), y in zip(gated, after) if y and x.gate and y.gate]
     if gates and len(gates) == len(gated):
         found["gate_change"] = max(fmean(after) - fmean(before) for before, after in gates)
@@ -258,7 +258,7 @@ def _while_training(looks: Sequence[Look]) -> dict[str, float]:
 
 def _gates_at_end(look: Look) -> dict[str, float]:
     """How many layers still use position, and the largest mean gate of layers 6 to 10."""
-    means = [fmean(x.gate) if x and x.gate else None for x in look.gates]
+    means = [fmean(x.gate) if x and x.gate else None for x in look.learned.layers(Gates)]
     known = [x for x in means if x is not None]
     if not known:
         return {}

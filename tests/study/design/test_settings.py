@@ -178,14 +178,14 @@ def test_psa_has_no_gates_to_change():
 
 def test_gates_and_nonlocality_while_training_give_the_numbers_of_convits_claims():
     """Ten gated layers: 5 keep their gates; layers 6 to 10 end at most at 0.02."""
-    from nearsight.report.read.learned import Gates, Look
+    from nearsight.report.read import Gates, Learned, Look
     from nearsight.stats import Estimate
     from nearsight.study.analyse.results import _while_training
 
     def look(epoch, gates, far):
         made = [Gates(gate=[x, x], centre=[None, None], span=[None, None]) for x in gates]
         lines = [Estimate(x, x, x, 3, "images") for x in far]
-        return Look(epoch, 3, {"mad": [[0.1]] * 10}, lines, made)
+        return Look(epoch, 3, {"mad": [[0.1]] * 10}, lines, Learned({Gates: made}))
 
     start = look(0, [0.7] * 10, [5.0] * 10)
     soon = look(5, [0.6] * 10, [3.0] * 10)

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from nearsight.report.figures.drawing import TEXT, Drawing, Panel, end_labels, labels_fit
-from nearsight.report.read import ConditionRuns, Family
+from nearsight.report.read import ConditionRuns, Family, Gates
 from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float
     """Return the gates as [seed][head], by layer with gates (counted from 0) and by epoch."""
     found: dict[int, dict[int, list[list[float]]]] = {}
     for epoch, looks in condition.looks.items():
-        for layer, of_seeds in enumerate(zip(*(look.gates for look in looks))):
+        for layer, of_seeds in enumerate(zip(*(look.learned.layers(Gates) for look in looks))):
             gates = [x.gate for x in of_seeds if x is not None and x.gate is not None]
             if len(gates) == len(looks):
                 found.setdefault(layer, {})[epoch] = gates
@@ -40,7 +40,7 @@ def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float
 def final_gates(condition: ConditionRuns) -> dict[int, list[list[float]]]:
     """Return the gates of the trained model as [seed][head], by layer with gates (from 0)."""
     found = {}
-    for layer, of_seeds in enumerate(zip(*(run.gates for run in condition.runs))):
+    for layer, of_seeds in enumerate(zip(*(run.learned.layers(Gates) for run in condition.runs))):
         gates = [x.gate for x in of_seeds if x is not None and x.gate is not None]
         if len(gates) == condition.num_seeds:
             found[layer] = gates

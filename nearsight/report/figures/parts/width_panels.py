@@ -28,7 +28,9 @@ HEADROOM = 1.3  # the bound is drawn if it is at most this many times the larges
 
 def distributions(condition: ConditionRuns, name: str) -> dict[int, ReadDistribution]:
     """Return the distribution of a quantity by layer with GAug (from 0), averaged over seeds."""
-    runs = [[getattr(x, name, None) for x in run.gaussians] for run in condition.runs]
+    runs = [
+        [getattr(x, name, None) for x in run.learned.layers(Gaussians)] for run in condition.runs
+    ]
     found = {}
     for layer, of_seeds in enumerate(zip(*runs)):
         known = [x for x in of_seeds if x is not None]
@@ -71,7 +73,7 @@ def draw_widths(axes: Axes, family: Family, condition: ConditionRuns, name: str)
 
 
 def _layers(condition: ConditionRuns) -> list[Gaussians]:
-    return [x for run in condition.runs for x in run.gaussians if x is not None]
+    return [x for run in condition.runs for x in run.learned.layers(Gaussians) if x]
 
 
 def _highest(family: Family, name: str) -> float:

@@ -44,12 +44,6 @@ def patch_nulls(family: Family) -> list[tuple[float, str]]:
     return [(diagonal * grid_null(family, key, "mad", 0), name) for key, name in OF_GRID]
 
 
-def is_plain(condition: ConditionRuns, layer: int) -> bool:
-    """Tell whether this is a layer without GPSA of a model that has layers with GPSA."""
-    gates = condition.runs[0].gates
-    return any(gates) and gates[layer] is None
-
-
 def draw_nonlocality(axes: Axes, family: Family, condition: ConditionRuns, top: float) -> None:
     """Draw a line per layer with its interval, and the null lines."""
     from matplotlib.ticker import MaxNLocator
@@ -62,7 +56,7 @@ def draw_nonlocality(axes: Axes, family: Family, condition: ConditionRuns, top: 
         epochs, values = [epoch for epoch, _ in curve], [x for _, x in curve]
         low, high = [x.low for x in values], [x.high for x in values]
         axes.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
-        style = "dotted" if is_plain(condition, layer) else "solid"
+        style = "dotted" if condition.runs[0].learned.titles_without(layer) else "solid"
         axes.plot(epochs, [x.value for x in values], color=colour, linestyle=style)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("epoch")
@@ -83,8 +77,13 @@ def nonlocality_training(family: Family, key: str, subtitle: str) -> Drawing | N
     counts = sorted({x.n for look in looks for x in look.nonlocality or []})
     num_images = "–".join(map(str, counts))
     over = "seeds" if any(c.num_seeds > 1 for c in conditions) else "validation images"
-    mixed = any(is_plain(c, layer) for c in conditions for layer in range(family.num_layers))
-    dotted = " Dotted lines are layers without GPSA." if mixed else ""
+    lacking = dict.fromkeys(
+        title
+        for c in conditions
+        for layer in range(family.num_layers)
+        for title in c.runs[0].learned.titles_without(layer)
+    )
+    dotted = f" Dotted lines are layers without {' or '.join(lacking)}." if lacking else ""
     ends = "; ".join(
         f"{label}: {_range(layers, 0)} in epoch {layers[0][0][0]}, "
         f"{_range(layers, -1)} in epoch {layers[0][-1][0]}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearsight.report.read import Evidence, Family
+from nearsight.report.read import Evidence, Family, learned_in_measurement
 from nearsight.report.write.parts.gate_tables import GATE_TABLES
 from nearsight.report.write.parts.gaussian_tables import GAUSSIAN_TABLES
 from nearsight.report.write.parts.part_tables import PartTables
@@ -23,8 +23,9 @@ PART_TABLES: tuple[PartTables, ...] = (GAUSSIAN_TABLES, GATE_TABLES)
 
 def terminal_part_tables(found: MeasuredFolder) -> Iterator[tuple[Table, str]]:
     """Yield the table of each part that a measured model has, and how to read it."""
+    learned = learned_in_measurement(found.measure, found.path)
     for part in PART_TABLES:
-        if rows := part.layer_rows(found):
+        if rows := part.layer_rows(learned):
             yield Table(part.name, part.layer_columns, rows, found.record.name), part.reading
 
 

@@ -6,19 +6,17 @@ import math
 from itertools import repeat
 from statistics import fmean, median
 
-from nearsight.report.read import Evidence, gates_of
+from nearsight.report.read import Evidence, Gates, Learned
 from nearsight.report.write.cells import Cell
 from nearsight.report.write.parts.part_tables import HeadRow, PartTables
 from nearsight.report.write.table import Column
-from nearsight.runs import MeasuredFolder
-from nearsight.runs.records import MEASURE_FILE
 
 
 def gate_heads(run: Evidence) -> list[HeadRow]:
     """Return layer, head, gate, centre (down, right) and span of the heads with GPSA."""
     return [
         (layer, head, gate, *(centre or (None, None)), span)
-        for layer, gates in enumerate(run.gates, 1)
+        for layer, gates in enumerate(run.learned.layers(Gates), 1)
         if gates is not None
         for head, (gate, centre, span) in enumerate(
             zip(gates.gate or repeat(None), gates.centre, gates.span), 1
@@ -26,11 +24,10 @@ def gate_heads(run: Evidence) -> list[HeadRow]:
     ]
 
 
-def gate_layers(found: MeasuredFolder) -> list[tuple[Cell, ...]]:
+def gate_layers(learned: Learned) -> list[tuple[Cell, ...]]:
     """Return a row per layer with GPSA."""
     rows: list[tuple[Cell, ...]] = []
-    for layer in found.measure.layers:
-        gates = gates_of(layer.others.get("gpsa"), MEASURE_FILE, found.path)
+    for number, gates in enumerate(learned.layers(Gates), 1):
         if gates is None:
             continue
         shown: list[float | None] = [None] * 3
@@ -39,7 +36,7 @@ def gate_layers(found: MeasuredFolder) -> list[tuple[Cell, ...]]:
         away = [math.hypot(*centre) for centre in gates.centre if centre is not None]
         spans = [span for span in gates.span if span is not None]
         shown += [fmean(away), median(spans)] if spans else [None] * 2
-        rows.append((f"  layer {layer.layer}", *shown, len(gates.span) - len(spans)))
+        rows.append((f"  layer {number}", *shown, len(gates.span) - len(spans)))
     return rows
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from nearsight.report.read import gaussians_of
+from nearsight.report.read import Gaussians, Learned
 from nearsight.report.write.cells import Cell
 from nearsight.report.write.parts.part_tables import PartTables
 from nearsight.report.write.table import Column
-from nearsight.runs import MeasuredFolder
-from nearsight.runs.records import MEASURE_FILE
 
 
-def gaussian_layers(found: MeasuredFolder) -> list[tuple[Cell, ...]]:
+def gaussian_layers(learned: Learned) -> list[tuple[Cell, ...]]:
     """Return a row per layer with GAug."""
     rows: list[tuple[Cell, ...]] = []
-    for layer in found.measure.layers:
-        gaussians = gaussians_of(layer.others.get("gaussian"), 0, MEASURE_FILE, found.path)
+    for number, gaussians in enumerate(learned.layers(Gaussians), 1):
         if gaussians is None:
             continue
         width, strength = gaussians.deviation, gaussians.strength
@@ -22,7 +19,7 @@ def gaussian_layers(found: MeasuredFolder) -> list[tuple[Cell, ...]]:
         near = gaussians.near_bounds or (None, None)
         ends = strength.percentiles[0], strength.percentiles[-1]
         numbers = (width.mean.value, low, median, high, *near, strength.mean.value, *ends)
-        rows.append((f"  layer {layer.layer}", *numbers))
+        rows.append((f"  layer {number}", *numbers))
     return rows
 
 

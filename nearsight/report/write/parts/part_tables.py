@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nearsight.report.read import Evidence
+from nearsight.report.read import Evidence, Learned
 from nearsight.report.write.cells import Cell
 from nearsight.report.write.table import Column
-from nearsight.runs import MeasuredFolder
 
 HeadRow = tuple[int | float | None, ...]  # layer and head, counted from 1, then the numbers
 
@@ -30,7 +29,7 @@ class PartTables:
 
     name: str
     layer_columns: tuple[Column, ...]
-    layer_rows: Callable[[MeasuredFolder], Sequence[tuple[Cell, ...]]]
+    layer_rows: Callable[[Learned], Sequence[tuple[Cell, ...]]]
     reading: str
     heading: str = ""
     head_columns: tuple[Column, ...] = ()
