@@ -29,6 +29,8 @@ from nearsight.cli.maps import EXAMPLE as MAPS_EXAMPLE
 from nearsight.cli.maps import show_maps
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
+from nearsight.cli.papers import EXAMPLE as PAPERS_EXAMPLE
+from nearsight.cli.papers import list_papers
 from nearsight.cli.shared import (
     App,
     BatchSize,
@@ -375,6 +377,7 @@ app.command("explore", epilog=EXPLORE_EXAMPLE)(explore)
 app.command("localise", epilog=LOCALISE_EXAMPLE)(search)
 app.command("maps", epilog=MAPS_EXAMPLE)(show_maps)
 app.command("models", epilog=MODELS_EXAMPLE)(show_models)
+app.command("papers", epilog=PAPERS_EXAMPLE)(list_papers)
 app.command("doctor", epilog=DOCTOR_EXAMPLE)(show_doctor)
 
 

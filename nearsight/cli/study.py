@@ -25,6 +25,13 @@ Recipes = Annotated[
     typer.Option(metavar="DIR", help="Read recipes from this folder. Default: nearsight's own."),
 ]
 Name = Annotated[str, typer.Argument(help="A recipe of `nearsight study list`, or a file NAME.py.")]
+ScaleOption = Annotated[
+    Literal["laptop", "paper"] | None,
+    typer.Option(
+        help="Run the study at this scale: some hours of two cores, or what the paper did. "
+        "Default: that of the folder, else the paper's."
+    ),
+]
 Seeds = Annotated[
     int | None, typer.Option(min=1, help="Use the seeds 0 to N - 1. Default: the recipe's.")
 ]
@@ -55,11 +62,13 @@ def list_studies(recipes: Recipes = None) -> Result:
     "plan",
     epilog=examples(
         "nearsight study plan protocol-ablation --seeds 5",
-        "nearsight study plan quick --out studies-out/quick --workers 4",
+        "nearsight study plan convit-sizes --scale laptop --workers 4",
+        "nearsight study plan convit-sizes --gpu-tflops 250",
     ),
 )
 def plan_study(
     name: Name,
+    scale: ScaleOption = None,
     seeds: Seeds = None,
     out: Annotated[
         Path | None,
@@ -68,26 +77,43 @@ def plan_study(
         ),
     ] = None,
     workers: Workers = 2,
+    gpu_tflops: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            help="Also give the time on a GPU that trains at this speed: about a third of what its "
+            "data sheet says.",
+        ),
+    ] = 100.0,
     recipes: Recipes = None,
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Show what a study would run and how long it would take.
 
-    Writes nothing.
+    Without --scale and --out, gives the time of both scales, for which no data need be there. With
+    one of them, lists the cells and times a few steps of each condition. Writes nothing.
     """
     from nearsight.study.design import recipe
-    from nearsight.study.run import expected_seconds, planned
-    from nearsight.study.show import print_plan
+    from nearsight.study.run import expected_seconds, planned, study_costs, training_speed
+    from nearsight.study.show import costs_json, print_costs, print_plan
 
-    chosen = None if seeds is None else range(seeds)
-    plan = planned(recipe(name, recipes), chosen, out, data_root)
-    print_plan(plan, expected_seconds(plan, workers, data_root), workers)
+    chosen, study = None if seeds is None else range(seeds), recipe(name, recipes)
+    costs = study_costs(study, seeds)
+    whole = scale is None and out is None and bool(study.scales)
+    if not whole:
+        plan = planned(study, chosen, out, data_root, scale=scale)
+        print_plan(plan, expected_seconds(plan, workers, data_root), workers)
+        costs = [cost for cost in costs if cost.scale == plan.scale]
+    speed = training_speed() if whole else None
+    print_costs(study.name, costs, speed, workers, gpu_tflops)
+    return Result(content=costs_json(costs, speed, gpu_tflops))
 
 
 @study_app.command(
     "run",
     epilog=examples(
         "nearsight study run quick --workers 2 --out studies-out/quick",
+        "nearsight study run convit-grid --scale laptop --out studies-out/convit-grid",
         "nearsight study run my-study.py --engine slurm --slurm timeout_min=240 --out out",
     ),
 )
@@ -96,6 +122,7 @@ def run_one(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Write or continue the study in this folder.")
     ],
+    scale: ScaleOption = None,
     seeds: Seeds = None,
     workers: Annotated[
         int | None,
@@ -164,7 +191,7 @@ def run_one(
     left = run_study(
         recipe(name, recipes), out, chosen, workers, data_root, device,
         retry_failed=retry_failed, reuse_from=reuse, engine=options,
-        accept=_accept(accept_differences),
+        accept=_accept(accept_differences), scale=scale,
     )  # fmt: skip
     print_status(out)
     print(out)

@@ -16,10 +16,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from nearsight.core import hold_lock, is_locked
+from nearsight.core import UserError, hold_lock, is_locked
 from nearsight.runs import RECORD, SCHEMA_VERSION, read_log
 from nearsight.runs.records import CELL_FILE, CELL_VERSION, FAILED_FILE, STUDY_FILE, StudyRecord
-from nearsight.study.design import DEFAULT_STAGES, Cell, PrimaryContrast, stages_named
+from nearsight.study.design import (
+    DEFAULT_STAGES,
+    Cell,
+    PrimaryContrast,
+    Recipe,
+    Scale,
+    stages_named,
+)
 
 CELLS, CELL, STUDY, FAILED = "cells", CELL_FILE.name, STUDY_FILE.name, FAILED_FILE.name
 WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "log.txt", "worker.lock", "lock"
@@ -77,6 +84,7 @@ def write_study(
     question: str = "",
     primary: PrimaryContrast | None = None,
     virtual_patience: int | None = None,
+    scale: Scale | None = None,
 ) -> None:
     """Write study.json and the folders of all cells; what is there already is kept.
 
@@ -97,10 +105,29 @@ def write_study(
         write_cell(folder, cell)  # a recipe may have renamed its factors
     before = [] if there is None else there.cells
     keys = list(dict.fromkeys([*before, *(cell.key for cell in cells)]))
-    chosen = {"primary": named, "virtual_patience": virtual_patience}
+    chosen = {"scale": scale, "primary": named, "virtual_patience": virtual_patience}
     given = {key: x for key, x in chosen.items() if x is not None}
     told = {"study": name, "question": question, **given, "cells": keys}
     STUDY_FILE.write(out, {"schema_version": SCHEMA_VERSION, **told})
+
+
+def scale_in(out: Path | None, recipe: Recipe, scale: Scale | None) -> Scale | None:
+    """Return the scale to plan: the one asked for, else that of the folder, else the paper's.
+
+    Raises:
+        UserError: If the folder holds this study at another scale than the one asked for.
+    """
+    if not recipe.scales:
+        return scale  # refused by the recipe unless it is None
+    there = read_study(out) if out is not None and (Path(out) / STUDY).is_file() else None
+    if there is None or there.study != recipe.name:
+        return scale or "paper"
+    held = there.scale or "paper"  # studies from before there was a choice
+    if scale not in (None, held):
+        raise UserError(
+            f"{out} holds {recipe.name} at the {held} scale; give another --out for {scale}"
+        )
+    return held
 
 
 def write_cell(folder: Path, cell: Cell) -> None:

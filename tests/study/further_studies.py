@@ -4,8 +4,12 @@ from dataclasses import replace
 
 from study.example_studies import recipe_of, runs, sides, with_model
 
-from nearsight.protocol import GpsaSettings, LocatSettings
+from nearsight.protocol import Distillation, GpsaSettings, LocatSettings
 from nearsight.protocol.presets import preset
+
+DEIT_3 = Distillation(
+    teacher="deit3_base_patch16_224.fb_in22k_ft_in1k", weights="pretrained", kind="soft"
+)
 
 
 def locat_on(value, *names_and_numbers, grid=(14, 14), **changes):
@@ -15,6 +19,8 @@ def locat_on(value, *names_and_numbers, grid=(14, 14), **changes):
     for name, number in names_and_numbers:
         given = {"name": name} if isinstance(name, str) else name
         protocol = with_model(recipe_of(given["name"], "imagenet"), **given, **changes)
+        if "jumbo" in given["name"]:
+            protocol = replace(protocol, distillation=DEIT_3)
         found += runs(protocol, grid, dict.fromkeys(values, number))
     return found
 

@@ -1,7 +1,8 @@
 """Read any folder of images that has one folder per class.
 
 The layout is ``PATH/train/<class>/*`` with ``PATH/test/<class>/*`` or ``PATH/val/<class>/*``, or
-only ``PATH/<class>/*``, of which a stratified fifth becomes the test set.
+only ``PATH/<class>/*``, of which a stratified fifth becomes the test set, or one of the official
+layouts of ImageNet and mini-ImageNet (official_layouts.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.dataset import Dataset, ImageSet
 from nearsight.data.sets.image_files import ImageFiles
+from nearsight.data.sets.official_layouts import official_images
 from nearsight.data.sets.pixels import SUFFIXES, Labelled, Reader
 from nearsight.data.sets.sources import files_key
 from nearsight.data.sets.split import stratified_split
@@ -56,8 +58,14 @@ def list_images(folder: Path) -> FolderImages:
             f"{folder} is Tiny-ImageNet, whose test labels are in a text file; "
             f"use --data tiny-imagenet --data-root {folder.parent}"
         )
-    notes = []
-    if (folder / "train").is_dir():
+    notes: list[str] = []
+    official = official_images(folder)
+    if official is not None and official.test:
+        classes, train, test = official
+    elif official is not None:
+        classes = official.classes
+        train, test = _held_out(official.train, notes)
+    elif (folder / "train").is_dir():
         part = next((name for name in ("test", "val") if (folder / name).is_dir()), None)
         if part is None:
             raise UserError(f"{folder} has train/ but neither test/ nor val/; add one of them")
@@ -71,21 +79,26 @@ def list_images(folder: Path) -> FolderImages:
         test = _images(folder / part, _classes(folder / part), classes)
     else:
         classes = _classes(folder)
-        images = _images(folder, classes)
-        labels = np.array([label for _, label in images], np.int64)
-        kept, held = stratified_split(labels, TEST_FRACTION, TEST_SEED)
-        train, test = [images[i] for i in kept], [images[i] for i in held]
-        notes.append(
-            f"the folder has no train/ and test/, so a stratified fifth ({len(test)} of "
-            f"{len(images)} images) is the test set"
-        )
+        train, test = _held_out(_images(folder, classes), notes)
     if len(classes) < 2:
         raise UserError(
             f"{folder} has only one class, {classes[0]!r}; it needs at least two folders of images"
         )
-    if ignored := _num_other_files(folder, len(train) + len(test)):
+    ignored = 0 if official else _num_other_files(folder, len(train) + len(test))
+    if ignored:
         notes.append(f"ignored {ignored} files that are not images in a class folder")
     return FolderImages(folder, classes, train, test, tuple(notes))
+
+
+def _held_out(images: list[Labelled], notes: list[str]) -> tuple[list[Labelled], list[Labelled]]:
+    """Take a stratified fifth of the images as the test set, and add a note that says so."""
+    labels = np.array([label for _, label in images], np.int64)
+    kept, held = stratified_split(labels, TEST_FRACTION, TEST_SEED)
+    notes.append(
+        f"the folder has no train/ and test/, so a stratified fifth ({len(held)} of "
+        f"{len(images)} images) is the test set"
+    )
+    return [images[i] for i in kept], [images[i] for i in held]
 
 
 def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool) -> Decoding:

@@ -27,6 +27,7 @@ class StudyRecord(Stored):
     schema_version: Literal[1]
     study: str
     question: str = ""
+    scale: Literal["laptop", "paper"] | None = None  # None: the recipe has one scale
     primary: PrimaryRecord | None = None  # None: none was named before the study ran
     virtual_patience: int | None = None  # epochs; runs are also read as if stopped early
     cells: list[str]

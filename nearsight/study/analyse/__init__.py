@@ -18,6 +18,7 @@ from nearsight.study.analyse.results import GATE_SHUT, courses, outcomes
 from nearsight.study.analyse.seed_losses import SeedLoss, losses_over_seeds
 from nearsight.study.analyse.shares import SeedShare, seed_shares
 from nearsight.study.analyse.summary import write_summary
+from nearsight.study.analyse.trends import GridTrends, grid_trends
 
 __all__ = [
     "GATE_SHUT",
@@ -26,6 +27,7 @@ __all__ = [
     "Effects",
     "Factorial",
     "Factors",
+    "GridTrends",
     "LoadedStudy",
     "Outcome",
     "PrimaryResult",
@@ -36,6 +38,7 @@ __all__ = [
     "effects_by_epoch",
     "factorial",
     "factorial_groups",
+    "grid_trends",
     "load_study",
     "losses_over_seeds",
     "num_simultaneous",

@@ -45,7 +45,8 @@ def _expected(settings: Settings) -> Expected:
         "patience": None, "randaugment": True, "randaugment.magnitude": 9.0,
         "randaugment.magnitude_std": 0.5, "mixup": True, "mixup.alpha": 0.8, "cutmix": True,
         "cutmix.alpha": 1.0, "random_erasing": True, "random_erasing.probability": 0.25,
-        "label_smoothing": 0.1, "autoaugment": False, "cutout": False, "distillation": False,
+        "label_smoothing": 0.1, "autoaugment": False, "cutout": False,
+        "distillation": str(settings.get("size")).startswith("jumbo"),  # from DeiT-III
         "model.drop_path": next(
             (x for size, x in DROP_PATH.items() if size in str(settings.get("size")).split("_")),
             None,

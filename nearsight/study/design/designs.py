@@ -1,18 +1,52 @@
-"""Designs that several recipes share: the eight conditions, CutMix on and off, a small scale.
+"""Designs that several recipes share: crossed factors, models with LocAt, ConViT, small scales.
 
-At the small scale a CPU trains a run in minutes: `nano` with a width of 64 and patches of 8 pixels
-(4x4 on CIFAR), 24 epochs without early stopping, so that all runs see equally many images. The
-learning rate was chosen by validation accuracy after 6 epochs with a seed that no study uses
-(0.175 with 3e-3, 0.168 with 1e-3).
+A laptop trains a run in minutes with ``shrunk`` or ``briefly``. With ``shrunk`` it is `nano` with a
+width of 64 and patches of 8 pixels (4x4 on CIFAR), 24 epochs without early stopping, so that all
+runs see equally many images. The learning rate was chosen by validation accuracy after 6 epochs
+with a seed that no study uses (0.175 with 3e-3, 0.168 with 1e-3). With ``briefly`` any model is
+trained for a few epochs on a part of CIFAR-100 at a rate that was not tuned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
-from nearsight.protocol import EIGHT, PARTS, Protocol, preset
+from nearsight.protocol import EIGHT, PARTS, Distillation, LocatSettings, Protocol, preset
+from nearsight.study.design.recipe_file import Condition, Level
+
+PLAIN = LocatSettings(gaussian=None, refine=False)  # LocAt's own backbone without LocAt
+BACKBONES = {  # the five of LocAt's table 1, and how our names for them begin and end
+    "ViT": "locatvit_{}", "Swin": "locatswin_{}", "RegViT": "locatvit_{}",
+    "RoPEViT": "locatvit_{}_rope_mixed", "Jumbo": "locatjumbo_{}",
+}  # fmt: skip
+NUM_REGISTERS = 4  # of RegViT
+JUMBO_TEACHERS = {  # of LocAt's appendix A.1; Small, share and temperature are ours
+    size: Distillation(
+        teacher=f"deit3_{teacher}_patch16_224.fb_in22k_ft_in1k", weights="pretrained", kind="soft"
+    )
+    for size, teacher in (("Tiny", "base"), ("Small", "base"), ("Base", "large"))
+}
+BRIEF_MEASURE = {"measure": {"num_images": 1000}}  # beside runs of ``briefly``
+
+
+def crossed(
+    factors: Mapping[str, Sequence[Level]], protocol: Callable[..., Protocol]
+) -> tuple[Condition, ...]:
+    """Return a condition for every combination of levels.
+
+    Args:
+        factors: The levels of every factor; the last varies fastest.
+        protocol: Called with a level of every factor, by its name.
+
+    >>> factors = {"data": ["cifar10", "cifar100"], "name": ["modern", "baseline"]}
+    >>> [condition.label for condition in crossed(factors, preset)][:2]
+    ['data cifar10, name modern', 'data cifar10, name baseline']
+    """
+    combinations = [dict(zip(factors, levels)) for levels in product(*factors.values())]
+    return tuple(Condition(levels, protocol(**levels)) for levels in combinations)
 
 
 def eight(data: str) -> Iterator[tuple[dict[str, bool], Protocol]]:
@@ -30,9 +64,43 @@ def cutmix_off_and_on(data: str) -> Iterator[tuple[bool, Protocol]]:
     yield True, preset("baseline+cutmix", data)
 
 
+def locat_protocol(
+    name: str, data: str, backbone: str = "ViT", size: str = "Tiny", locat: bool = True
+) -> Protocol:
+    """Return LocAt's training of one of its five backbones, with LocAt or without.
+
+    Args:
+        name: The preset, "locat" or "locat-small".
+        data: The data set.
+        backbone: A key of BACKBONES.
+        size: Tiny, Small or Base.
+        locat: False leaves GAug and PRR out of the same architecture.
+    """
+    found = preset(name, data, BACKBONES[backbone].format(size.lower()))
+    registers = NUM_REGISTERS if backbone == "RegViT" else 0
+    parts = None if locat else PLAIN
+    model = replace(found.model, num_registers=registers, locat=parts)
+    teaching = JUMBO_TEACHERS[size] if backbone == "Jumbo" else None
+    return replace(found, model=model, distillation=teaching)
+
+
+def convit_protocol(name: str, data: str, model: str) -> Protocol:
+    """Return the DeiT recipe or one of ConViT's presets for a published size.
+
+    The models with a + train at the rate and batch size that the paper gives for them.
+    """
+    found = preset(name, data, model)
+    if not model.endswith("_plus"):
+        return found
+    plus = preset("deit_plus", data)
+    return replace(found, optimizer=plus.optimizer, batch_size=plus.batch_size)
+
+
 def shrunk(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
-    """Return a protocol at the small scale."""
-    model = replace(protocol.model, name="nano_vit", depth=depth, width=64, patch_size=8)
+    """Return a protocol at the small scale: `compact` becomes a smaller `nano`, 4x4 patches."""
+    name = protocol.model.name.replace("compact", "nano")
+    patch = 16 if protocol.data.name == "tiny-imagenet" else 8
+    model = replace(protocol.model, name=name, depth=depth, width=64, patch_size=patch)
     return replace(
         protocol,
         model=model,
@@ -42,4 +110,38 @@ def shrunk(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
         patience=None,
         measure_every=2,
         measure_images=256,
+    )
+
+
+def briefly(
+    protocol: Protocol,
+    model: str = "nano_vit",
+    fraction: float = 0.2,
+    epochs: int = 5,
+    data: str = "cifar100",
+    **settings: Any,
+) -> Protocol:
+    """Return Baseline with another protocol's model settings, for minutes of one core.
+
+    Augmentation is a crop and a flip: strong augmentation does not help so short a training.
+
+    Args:
+        protocol: Gives LocAt, GPSA and the other settings of the model that are no sizes.
+        model: The model that stands for the protocol's own.
+        fraction: The share of each class of the data set.
+        epochs: How often those images are seen.
+        data: The data set.
+        settings: Further settings of the model, such as ``patch_size``.
+    """
+    start = preset("baseline", data)
+    chosen = {"image_size": None, "patch_size": None, "drop_path": 0.0, **settings}
+    return replace(
+        start,
+        data=replace(start.data, name=data, fraction=fraction),
+        model=replace(protocol.model, name=model, **chosen),
+        optimizer=replace(start.optimizer, lr=1e-3),
+        batch_size=32,
+        epochs=epochs,
+        warmup_epochs=epochs / 5,
+        patience=None,
     )

@@ -1,18 +1,20 @@
 """A recipe: the conditions of a study and why they are compared, one small Python file each.
 
 A file in studies/ has a docstring (the question in its first line; then Command, Hardware, Time,
-Expected) and a function ``study() -> Study``. Anything that a condition changes is in its protocol.
+Expected, and Laptop: what the laptop scale is and cannot show) and a function ``study(scale) ->
+Study``, or ``study()`` if it has one scale. Anything that a condition changes is in its protocol.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from nearsight.core import UserError, suggestion
 from nearsight.measure.catalogue import STUDY_NUMBERS, heading_of
@@ -21,7 +23,9 @@ from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "studies"
-LINES = ("Command", "Hardware", "Time", "Expected", "Needs")
+LINES = ("Command", "Hardware", "Time", "Expected", "Laptop", "Needs")
+Scale = Literal["laptop", "paper"]  # a few hours of two cores, or what a paper did
+SCALES: tuple[Scale, ...] = get_args(Scale)
 FACTOR_NAMES = {
     "autoaugment": "AutoAugment", "cutmix": "CutMix", "labelsmoothing": "label smoothing",
 }  # fmt: skip
@@ -153,12 +157,26 @@ class Recipe:
         """What is missing before it can run."""
         return self.told.get("Needs")
 
-    def study(self) -> Study:
-        """Return the study that the recipe describes."""
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The scales that can be chosen; none for a recipe that has one."""
+        return SCALES if inspect.signature(self.module.study).parameters else ()
+
+    def study(self, scale: Scale | None = None) -> Study:
+        """Return the study that the recipe describes.
+
+        Args:
+            scale: "laptop" or "paper". None means the paper's, or the only one.
+
+        Raises:
+            UserError: If the recipe cannot run yet, has one scale only, or fails.
+        """
         if self.needs:
             raise UserError(f"the study {self.name} needs {self.needs}, which is not there yet")
+        if scale is not None and not self.scales:
+            raise UserError(f"the study {self.name} has one scale only; leave out --scale {scale}")
         try:
-            found = self.module.study()
+            found = self.module.study(scale or "paper") if self.scales else self.module.study()
         except UserError:
             raise
         except Exception as error:

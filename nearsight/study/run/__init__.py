@@ -4,5 +4,22 @@ from __future__ import annotations
 
 from nearsight.study.run.calibration import assumptions, num_cores
 from nearsight.study.run.runner import Plan, expected_seconds, planned, run_study
+from nearsight.study.run.training_cost import (
+    GPU_TFLOPS,
+    StudyCost,
+    study_costs,
+    training_speed,
+)
 
-__all__ = ["Plan", "assumptions", "expected_seconds", "num_cores", "planned", "run_study"]
+__all__ = [
+    "GPU_TFLOPS",
+    "Plan",
+    "StudyCost",
+    "assumptions",
+    "expected_seconds",
+    "num_cores",
+    "planned",
+    "run_study",
+    "study_costs",
+    "training_speed",
+]

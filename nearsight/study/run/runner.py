@@ -16,7 +16,7 @@ from nearsight.study.cell_check import (
     run_problem,
     set_aside,
 )
-from nearsight.study.design import Cell, Recipe, cells_of, keep_stored
+from nearsight.study.design import Cell, Recipe, Scale, cells_of, keep_stored
 from nearsight.study.engines import EngineOptions, open_engine
 from nearsight.study.folder import (
     CELL,
@@ -26,6 +26,7 @@ from nearsight.study.folder import (
     cell_folder,
     read_cells,
     reuse,
+    scale_in,
     state_of,
     write_study,
 )
@@ -39,6 +40,7 @@ class Plan:
     name: str
     cells: tuple[Cell, ...]
     states: tuple[State, ...]
+    scale: Scale | None = None  # None: the recipe has one
 
     @property
     def todo(self) -> list[Cell]:
@@ -52,11 +54,13 @@ def planned(
     out: Path | None = None,
     data_root: Path | None = None,
     device: str = "cpu",
+    scale: Scale | None = None,
 ) -> Plan:
     """Plan a study, and count what its folder has finished. Nothing is written."""
     from nearsight.data.sets import load_dataset
 
-    study = recipe.study()
+    scale = scale_in(out, recipe, scale)
+    study = recipe.study(scale)
     chosen = range(study.num_seeds) if seeds is None else seeds
     settings = {x.protocol.data.name: x.protocol.data for x in study.conditions}
     for name in settings:
@@ -68,11 +72,16 @@ def planned(
                 f"the conditions take different numbers of classes of {name}; "
                 "a study may take one number of a set, data.classes"
             )
-    hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
+    try:
+        hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}
+    except UserError as error:
+        if scale != "paper":
+            raise
+        raise UserError(f"{error}. For a small version of the study add --scale laptop") from error
     stored = read_cells(out) if out is not None and (Path(out) / STUDY).is_file() else []
     cells = tuple(keep_stored(cells_of(study, chosen, hashes, device), stored))
     states = tuple("waiting" if out is None else state_of(cell_folder(out, x)) for x in cells)
-    return Plan(recipe.name, cells, states)
+    return Plan(recipe.name, cells, states, scale)
 
 
 def expected_seconds(plan: Plan, workers: int, data_root: Path | None = None) -> float:
@@ -103,6 +112,7 @@ def run_study(
     reuse_from: Path | None = None,
     engine: EngineOptions | None = None,
     accept: Accept | None = None,
+    scale: Scale | None = None,
 ) -> list[Cell]:
     """Run the missing cells of a study, and return those that are still not finished.
 
@@ -121,12 +131,13 @@ def run_study(
         engine: Where cells run. None means on this machine.
         accept: Called with the differences if cells to reuse were made with other software;
             returns whether to reuse them. None never reuses such cells.
+        scale: The scale of the study. None means that of its folder, else the paper's.
     """
     from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
     from nearsight.study.run.watcher import Watcher
 
-    plan = planned(recipe, seeds, out, data_root, device)
+    plan = planned(recipe, seeds, out, data_root, device, scale)
     root = found_root(data_root).resolve()
     watcher = Watcher()
     cells = list(plan.cells)
@@ -136,9 +147,9 @@ def run_study(
             watcher.note(note)
     Path(out).mkdir(parents=True, exist_ok=True)
     with hold_lock(Path(out) / RUNNER_LOCK, "runner"):
-        study = recipe.study()
+        study = recipe.study(plan.scale)
         chosen = study.primary, study.virtual_patience
-        write_study(out, recipe.name, cells, recipe.question, *chosen)
+        write_study(out, recipe.name, cells, recipe.question, *chosen, plan.scale)
         if reuse_from is not None:
             copied = reuse(out, cells, reuse_from)
             watcher.note(f"{len(copied)} finished cells copied from {reuse_from}")

@@ -52,6 +52,7 @@ from nearsight.study.show.effect_tables import (
     multiplicity,
     simultaneous_note,
 )
+from nearsight.study.show.paper_items import item_figures, item_tables
 from nearsight.study.show.result_tables import NO_PRIMARY, primary_table, share_table
 
 RULE = (
@@ -88,9 +89,11 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
     _, verdicts = write_claims(study)
     scale = scale_text(families)
     of_min_mad = [x for x in seen if x.value == "min_mad"]
-    curves = effect_courses(courses(study)) if seen else []
+    followed, found = courses(study), outcomes(study)
+    curves = effect_courses(followed) if seen else []
     seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
-    primary, shares = primary_result(study), seed_shares(outcomes(study))
+    primary, shares = primary_result(study), seed_shares(found)
+    name, of_paper = study.record.study, paper_tables(families)
     first, lost = (primary_table(primary),) if primary else (), losses_over_seeds(study)
     return Front(
         question=study.record.question,
@@ -100,13 +103,15 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
             *([NO_PRIMARY] if seen and not primary else []),
         ),
         drawings=(
+            *item_figures(name, found, followed, scale),
             *effect_figure(seen, f"{scale} · {seeds}"),
             *effect_curves(curves, "effect-curves", f"{scale} · {seeds}"),
         ),
         chapters=(
             Chapter("Primary contrast", first),
             Chapter("Local and identity heads", (share_table(shares),) if shares else ()),
-            Chapter("Beside the paper", paper_tables(families), PAPER_NOTE),
+            Chapter("Beside the paper", of_paper, PAPER_NOTE),
+            Chapter("Tables of the paper", item_tables(name, found, f"{scale}.")),
             Chapter("Effects", effect_tables(effects), effects_note(effects) if effects else ""),
             Chapter("Is locality used?", (seed_losses_table(lost),) if lost else ()),
             Chapter("Length and cost", (cost_table(families),)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nearsight.core import clock, console
 from nearsight.report.write import FORMATS, Column, Format, Table
 from nearsight.study.claims import Verdict
-from nearsight.study.design import Cell, Condition, Recipe
+from nearsight.study.design import Cell, Condition, Recipe, Scale
 from nearsight.study.folder import (
     cell_folder,
     epochs_done,
@@ -18,7 +19,7 @@ from nearsight.study.folder import (
     read_study,
     state_of,
 )
-from nearsight.study.run import Plan
+from nearsight.study.run import Plan, StudyCost
 
 FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
 SHORT = {"not decided at this scale": "undecided"}
@@ -31,11 +32,12 @@ def print_recipes(found: Sequence[Recipe]) -> None:
     for recipe in found:
         screen.say(recipe.name, style="bold")
         screen.say(f"  {recipe.question}")
-        if recipe.needs is None:
-            study = recipe.study()
+        scales: tuple[Scale | None, ...] = recipe.scales or (None,)
+        for scale in () if recipe.needs else scales:
+            study = recipe.study(scale)
             num = len(study.conditions)
             cells = f"{num} conditions x {study.num_seeds} seeds = {num * study.num_seeds} cells"
-            screen.say(f"  {cells}")
+            screen.say(f"  {scale}: {cells}" if scale else f"  {cells}")
         for key, text in recipe.told.items():
             screen.say(f"  {key}: {text}", style="dim")
 
@@ -53,6 +55,64 @@ def print_plan(plan: Plan, seconds: float, workers: int) -> None:
         f"{plan.name}: {num} of {len(plan.cells)} cells to run, at most {clock(seconds)} of "
         f"training here with {at_once} at a time ({said})."
     )
+
+
+def print_costs(
+    name: str, costs: Sequence[StudyCost], speed: float | None, workers: int, gpu_tflops: float
+) -> None:
+    """Print what a study costs at each scale, on this machine and on a GPU of a stated speed.
+
+    Args:
+        name: The study.
+        costs: What it costs.
+        speed: Floating-point operations per second of one core here; None: not measured.
+        workers: How many cells run at a time here.
+        gpu_tflops: The speed of the GPU in training.
+    """
+    from nearsight.study.run import num_cores
+
+    screen, at_once = console(), min(workers, num_cores())
+    for cost in costs:
+        of_scale = f" at the {cost.scale} scale" if cost.scale else ""
+        here = "" if speed is None else f"about {_days(cost.hours(speed * at_once))} here, "
+        screen.say(
+            f"{name}{of_scale}: {cost.num_cells} cells, {cost.operations:.2g} operations, {here}"
+            f"about {_days(cost.hours(gpu_tflops * 1e12))} on one GPU at {gpu_tflops:g} TFLOP/s."
+        )
+    if speed is not None:
+        screen.say(
+            f"Here: {at_once} cells at a time, {speed / 1e9:.0f} GFLOP/s a core, measured on a "
+            "small ViT. Both count training and validation as operations; models that are narrower "
+            "take longer than that, most of all on a GPU.",
+            style="dim",
+        )
+
+
+def costs_json(
+    costs: Sequence[StudyCost], speed: float | None, gpu_tflops: float
+) -> list[dict[str, Any]]:
+    """Return what a study costs at each scale as plain values."""
+    return [
+        {
+            "scale": cost.scale, "cells": cost.num_cells, "operations": cost.operations,
+            "core_hours_here": None if speed is None else cost.hours(speed),
+            "gpu_hours": cost.hours(gpu_tflops * 1e12), "gpu_tflops": gpu_tflops,
+        }
+        for cost in costs
+    ]  # fmt: skip
+
+
+def _days(hours: float) -> str:
+    """Return a time in minutes, hours or days, with two digits.
+
+    >>> _days(0.02), _days(3.14), _days(130.0), _days(50_000.0)
+    ('1.2 minutes', '3.1 hours', '5.4 days', '2,083 days')
+    """
+    for unit, length in (("days", 24.0), ("hours", 1.0)):
+        if hours >= 2 * length:
+            number = hours / length
+            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+    return f"{60 * hours:.1f} minutes"
 
 
 def print_status(out: Path) -> None:

@@ -227,7 +227,7 @@ def test_names_are_timms_too_whichever_is_imported_first():
     run = [sys.executable, "-W", "error", "-c", script]
     said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
     assert "GAug in 1 layers on a grid of 14x14, 195 parameters" in said
-    assert "True ['locatjumbo_base', 'locatjumbo_tiny', 'locatswin_base'" in said
+    assert "True ['locatjumbo_base', 'locatjumbo_small', 'locatjumbo_tiny'" in said
 
 
 def test_options_reach_the_published_models_through_create_model():

@@ -10,6 +10,7 @@ from nearsight.protocol.presets import preset
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.claims.all_claims import CLAIMS, claim, verdicts
 from nearsight.study.claims.convit_claims import CONVIT_CLAIMS, HUNDRED
+from nearsight.study.claims.locat_backbone_claims import BACKBONES
 from nearsight.study.claims.protocol_claims import (
     ABLATION,
     BOX_MAD,
@@ -276,8 +277,16 @@ def test_no_recipe_leaves_it_open_which_cells_a_claim_means(name):
         ("protocol-ablation", [x.id for x in PROTOCOL_CLAIMS if x.scale == ABLATION]),
         ("protocol-datasets", [x.id for x in PROTOCOL_CLAIMS if x.scale == DATASETS]),
         ("locat-ablation", ["locat-parts", "locat-prr-gap-accuracy", "locat-positions"]),
-        ("convit-ablation", [x.id for x in CONVIT_CLAIMS if x.scale == HUNDRED]),
+        ("locat-backbones", ["locat-no-cost", *(f"locat-{x}-accuracy" for x in BACKBONES)]),
+        ("locat-small-data", ["locat-small-data", "locat-mini"]),
+        ("locat-gaussian", ["locat-fixed-width", "locat-isotropic", "locat-auto-strength"]),
+        ("locat-gcvit", ["locat-gcvit"]),
+        ("convit-ablation", [x.id for x in CONVIT_CLAIMS if x.scale == HUNDRED][:-2]),
+        ("convit-grid", [x.id for x in CONVIT_CLAIMS if x.scale == HUNDRED][-2:]),
+        ("convit-sizes", ["convit-accuracy", "convit-stays", "convit-sizes-gain"]),
+        ("convit-psa", ["convit-psa", "convit-psa-early"]),
         ("sample-efficiency", ["convit-data"]),
+        ("distillation", ["convit-distilled"]),
     ],
 )
 @pytest.mark.slow

@@ -89,14 +89,14 @@ def test_the_study_of_distillation_asks_for_its_teacher(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     wanted = tmp_path / "runs" / "teacher"
     with pytest.raises(ValueError, match=rf"distillation\.weights, but there is no {wanted}"):
-        cells_of(recipe("distillation").study(), [0], {"cifar100": "aa"}, "cpu")
+        cells_of(recipe("distillation").study("laptop"), [0], {"cifar100": "aa"}, "cpu")
 
 
 def test_its_cells_are_those_that_the_papers_claim_compares(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     teacher(tmp_path / "runs" / "teacher", b"11")
-    cells = cells_of(recipe("distillation").study(), range(3), {"cifar100": "aa"}, "cpu")
+    cells = cells_of(recipe("distillation").study("laptop"), range(3), {"cifar100": "aa"}, "cpu")
     assert [bool(named_hashes(cell.protocol)) for cell in cells[:4]] == [False, True] * 2
     outcomes = [
         Outcome(

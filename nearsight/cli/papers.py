@@ -1,0 +1,41 @@
+"""Define the subcommand ``nearsight papers``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nearsight.cli.shared import Result, examples
+
+EXAMPLE = examples(
+    "nearsight papers",
+    "nearsight papers --paper convit --studies studies-out",
+)
+
+
+def list_papers(
+    paper: Annotated[
+        Literal["protocol", "locat", "convit"] | None,
+        typer.Option(help="List this paper only."),
+    ] = None,
+    studies: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also look for studies here: a study folder, or a folder of them. May be "
+            "repeated. Default: studies-out, if it is there.",
+        ),
+    ] = None,
+) -> Result:
+    """List every table and figure of the three papers.
+
+    Shows the recipe that makes each, what it costs at both scales, and what was run of it so far.
+    """
+    from nearsight.study.papers import listed_items
+    from nearsight.study.show import papers_json, print_papers
+
+    found = [x for x in listed_items(studies) if paper in (None, x[0].paper)]
+    print_papers(found)
+    return Result(content=papers_json(found))

@@ -1,0 +1,113 @@
+"""Two numbers of models as points, with an arrow from each to the same model with a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nearsight.report.figures.drawing import MUTED, TEXT, Drawing, Panel
+from nearsight.report.read import BLUE, VERMILION
+from nearsight.stats import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Number = Estimate | float
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A model before and after a change: (across, up) of both; floats are the paper's."""
+
+    name: str
+    before: tuple[Number, Number]
+    after: tuple[Number, Number]
+
+
+def middle(x: Number) -> float:
+    """Return the value of a number with or without an interval."""
+    return x.value if isinstance(x, Estimate) else x
+
+
+def draw_arrows(
+    axes: Axes, ours: Sequence[Arrow], paper: Sequence[Arrow], across: str, up: str, per: float
+) -> None:
+    """Ours in ink with intervals, the paper's muted; an arrow from plain to changed."""
+    for arrows, is_paper in ((paper, True), (ours, False)):
+        for arrow in arrows:
+            start, end = (
+                (middle(x) * per, 100 * middle(y)) for x, y in (arrow.before, arrow.after)
+            )
+            ink = MUTED if is_paper else TEXT
+            axes.annotate(
+                "", end, start,
+                arrowprops={"arrowstyle": "->", "color": ink, "linewidth": 0.9, "shrinkB": 3},
+            )  # fmt: skip
+            for (x, y), point, colour, mark in (
+                (start, arrow.before, VERMILION, "^"), (end, arrow.after, BLUE, "o"),
+            ):  # fmt: skip
+                face = "none" if is_paper else colour
+                axes.plot(x, y, mark, color=MUTED if is_paper else colour, markerfacecolor=face)
+                if isinstance(point[1], Estimate):
+                    axes.plot([x, x], [100 * point[1].low, 100 * point[1].high], color=colour)
+                if isinstance(point[0], Estimate) and point[0].high > point[0].low:
+                    axes.plot([per * point[0].low, per * point[0].high], [y, y], color=colour)
+            axes.annotate(
+                arrow.name, end, (4, 2), textcoords="offset points", fontsize=6.5, color=ink
+            )
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+
+
+def arrow_drawing(
+    key: str,
+    title: str,
+    subtitle: str,
+    ours: Sequence[Arrow],
+    paper: Sequence[Arrow],
+    names: tuple[str, str],
+    labels: tuple[str, str],
+    per: float = 100.0,
+) -> Drawing:
+    """Return the figure: a panel of ours, one of the paper's where its numbers are known.
+
+    Args:
+        key: Names the files.
+        title: What is plotted.
+        subtitle: Of which data and runs.
+        ours: Our models; may be empty.
+        paper: The paper's.
+        names: What a point is before the change, and after it.
+        labels: Of the two axes.
+        per: What the horizontal numbers are multiplied by; the vertical ones are shares.
+    """
+    panels = [("Ours", ours, ())] * bool(ours) + [("The paper's", (), paper)] * bool(paper)
+    higher = sum(middle(x.after[1]) > middle(x.before[1]) for x in ours)
+    said = f"Higher with the change in {higher} of {len(ours)} models of ours." if ours else ""
+    return Drawing(
+        key=key,
+        title=title,
+        subtitle=subtitle,
+        reading=f"Triangles: {names[0]}. Circles: {names[1]}. Lines at points of ours: 95 % over "
+        "seeds. The paper has one seed and other axes; compare directions, not places.",
+        alt=f"Points of {len(ours)} pairs of models, arrows from {names[0]} to {names[1]}. {said}",
+        panels=tuple(
+            Panel(
+                name,
+                partial(
+                    draw_arrows, ours=mine, paper=theirs, across=labels[0], up=labels[1], per=per
+                ),
+            )
+            for name, mine, theirs in panels
+        ),
+        columns=("of", "model", "state", *labels),
+        rows=tuple(
+            (of, arrow.name, state, middle(x), middle(y))
+            for of, arrows in (("ours", ours), ("paper", paper))
+            for arrow in arrows
+            for state, (x, y) in zip(names, (arrow.before, arrow.after))
+        ),
+        inks=(TEXT, MUTED, BLUE, VERMILION),
+    )

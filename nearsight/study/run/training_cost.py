@@ -1,0 +1,124 @@
+"""What a study costs before anything is run: operations, counted on its models as they are built.
+
+An image that is trained on costs three times a forward pass (forward, and backward through weights
+and through activations), one that is validated or taught costs one. All epochs are counted,
+although early stopping may end a run before them; measuring, evaluating and augmentation are not
+counted. No data set has to be there.
+
+Time follows from a speed: that of this machine is measured on a small ViT, that of a GPU is stated
+by the user. It is the speed that training attains, about a third of what a data sheet promises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+
+from nearsight.models.cost import model_cost
+from nearsight.models.load import create_model, model_for
+from nearsight.protocol import ModelSettings, Protocol
+from nearsight.study.design import SCALES, THREADS, Recipe, Scale, Study
+
+PASSES = 3  # forward passes that a training step costs for every image
+GPU_TFLOPS = 100.0  # attained by an A100 that trains in bf16
+IMAGES = {  # of the training set, classes, side in pixels; those of ImageNet's kin are resized
+    "cifar10": (50_000, 10, 32), "cifar100": (50_000, 100, 32), "shapes": (12_000, 12, 32),
+    "tiny-imagenet": (100_000, 200, 64), "imagenet": (1_281_167, 1000, 224),
+    "imagenet-100": (129_395, 100, 224), "mini-imagenet": (50_000, 100, 224),
+}  # fmt: skip
+SPEED_MODEL, SPEED_BATCH, SPEED_SECONDS = "vit_tiny_patch16_224", 8, 2.0
+
+
+@dataclass(frozen=True)
+class StudyCost:
+    """What a study costs at one scale."""
+
+    scale: Scale | None  # None: the recipe has one
+    num_cells: int
+    operations: float  # floating-point operations of all cells
+
+    def hours(self, operations_per_second: float) -> float:
+        """Return the time of all cells, one after another, at a speed."""
+        return self.operations / operations_per_second / 3600
+
+
+def study_costs(recipe: Recipe, num_seeds: int | None = None) -> list[StudyCost]:
+    """Return what a recipe costs at every scale that it has.
+
+    Nothing is returned of a study on a data set whose size is not known beforehand.
+    """
+    scales: Sequence[Scale | None] = SCALES if recipe.scales else (None,)
+    studies = {scale: recipe.study(scale) for scale in scales}
+    return [
+        study_cost(study, scale, num_seeds)
+        for scale, study in studies.items()
+        if all(x.protocol.data.name in IMAGES for x in study.conditions)
+    ]
+
+
+def study_cost(study: Study, scale: Scale | None, num_seeds: int | None = None) -> StudyCost:
+    """Return what a study costs."""
+    seeds = num_seeds or study.num_seeds
+    operations = seeds * sum(training_operations(x.protocol) for x in study.conditions)
+    return StudyCost(scale, seeds * len(study.conditions), operations)
+
+
+def training_operations(protocol: Protocol) -> float:
+    """Return the floating-point operations of one training.
+
+    Training and validation images are counted in every epoch; a teacher costs a forward pass.
+    """
+    data = protocol.data
+    num_images, num_classes, side = IMAGES[data.name]
+    if data.classes is not None:
+        num_images, num_classes = num_images * data.classes // num_classes, data.classes
+    image_size = data.image_size or side
+    forward = _forward(_counted(protocol.model), num_classes, image_size)
+    seen = num_images * data.fraction * protocol.epochs
+    train, validation = seen * (1 - data.validation_fraction), seen * data.validation_fraction
+    teaching = protocol.distillation
+    taught = 0.0
+    if teaching is not None:
+        taught = train * _forward(ModelSettings(name=teaching.teacher), num_classes, 224)
+    return (PASSES * train + validation) * forward + taught
+
+
+def training_speed(threads: int = THREADS) -> float:
+    """Measure how many floating-point operations per second training attains in this process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        model = create_model(SPEED_MODEL, 100)
+        images = torch.zeros(SPEED_BATCH, 3, 224, 224)
+        labels = torch.zeros(SPEED_BATCH, dtype=torch.int64)
+        per_step = PASSES * SPEED_BATCH * _forward(ModelSettings(name=SPEED_MODEL), 100, 224)
+        began, steps = time.perf_counter(), -1  # the first step warms caches up
+        while steps < 1 or time.perf_counter() - began < SPEED_SECONDS:
+            F.cross_entropy(model(images), labels).backward()
+            steps += 1
+            if steps == 0:
+                began = time.perf_counter()
+        return per_step * steps / (time.perf_counter() - began)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _counted(model: ModelSettings) -> ModelSettings:
+    """Return the settings without those that change no operation, so that fewer are built."""
+    gpsa = model.gpsa and replace(
+        model.gpsa, strength=1.0, convolution=True, train_gates=True, train_attention=True
+    )
+    return replace(model, gpsa=gpsa, drop_path=0.0, positions=True, weights=None)
+
+
+@cache
+def _forward(model: ModelSettings, num_classes: int, image_size: int) -> float:
+    """Return the floating-point operations of a forward pass of one image."""
+    with torch.device("meta"):
+        built, size = model_for(model, num_classes, (image_size, image_size))
+    return float(model_cost(built, size).flops)

@@ -1,0 +1,31 @@
+"""Is CutMix the part that makes attention local on CIFAR-10 and Tiny-ImageNet too?
+
+All 8 combinations of AutoAugment (ColorJitter on Tiny-ImageNet), CutMix and label smoothing: the
+ablation that the protocol paper has for CIFAR-100 alone, as its outlook asks.
+Command: nearsight study run protocol-ablation-sets --scale laptop --out studies-out/ablation-sets
+Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
+Time: laptop: 48 cells, about 3.8 core-hours. paper: 48 cells, about 4.1 GPU-hours at 100 TFLOP/s
+Expected: not in the paper; on CIFAR-100 CutMix alone separates min MAD
+Laptop: 2 layers, 4x4 patches, 24 epochs on CIFAR-10 (Tiny-ImageNet: 8 epochs). It cannot show
+  what happens on 8x8 patches after hundreds of epochs
+"""
+
+from __future__ import annotations
+
+from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, eight, shrunk
+
+LAPTOP_EPOCHS = {"cifar10": 24, "tiny-imagenet": 8}
+
+
+def study(scale: Scale) -> Study:
+    conditions = tuple(
+        Condition(
+            {"data": data, **factors},
+            shrunk(protocol, epochs=epochs) if scale == "laptop" else protocol,
+        )
+        for data, epochs in LAPTOP_EPOCHS.items()
+        for factors, protocol in eight(data)
+    )
+    return Study(
+        conditions, primary=PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
+    )
