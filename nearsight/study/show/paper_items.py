@@ -82,6 +82,12 @@ def _number(
     return over_seeds(numbers)
 
 
+def _point(found: Sequence[Outcome], factors: Mapping[str, object], value: str) -> Estimate | None:
+    """Return a number to draw; that of one seed has no interval, but an n of 1."""
+    x = _number(found, factors, value)
+    return Estimate(x, x, x, 1, "seeds") if isinstance(x, float) else x
+
+
 def item_figures(
     study: str, found: Sequence[Outcome], followed: Sequence[Course], scale: str
 ) -> list[Drawing]:
@@ -116,26 +122,26 @@ def _strength_and_layers(
         _layers_text(layer): [
             (strength, x)
             for strength in strengths
-            if isinstance(
-                x := _number(found, {"strength": strength, "layers": layer}, "accuracy"), Estimate
-            )
+            if (x := _point(found, {"strength": strength, "layers": layer}, "accuracy"))
         ]
         for layer in layers
     }
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
         return None
-    plain = _number(found, {"layers": 0}, "accuracy")
+    plain = _point(found, {"layers": 0}, "accuracy")
+    few = min(x.n for points in lines.values() for _, x in points)
+    seeds = "" if few > 1 else " Points without a whisker have one seed: no claim."
     trends = grid_trends(found, "accuracy", "strength", "layers", (strengths, layers))
     panel = Lines(
         "Test accuracy", "locality strength", "accuracy (%)", lines,
-        ("plain ViT", plain) if isinstance(plain, Estimate) else None,
+        ("plain ViT", plain) if plain else None,
     )  # fmt: skip
     return grid_drawing(
         item.key,
         "Accuracy by locality strength and number of GPSA layers",
         scale,
-        f"{_trend_text(trends.estimates)} Whiskers: 95 % over seeds. The paper's figure 8a (one "
+        f"{_trend_text(trends.estimates)} Whiskers: 95 % over seeds.{seeds} The paper's figure 8a (one "
         "seed, ConViT-S+ on 100 classes of ImageNet) shows growth with both and no interaction.",
         [panel],
     )

@@ -59,8 +59,19 @@ def test_figure_8a_has_a_line_per_number_of_layers_and_tells_the_slopes() -> Non
     assert all(svg.startswith("<svg") for svg in panel_svgs(drawing))
 
 
-def test_a_grid_of_one_seed_is_not_drawn() -> None:
-    assert item_figures("convit-grid", grid(seeds=1), [], SCALE) == []
+def test_a_grid_of_one_seed_is_drawn_without_intervals_and_says_so() -> None:
+    (drawing,) = item_figures("convit-grid", grid(seeds=1), [], SCALE)
+    assert all(low == value == high and n == 1 for *_, value, low, high, n in drawing.rows)
+    assert "Points without a whisker have one seed: no claim." in drawing.reading
+    assert "Slopes need the whole grid with two seeds." in drawing.reading
+
+
+def test_cells_that_are_missing_leave_their_places_empty() -> None:
+    some = [x for x in grid() if x.factors["strength"] < 2 or x.factors["layers"] == 1]
+    (drawing,) = item_figures("convit-grid", some, [], SCALE)
+    at = [(row[1], row[2]) for row in drawing.rows if row[2] is not None]
+    assert ("3 GPSA layers", 2.0) not in at
+    assert ("1 GPSA layer", 2.0) in at
 
 
 def courses(seeds: int = 2) -> list[Course]:

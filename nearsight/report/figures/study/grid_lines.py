@@ -30,7 +30,7 @@ class Lines:
 
 
 def draw_lines(axes: Axes, panel: Lines, whole: bool) -> None:
-    """A line per level, shifted a little sideways so that intervals stand side by side."""
+    """Draw a line per level, shifted a little sideways so that intervals stand side by side."""
     from matplotlib.ticker import MaxNLocator
 
     places = sorted({x for points in panel.lines.values() for x, _ in points})
