@@ -38,7 +38,7 @@ class PaperItem:
 
     Args:
         paper: A key of PAPERS.
-        label: "table 3" or "figure 8a".
+        label: "table 3" or "figure 8a"; "outlook ii" of what a paper asks for.
         title: What it shows.
         recipe: The study that makes it. None: no study does, and ``reason`` says why.
         also: Further recipes whose conditions are the same.

@@ -1,4 +1,4 @@
-"""The tables and figures of the protocol paper."""
+"""The tables and figures of the protocol paper, and what its outlook and its review ask for."""
 
 from __future__ import annotations
 
@@ -25,4 +25,21 @@ PROTOCOL_ITEMS: tuple[PaperItem, ...] = (
              recipe=ABLATION, also=SMALL, shown="figure: ranking"),
     of_paper(label="figure 5", title="MAD against entropy of four key protocols",
              recipe=ABLATION, also=SMALL, shown="figure: plane of key conditions"),
+    of_paper(label="outlook i", title="Many seeds with intervals", recipe=ABLATION, also=SMALL,
+             command="--seeds 5", shown="tables of effects"),
+    of_paper(label="outlook ii", title="The ablation on CIFAR-10 and Tiny-ImageNet",
+             recipe="protocol-ablation-sets", shown="tables of effects"),
+    of_paper(label="outlook iii", title="Larger ViTs", recipe="depth-width", also=("scale",),
+             shown="tables of effects"),
+    of_paper(label="outlook iv", title="When locality appears in training", recipe="emergence",
+             shown="figures: emergence and onset"),
+    of_paper(label="outlook v", title="Mixup and CutOut instead of CutMix", recipe="mixing",
+             shown="table of runs"),
+    of_paper(label="review a", title="Does locality grow with data, or saturate?",
+             recipe="data-size", shown="tables of effects"),
+    of_paper(label="review b", title="CutMix instead of a local architecture",
+             recipe="architectures", shown="tables of effects"),
+    of_paper(label="review c", title="Occlusion: does a local model lose less?",
+             command="nearsight evaluate RUN --task occlusion",
+             reason="nothing is trained: it takes finished runs with and without CutMix"),
 )  # fmt: skip

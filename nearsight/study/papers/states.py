@@ -21,6 +21,7 @@ from nearsight.study.papers.item import PaperItem
 
 RESULTS = Path(__file__).parents[3] / "results"  # of the repository; a wheel has none
 HERE = Path("studies-out")  # where the commands in the docs write studies
+ONE_SCALE = ("protocol-small",)  # a laptop's, from before there was a choice
 COSTS = "costs.json"  # beside this file; docs/make_papers.py writes it
 
 
@@ -117,7 +118,7 @@ class _StudyRun:
         return cls(
             folder=folder,
             study=record.study,
-            scale=record.scale or ("laptop" if record.study.endswith("small") else "paper"),
+            scale=record.scale or ("laptop" if record.study in ONE_SCALE else "paper"),
             seeds=tuple((tuple(sorted(x.factors.items())), x.seed) for x in finished),
             num_cells=len(cells),
             conditions=len({tuple(sorted(x.factors.items())) for x in cells}),

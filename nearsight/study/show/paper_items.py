@@ -141,8 +141,9 @@ def _strength_and_layers(
         item.key,
         "Accuracy by locality strength and number of GPSA layers",
         scale,
-        f"{_trend_text(trends.estimates)} Whiskers: 95 % over seeds.{seeds} The paper's figure 8a (one "
-        "seed, ConViT-S+ on 100 classes of ImageNet) shows growth with both and no interaction.",
+        f"{_trend_text(trends.estimates)} Whiskers: 95 % over seeds.{seeds} "
+        "The paper's figure 8a (one seed, ConViT-S+ on 100 classes of ImageNet) shows growth with "
+        "both and no interaction.",
         [panel],
     )
 

@@ -110,8 +110,11 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
         chapters=(
             Chapter("Primary contrast", first),
             Chapter("Local and identity heads", (share_table(shares),) if shares else ()),
-            Chapter("Beside the paper", of_paper, PAPER_NOTE),
-            Chapter("Tables of the paper", item_tables(name, found, f"{scale}.")),
+            Chapter(
+                "Beside the paper",
+                (*of_paper, *item_tables(name, found, f"{scale}.")),
+                PAPER_NOTE if of_paper else "",
+            ),
             Chapter("Effects", effect_tables(effects), effects_note(effects) if effects else ""),
             Chapter("Is locality used?", (seed_losses_table(lost),) if lost else ()),
             Chapter("Length and cost", (cost_table(families),)),

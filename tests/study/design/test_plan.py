@@ -12,6 +12,7 @@ from runs.made_records import run_contents
 from nearsight.core import UserError
 from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
+from nearsight.study.design.designs import BACKBONES, convit_protocol, crossed, locat_protocol
 from nearsight.study.design.plan import Software, cells_of
 from nearsight.study.design.recipe_file import Condition, Study, read_recipe, recipe, recipes
 from nearsight.study.folder import (
@@ -24,6 +25,7 @@ from nearsight.study.folder import (
     read_cells,
     read_study,
     reuse,
+    scale_in,
     state_of,
     write_study,
 )
@@ -211,3 +213,67 @@ def test_a_recipe_that_gives_no_study_is_named_in_one_sentence(tmp_path, body, s
     file.write_text(f'"""A question?"""\ndef study():\n    {body}\n')
     with pytest.raises(UserError, match=f"of the recipe mine {sentence}"):
         read_recipe(file).study()
+
+
+SCALED = '''"""Does it scale?"""
+from nearsight.protocol import preset
+from nearsight.study.design import Condition, Study, briefly
+
+def study(scale):
+    whole = preset("baseline", "shapes")
+    small = briefly(whole, "mu_vit", data="shapes")
+    return Study((Condition({"x": False}, small if scale == "laptop" else whole),))
+'''
+
+
+def test_a_recipe_has_the_scales_that_its_function_takes(tmp_path: Path):
+    (tmp_path / "scaled.py").write_text(SCALED)
+    found = read_recipe(tmp_path / "scaled.py")
+    assert found.scales == ("laptop", "paper")
+    large, small = (found.study(x).conditions[0].protocol for x in ("paper", "laptop"))
+    assert found.study().conditions[0].protocol == large
+    assert (small.model.name, small.epochs, small.data.fraction) == ("mu_vit", 5, 0.2)
+    with pytest.raises(UserError, match="quick has one scale only; leave out --scale laptop"):
+        recipe("quick").study("laptop")
+
+
+def test_a_folder_keeps_the_scale_that_it_was_begun_at(tmp_path: Path):
+    (tmp_path / "scaled.py").write_text(SCALED)
+    found, out = read_recipe(tmp_path / "scaled.py"), tmp_path / "out"
+    assert scale_in(out, found, None) == "paper"
+    assert scale_in(None, found, "laptop") == "laptop"
+    laptop = found.study("laptop")
+    write_study(out, "scaled", cells(laptop, seeds=(0,)), scale="laptop")
+    assert read_study(out).scale == "laptop"
+    assert scale_in(out, found, None) == scale_in(out, found, "laptop") == "laptop"
+    with pytest.raises(UserError, match="holds scaled at the laptop scale; give another --out for"):
+        scale_in(out, found, "paper")
+    assert scale_in(out, recipe("quick"), None) is None
+
+
+def test_every_combination_of_levels_is_a_condition():
+    found = crossed({"name": ["modern", "baseline"], "data": ["cifar10", "shapes"]}, preset)
+    assert [tuple(x.factors.values()) for x in found] == [
+        ("modern", "cifar10"), ("modern", "shapes"), ("baseline", "cifar10"),
+        ("baseline", "shapes"),
+    ]  # fmt: skip
+    assert all(x.protocol == preset(**x.factors) for x in found)
+
+
+def test_models_with_and_without_locat_differ_in_nothing_else():
+    for backbone in BACKBONES:
+        one, other = (
+            locat_protocol("locat", "imagenet", backbone, "Base", locat) for locat in (True, False)
+        )
+        assert replace(other, model=replace(other.model, locat=None)) == one
+        assert (one.distillation is not None) == (backbone == "Jumbo")
+        assert one.model.drop_path == 0.4
+
+
+def test_a_plus_model_trains_at_its_own_rate_and_batch():
+    plus, usual = (
+        convit_protocol("convit", "imagenet", f"convit_{x}") for x in ("base_plus", "base")
+    )
+    assert (plus.batch_size, plus.optimizer.lr) == (512, 4e-4)
+    assert (usual.batch_size, usual.optimizer.lr) == (1024, 1e-3)
+    assert plus.cutmix == usual.cutmix
