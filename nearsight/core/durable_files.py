@@ -5,12 +5,17 @@ If a write fails, for example because the disk is full, the error names the file
 
 from __future__ import annotations
 
+import glob
 import os
+import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from nearsight.core.errors import UserError
+
+DAY = 86_400.0  # seconds
 
 
 def expand_path(text: str | Path) -> Path:
@@ -56,9 +61,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file completely or not at all.
 
     The content goes into a temporary file, which is synced and renamed; then the folder is synced.
-    A reader therefore sees either the old file or the new one.
+    A reader therefore sees either the old file or the new one. Temporary files of the same name
+    that killed processes left are removed.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _remove_leftovers(path)
+    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
     try:
         with naming(path), temporary.open("wb") as file:
             file.write(content)
@@ -68,6 +75,33 @@ def write_bytes(path: Path, content: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of a path whose writer is gone: one of this machine, or a day old."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        node, _, process = (
+            left.name.removeprefix(f".{path.name}.").removesuffix(".tmp").rpartition(".")
+        )
+        try:
+            here = node == platform.node() and process.isdecimal()
+            at_work = (
+                _is_running(int(process)) if here else time.time() - left.stat().st_mtime < DAY
+            )
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        if not at_work:
+            left.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
 
 
 def append_bytes(path: Path, content: bytes) -> None:

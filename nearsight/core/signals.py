@@ -1,4 +1,4 @@
-"""Let Ctrl-C and SIGTERM ask a run to stop, so that it can write a checkpoint first."""
+"""Let Ctrl-C, SIGTERM and SIGHUP ask a run to stop, so that it can write a checkpoint first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """Record SIGINT and SIGTERM inside the block instead of ending the process.
+    """Record SIGINT, SIGTERM and SIGHUP inside the block instead of ending the process.
 
     The block looks at ``signum`` of the result when it is ready to stop. A second Ctrl-C raises
     ``KeyboardInterrupt`` at once. Outside the main thread Python delivers no signals, and nothing
@@ -41,7 +41,10 @@ def stop_signals() -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         request.signum = signum
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as nohup sets it
+        numbers.append(hangup)
     before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield request

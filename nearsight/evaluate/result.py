@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,10 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsight.core import UserError, write_bytes
+from nearsight.core import UserError
 from nearsight.evaluate.task_outcome import TaskOutcome, read_outcome, stored_outcome
-from nearsight.runs import SCHEMA_VERSION, provenance
-from nearsight.runs.records import EVALUATE_FILE, RECORDS, EvaluateRecord, LayerDistances
+from nearsight.runs import (
+    EVALUATE,
+    SCHEMA_VERSION,
+    finish_evaluation,
+    provenance,
+    read_evaluate,
+    write_evaluation,
+)
+from nearsight.runs.records import RECORDS, LayerDistances
 from nearsight.stats import Estimate
 
 if TYPE_CHECKING:
@@ -136,7 +145,8 @@ class Evaluation:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         whole = self
-        if (folder / EVALUATE_FILE.name).is_file():
+        finish_evaluation(folder)
+        if (folder / EVALUATE).is_file():
             earlier = read_evaluation(folder)
             if earlier.identity == self.identity:
                 whole = earlier.merge(self)
@@ -146,7 +156,6 @@ class Evaluation:
             contents, records = stored_outcome(outcome)
             results.append(contents)
             arrays |= records
-        write_bytes(folder / RECORDS, _packed(arrays))
         contents = {
             "schema_version": SCHEMA_VERSION,
             "model": whole.model,
@@ -157,7 +166,7 @@ class Evaluation:
         }
         if whole.distances is not None:
             contents["distances"] = whole.distances.contents()
-        return EVALUATE_FILE.write(folder, contents)
+        return write_evaluation(folder, contents, {RECORDS: _packed(arrays)})
 
 
 def _best(outcomes: Iterable[TaskOutcome]) -> dict[tuple[Any, ...], TaskOutcome]:
@@ -179,13 +188,13 @@ def read_evaluation(folder: Path) -> Evaluation:
     Raises:
         UserError: If a file is missing or damaged.
     """
-    record: EvaluateRecord = EVALUATE_FILE.read(folder)
+    record = read_evaluate(folder)
     path = Path(folder) / RECORDS
     try:
         with np.load(path) as file:
             arrays = {key: file[key] for key in file.files}
         outcomes = tuple(read_outcome(result, arrays) for result in record.results)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(
             f"{path} is missing or damaged ({error}). Run again: nearsight evaluate {folder}"
         ) from None

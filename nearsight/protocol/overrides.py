@@ -107,17 +107,28 @@ def _parsed(text: str, path: str) -> Any:
         raise UserError(f"setting {path}: expected a plain value, got {shorten(text)}") from None
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuse a key that stands twice in a mapping; YAML would take the last one silently."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping of a node."""
+        seen = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if name is not None and name in seen:
+                raise yaml.YAMLError(f"it has the key {shorten(name)} twice in one mapping")
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
 def parse_yaml(text: str) -> Any:
     """Parse YAML of limited size and depth, without aliases, which can expand without bound.
-
-    Raises:
-        yaml.YAMLError: If the text is not YAML or exceeds the limits.
 
     >>> parse_yaml("{a: [1, 2]}")
     {'a': [1, 2]}
 
     Raises:
-        yaml.YAMLError: The text is no YAML, or goes beyond the limits.
+        yaml.YAMLError: If the text is not YAML, goes beyond the limits, or has a key twice.
     """
     if len(text) > MOST_YAML:
         raise yaml.YAMLError(
@@ -132,7 +143,7 @@ def parse_yaml(text: str) -> Any:
         if depth > DEEPEST_YAML:
             raise yaml.YAMLError(f"it is nested more than {DEEPEST_YAML} deep")
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)
     except ValueError as error:  # such as a number of too many digits, or a date of month 13
         raise yaml.YAMLError(str(error)) from None
 

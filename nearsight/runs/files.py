@@ -36,6 +36,7 @@ from nearsight.runs.records import (
     MEASURE_FILE,
     RUN_FILE,
     TIMING_FILE,
+    EvaluateRecord,
     LogLine,
     MeasureRecord,
     RunRecord,
@@ -47,6 +48,7 @@ RECORD, LOG, TIMING = RUN_FILE.name, LOG_FILE.name, TIMING_FILE.name
 MEASURE, CAUSAL, EVALUATE = MEASURE_FILE.name, CAUSAL_FILE.name, EVALUATE_FILE.name
 WEIGHTS, CHECKPOINT, LOCK = "weights.safetensors", "checkpoint", "lock"
 MEASUREMENT = "measure"  # the unit of the files that one measurement writes
+EVALUATION = "evaluate"  # the unit of the files that one evaluation writes
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -86,11 +88,29 @@ def read_measure(folder: Path) -> MeasureRecord:
     """
     finish_measurement(folder)
     found = MEASURE_FILE.read(folder)
-    for name, digest in found.files.items():
-        path = Path(folder) / name
-        if path.is_file() and _sha256(path) != digest:  # an exported study leaves files out
-            raise _mixture(folder, f"{name} is not the file that was written with it")
+    _check_files(folder, MEASURE, found.files)
     return found
+
+
+def read_evaluate(folder: Path) -> EvaluateRecord:
+    """Read evaluate.json of a folder, which must fit the file of numbers per image beside it.
+
+    Raises:
+        UserError: If it is damaged, or of another evaluation than the file beside it.
+    """
+    finish_evaluation(folder)
+    found = EVALUATE_FILE.read(folder)
+    _check_files(folder, EVALUATE, found.files)
+    return found
+
+
+def write_evaluation(
+    folder: Path, contents: Mapping[str, Any], others: Mapping[str, bytes]
+) -> Path:
+    """Write evaluate.json and the files of the same evaluation as one unit; return its path."""
+    encoded = EVALUATE_FILE.encode({**contents, "files": _hashes(others)})
+    write_unit(Path(folder), EVALUATION, {**others, EVALUATE: encoded})
+    return Path(folder) / EVALUATE
 
 
 def write_measurement(
@@ -103,9 +123,7 @@ def write_measurement(
         contents: Those of measure.json, without the hashes of the other files.
         others: The other files by name; None removes one.
     """
-    there = {name: content for name, content in others.items() if content is not None}
-    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in there.items()}
-    measured = MEASURE_FILE.encode(contents | {"files": hashes})
+    measured = MEASURE_FILE.encode(contents | {"files": _hashes(others)})
     write_unit(Path(folder), MEASUREMENT, {**others, MEASURE: measured})
 
 
@@ -114,15 +132,36 @@ def finish_measurement(folder: Path) -> None:
     finish_unit(Path(folder), MEASUREMENT)
 
 
+def finish_evaluation(folder: Path) -> None:
+    """Complete an evaluation whose process was killed while it moved its files into place."""
+    finish_unit(Path(folder), EVALUATION)
+
+
+def _hashes(files: Mapping[str, bytes | None]) -> dict[str, str]:
+    return {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in files.items()
+        if content is not None
+    }
+
+
+def _check_files(folder: Path, name: str, hashes: Mapping[str, str]) -> None:
+    """Raise unless the files beside a record are those that were written with it."""
+    for other, digest in hashes.items():
+        path = Path(folder) / other
+        if path.is_file() and _sha256(path) != digest:  # an exported study leaves files out
+            raise _mixture(folder, name, f"{other} is not the file that was written with it")
+
+
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _mixture(folder: Path, problem: str) -> UserError:
+def _mixture(folder: Path, name: str, problem: str) -> UserError:
     return UserError(
-        f"{Path(folder) / MEASURE} does not fit the files beside it: {problem}; "
-        f"run nearsight measure again"
+        f"{Path(folder) / name} does not fit the files beside it: {problem}; "
+        f"run nearsight {name.partition('.')[0]} again"
     )
 
 
@@ -151,11 +190,12 @@ def read_measured(folder: Path, record: RunRecord) -> MeasuredFolder:
     weights = measure.weights.sha256 if measure.weights else None
     recorded = record.weights_sha256 if isinstance(record, TrainedRun) else record.weights.sha256
     if weights and recorded and not recorded.startswith(weights):
-        raise _mixture(folder, f"it is of weights {weights}, {RECORD} is of {recorded[:16]}")
-    if measure.data.hash != record.data.hash:
         raise _mixture(
-            folder, f"it is of images {measure.data.hash}, {RECORD} is of {record.data.hash}"
+            folder, MEASURE, f"it is of weights {weights}, {RECORD} is of {recorded[:16]}"
         )
+    if measure.data.hash != record.data.hash:
+        problem = f"it is of images {measure.data.hash}, {RECORD} is of {record.data.hash}"
+        raise _mixture(folder, MEASURE, problem)
     return MeasuredFolder(folder, record, measure, read_log(folder))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,6 +96,7 @@ class AttentionCall:
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
 
+_capturing = threading.local()  # the model whose attention this thread captures
 CUTS = frozenset({Tensor.reshape, Tensor.view, torch.reshape})
 
 
@@ -155,6 +157,20 @@ class AttentionCapture(TorchFunctionMode):
         self._tracking.clear()
 
     def __enter__(self) -> AttentionCapture:
+        if outer := getattr(_capturing, "model", None):
+            raise UserError(
+                f"The attention of {type(outer).__name__} is being captured in this thread. A "
+                f"second capture, of {type(self.model).__name__}, would see what the first one "
+                "computes: leave the first `with` block before you capture or measure again."
+            )
+        _capturing.model, self._thread = self.model, threading.get_ident()
+        try:
+            return self._watch()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _watch(self) -> AttentionCapture:
         for name, module in self.model.named_modules():
             simple = type(module).__module__.startswith("torch.nn.") and not [*module.children()]
             if name == "" or not simple:
@@ -168,8 +184,15 @@ class AttentionCapture(TorchFunctionMode):
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._foreign.__exit__(None, None, None)
+        try:
+            super().__exit__(*error)
+            self._foreign.__exit__(None, None, None)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Take the hooks away, so that another capture may begin."""
+        _capturing.model = None
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -177,13 +200,17 @@ class AttentionCapture(TorchFunctionMode):
 
     def _hooks(self, name: str) -> tuple[Callable, Callable]:
         def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if (
+                threading.get_ident() != self._thread
+            ):  # hooks see every thread, modes only their own
+                return
             if not name:
                 self._begin()
             place = Place(name, module, (*args, *kwargs.values()), tuple(kwargs))
             self._path.append((place, len(self.callers)))
 
         def leave(module: nn.Module, inputs: Any, output: Any) -> None:
-            if not self._path:
+            if not self._path or threading.get_ident() != self._thread:
                 return
             place, num_before = self._path.pop()
             for tell in place.told if output is not None else ():
@@ -297,11 +324,21 @@ class AttentionCapture(TorchFunctionMode):
                 repeat=repeat,
                 **arguments,
             )
-            shown = self.change(call) if self.change else call
-            self.consumer(shown)
+            with _not_capturing():  # torch switches the mode off meanwhile: a consumer may capture
+                shown = self.change(call) if self.change else call
+                self.consumer(shown)
         if shown is call:
             return output
         return shown.output.flatten(0, 1) if flat else shown.output
+
+
+@contextmanager
+def _not_capturing() -> Iterator[None]:
+    outer, _capturing.model = getattr(_capturing, "model", None), None
+    try:
+        yield
+    finally:
+        _capturing.model = outer
 
 
 def _fused_arguments(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -43,19 +44,26 @@ def eager() -> Iterator[None]:
         yield
 
 
+_TURN = threading.RLock()  # modes, torch's random numbers and compile settings are the process's
+
+
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The inner model in evaluation mode, without gradients; modes and RNG are put back after."""
+    """The inner model in evaluation mode, without gradients; modes and RNG are put back after.
+
+    Threads of a process take turns: each would otherwise put back what another one has set.
+    """
     inner = inner_model(model)
     refuse_scripted(inner)
-    modes = {module: module.training for module in inner.modules()}
-    inner.eval()
-    try:
-        with torch.no_grad(), torch.random.fork_rng(), eager():
-            yield inner
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with _TURN:
+        modes = {module: module.training for module in inner.modules()}
+        inner.eval()
+        try:
+            with torch.no_grad(), torch.random.fork_rng(), eager():
+                yield inner
+        finally:
+            for module, training in modes.items():
+                module.training = training
 
 
 def _batches(images: Any) -> Iterable[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +15,8 @@ import numpy as np
 
 from nearsight.core import UserError
 from nearsight.report.read.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
-from nearsight.runs import EVALUATE
+from nearsight.runs import EVALUATE, read_evaluate
 from nearsight.runs.records import (
-    EVALUATE_FILE,
     MEASURE_FILE,
     RECORDS,
     EvaluateRecord,
@@ -71,7 +72,7 @@ class EvaluatedFolder:
         try:
             with np.load(path) as file:
                 return {name: file[name] for name in file.files if wanted(name)}
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             raise UserError(
                 f"{path} is missing or damaged ({error}); run nearsight evaluate {self.path} again"
             ) from None
@@ -92,7 +93,7 @@ class PairedResult:
 def read_evaluations(folders: Sequence[Path]) -> list[EvaluatedFolder]:
     """Read the folders that have an evaluate.json and skip the others."""
     there = [Path(folder) for folder in folders if (Path(folder) / EVALUATE).is_file()]
-    return [EvaluatedFolder(folder, EVALUATE_FILE.read(folder)) for folder in there]
+    return [EvaluatedFolder(folder, read_evaluate(folder)) for folder in there]
 
 
 def model_inks(folders: Sequence[EvaluatedFolder]) -> dict[str, str]:

@@ -8,6 +8,8 @@ on it.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,6 +226,8 @@ def _numbers(
 
     def estimate(field: str, entry: IntervalRecord | None) -> Estimate:
         found = MEASURE_FILE.needed(path, f"summary.{field}", entry)
+        if not all(map(math.isfinite, (found.value, found.low, found.high))):
+            raise MEASURE_FILE.damaged(path, f"summary.{field}", "should have finite numbers")
         return Estimate(found.value, found.low, found.high, measure.num_images, "images")
 
     scalars = {
@@ -275,8 +279,20 @@ def _heads(path: Path, measure: MeasureRecord, name: str) -> Heads:
             if not isinstance(values, list) or len(values) != num_heads:
                 told = f"should be a list of {num_heads} numbers, one for each head"
                 raise MEASURE_FILE.damaged(path, f"{field}.{part}", told)
+            _check_possible(path, f"{field}.{part}", values, name)
             found[part].append(values)
     return Heads(**found)
+
+
+def _check_possible(path: Path, field: str, values: Sequence[float], name: str) -> None:
+    """Raise if a metric has a value that no attention gives; ends of intervals may lie beyond."""
+    wrong = next((x for x in values if not math.isfinite(x)), None)
+    if wrong is None and field.endswith(".mean"):
+        wrong = metric(name).outside(min(values), max(values)) if values else None
+    if wrong is not None:
+        low, high = metric(name).limits
+        told = f"should be a number from {low:g} to {high:g}, but it is {wrong:g}"
+        raise MEASURE_FILE.damaged(path, field, told)
 
 
 def _features(path: Path, measure: MeasureRecord) -> dict[str, list[Estimate | None]]:

@@ -63,7 +63,7 @@ class LayerDistances(Stored):
 
 
 class EvaluateRecord(Stored):
-    """evaluate.json."""
+    """evaluate.json. ``files`` has the sha256 of the files that were written with it, by name."""
 
     schema_version: Literal[1]
     model: str
@@ -72,6 +72,7 @@ class EvaluateRecord(Stored):
     remarks: list[str]
     distances: LayerDistances | None = None
     provenance: ProvenanceRecord
+    files: dict[str, str] = Field(default_factory=dict)  # empty: written before there were hashes
 
 
 EVALUATE_FILE: StoredFile[EvaluateRecord] = StoredFile(

@@ -22,6 +22,7 @@ from nearsight.runs.records.stored import Stored, StoredFile
 
 MEASURE_VERSION = 3
 UNIT = "grid diagonal"
+Sides = Annotated[int, Field(ge=1, le=2**16)]  # rows or columns of patches
 MOST_LOCAL = "most_local_self_mass"  # the self-mass of the head with the smallest MAD
 
 
@@ -82,7 +83,7 @@ class LayerRecord(Entries):
     layer: int  # counted from 1
     name: str | None = None
     kind: str | None = None
-    grid: tuple[int, int] | None = None  # version 1: that of the whole model
+    grid: tuple[Sides, Sides] | None = None  # version 1: that of the whole model
     num_heads: int | None = None
     num_prefix: int | None = None
     num_keys: int | None = None
@@ -113,7 +114,10 @@ class SummaryNumbers(Entries):
     def _names_fit_kinds(self) -> SummaryNumbers:
         for name, found in self.others.items():
             kind, told = _expected(name)
-            if kind is not None and not isinstance(found, kind):
+            fits = kind is None or isinstance(found, kind)
+            if fits and kind is list:
+                fits = all(isinstance(x, IntervalRecord) for x in found)
+            if not fits:
                 raise ValueError(f"{name} should be {told}")
         return self
 
@@ -181,13 +185,13 @@ class MeasureRecord(Stored):
     schema_version: Literal[1, 2, 3]
     nearsight: str | None = None
     convention: ConventionRecord
-    num_images: int
+    num_images: Annotated[int, Field(ge=1)]
     num_available: int | None = None  # images to choose from
     settings: dict[str, Any] | None = None  # what was asked for; not in older files
-    grid: tuple[int, int]
+    grid: tuple[Sides, Sides]
     num_prefix: int | None = None
-    num_layers: int
-    num_heads: list[int]
+    num_layers: Annotated[int, Field(ge=1)]
+    num_heads: list[Annotated[int, Field(ge=1)]]
     null: NullRecord
     layers: list[LayerRecord]
     skipped: list[SkippedRecord] = Field(default_factory=list)
@@ -200,6 +204,23 @@ class MeasureRecord(Stored):
     files: dict[str, str] = Field(default_factory=dict)  # empty: written before there were hashes
     examples: KeptExamplesRecord | None = None
 
+    @model_validator(mode="after")
+    def _counts_agree(self) -> MeasureRecord:
+        layers = len(self.layers)
+        if not layers == self.num_layers == len(self.num_heads):
+            raise ValueError(
+                f"it has {layers} layers, but num_layers is {self.num_layers} and num_heads has "
+                f"{len(self.num_heads)} numbers"
+            )
+        for summary in (self.summary, self.of_all_layers):
+            for name, found in summary.entries(ExtremeRecord).items():
+                if not 1 <= found.layer <= layers:
+                    raise ValueError(f"{name} is of layer {found.layer}, but there are {layers}")
+                heads = self.num_heads[found.layer - 1]
+                if not 1 <= found.head <= heads:
+                    raise ValueError(f"{name} is of head {found.head}, but the layer has {heads}")
+        return self
+
     @property
     def numbers(self) -> dict[str, Any]:
         """The numbers of the whole model by name; those that older files lack, from their heads."""
@@ -207,11 +228,14 @@ class MeasureRecord(Stored):
         least = self.summary.smallest("mad")
         if MOST_LOCAL not in found and least is not None:
             values = self.layers[least.layer - 1].metrics.get("self_mass")
-            if values and values.per_head and isinstance(values.low, list):
-                at, high = least.head - 1, values.high
-                assert isinstance(high, list)
-                ends = {"value": values.mean, "low": values.low, "high": high}
-                entry = {name: x[at] for name, x in ends.items() if isinstance(x, list)}
+            at = least.head - 1
+            ends = {"value": values.mean, "low": values.low, "high": values.high} if values else {}
+            entry = {
+                name: x[at]
+                for name, x in ends.items()
+                if isinstance(x, list) and at < len(x) and isinstance(x[at], float)
+            }
+            if len(entry) == 3:
                 found[MOST_LOCAL] = IntervalRecord.model_validate(entry)
         return found
 
