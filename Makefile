@@ -3,6 +3,7 @@
 # make quick: the tests that train nothing and start no other program, in under a minute
 # make page: the tools of the explorer's front end, its types checked and its bundle built (needs Node)
 # make docs: the documentation as a web site in site/; a broken link or a warning is an error
+# make attack: bad inputs and kills, as many as ATTACK_N and KILLS say (docs/reliability.md)
 # make check: lint, format and types, as the pre-commit hooks do
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -11,7 +12,7 @@ NEARSIGHT := $(BIN)/nearsight
 DEMO ?= demo
 QUICK := not (training or browser or cluster or processes or slow)
 
-.PHONY: demo test quick page docs check setup clean
+.PHONY: demo test quick page docs check attack setup clean
 
 setup: $(VENV)/.ready
 
@@ -45,6 +46,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+attack: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/attack
 
 clean:
 	rm -rf $(DEMO) site

@@ -47,6 +47,20 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def read_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UserError: If the file is not text in UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is damaged or not text: byte {error.start:,} is not UTF-8. Get the file again."
+        ) from None
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Add the name of a file to every ``OSError`` that is raised inside the block."""

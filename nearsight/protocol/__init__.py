@@ -52,6 +52,7 @@ from nearsight.protocol.schema import (
     optional_parts,
 )
 from nearsight.protocol.stored_protocol import stored_settings
+from nearsight.protocol.validation import shorten
 
 __all__ = [
     "DROP_PATH",
@@ -95,6 +96,7 @@ __all__ = [
     "protocol_yaml",
     "read_protocol",
     "schedule_text",
+    "shorten",
     "spoken_name",
     "stored_settings",
     "whole_name",

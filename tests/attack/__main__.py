@@ -1,4 +1,4 @@
-"""``make attack``: many bad inputs and kills, a table of what happened, and exit code 1 if any hurt.
+"""``make attack``: many bad inputs and kills, a table of what happened, exit code 1 if any hurt.
 
 ATTACK_N is the number of inputs, KILLS that of kills. ATTACK_OUT is the folder for the table, the
 findings and the counts so far: the same command continues there after a kill.
@@ -91,7 +91,7 @@ def attack_inputs(state: State, number: int, room: Path, log: Path) -> None:
 
 
 def attack_commands(state: State, number: int, room: Path, log: Path) -> None:
-    """Kill every command at every write, then at random pairs of writes; interrupt it, fill its disk."""
+    """Kill every command at every write, then at pairs of writes; interrupt it, fill its disk."""
     from attack.commands import COMMANDS
     from attack.stops import Stopping, can_mount
 

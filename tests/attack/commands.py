@@ -1,7 +1,7 @@
 """The commands that are stopped at every write, and what must be right afterwards.
 
-A command works in a folder ``place``. ``begin`` makes what is there before, ``words`` is what a user
-types, and ``result`` returns the bytes that have to be the same however often it was stopped.
+A command works in a folder ``place``. ``begin`` makes what is there before, ``words`` is what a
+user types, and ``result`` returns the bytes that have to be the same however often it was stopped.
 ``whole`` raises unless what can be seen in between is an old or a new result.
 """
 
@@ -15,12 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from attack.forked_worker import start_forked_worker
 from attack.inputs.archives import FOLDER, cifar_files
 from attack.material import data_root, example_runs, images, small_protocol, trained
 
 Files = dict[str, bytes]
-TIMED = ("seconds", "provenance", "started")  # keys that differ between two equal runs
+# Keys of JSON that differ between two equal runs: times, and the hashes of files that have times.
+TIMED = ("seconds", "provenance", "started", "files")
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,14 @@ class Stoppable:
 
             os.chdir(place)
             sys.argv = ["nearsight", *self.words(place)]
-            try:
-                main()
-            except SystemExit as ended:
-                return int(ended.code or 0)
+            with (
+                patch("nearsight.study.engines.local.start_worker", start_forked_worker),
+                patch("nearsight.study.run.scheduler.POLL_SECONDS", 0.02),
+            ):
+                try:
+                    main()
+                except SystemExit as ended:
+                    return int(ended.code or 0)
             return 0
 
         return run
@@ -64,13 +71,23 @@ def _bytes(*names: str) -> Callable[[Path], Files]:
 
     def found(place: Path) -> Files:
         paths = {name: place / name for name in names}
+        read = {".json": _json_without_times, ".safetensors": _tensors_without_times}
         return {
-            name: _json_without_times(path) if path.suffix == ".json" else path.read_bytes()
+            name: read.get(path.suffix, Path.read_bytes)(path)
             for name, path in paths.items()
             if path.is_file()
         }
 
     return found
+
+
+def _tensors_without_times(path: Path) -> bytes:
+    """Return a safetensors file without the seconds that its header has of a measurement."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header.get("__metadata__", {}).pop("model", None)
+    return json.dumps(header).encode() + content[8 + size :]
 
 
 def _set(*changes: str) -> list[str]:
@@ -82,7 +99,8 @@ def _train_words(place: Path) -> list[str]:
     return [
         "train", "baseline+cutmix", "--data", str(images()), "--model", "mu", "--out", "run",
         "--device", "cpu", "--data-root", str(data_root()), "--threads", "1",
-        *_set(f"epochs={settings.epochs}", "warmup_epochs=1", "batch_size=29", "data.image_size=16"),
+        *_set(f"epochs={settings.epochs}", "warmup_epochs=1", "batch_size=29"),
+        *_set("data.image_size=16"),
     ]  # fmt: skip
 
 
@@ -123,7 +141,8 @@ MEASURED = _bytes(
 
 def _evaluate_words(place: Path) -> list[str]:
     return [
-        "evaluate", "run", "--task", "knn", "--data", str(images()), "--device", "cpu", "--num-val", "20",
+        "evaluate", "run", "--task", "linear", "--data", str(images()), "--device", "cpu",
+        "--set", "C=0.3",
         "--data-root", str(place / "data"), "--no-controls", "--threads", "1",
     ]  # fmt: skip
 
@@ -179,7 +198,8 @@ def _begin_study(place: Path) -> None:
 
 def _study_words(place: Path) -> list[str]:
     return [
-        "study", "run", "lasting.py", "--out", "study", "--workers", "1", "--data-root", str(data_root()),
+        "study", "run", "lasting.py", "--out", "study", "--workers", "1",
+        "--data-root", str(data_root()),
     ]  # fmt: skip
 
 
@@ -238,3 +258,14 @@ COMMANDS = (
     Stoppable("study run", _begin_study, _study_words, _studied, _study_whole),
     Stoppable("data import", _begin_import, _import_words, IMPORTED, _import_whole),
 )  # fmt: skip
+
+
+def warm() -> None:
+    """Make in this process what the commands share, and load what they import."""
+    import nearsight.explore
+    import nearsight.report.write
+    import nearsight.study.run  # noqa: F401
+
+    trained()
+    example_runs()
+    cifar_files()

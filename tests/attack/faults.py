@@ -1,8 +1,8 @@
 """Run a command in a fork of this process, and stop it at a chosen system call that writes.
 
-The parent has loaded torch and nearsight, so a run costs what the command itself does. With
-strace, every system call of every thread and child counts. Without it, the child counts the events that Python tells an audit hook, ``os.write`` and
-``os.fsync``, which leaves out calls of compiled code.
+The parent has loaded torch and nearsight, so a run costs what the command itself does. With strace,
+every system call of every thread and child counts. Without it, the child counts the events that
+Python tells an audit hook, ``os.write`` and ``os.fsync``, which leaves out calls of compiled code.
 """
 
 from __future__ import annotations

@@ -56,15 +56,15 @@ def trained() -> Path:
         small_protocol(), out, device="cpu", data_root=data_root(), reporter=Reporter(quiet=True)
     )
     measure_run(out, num_images=7, data_root=data_root(), nulls=False)
-    evaluate_run(out, data_root=data_root(), controls=False)
+    evaluate_run(out, tasks="linear", options={"C": 0.1}, data_root=data_root(), controls=False)
     return out
 
 
+@cache
 def data_root() -> Path:
     """Return a folder for decoded data sets."""
-    folder = room() / "data"
-    folder.mkdir(exist_ok=True)
-    return folder
+    (room() / "data").mkdir()
+    return room() / "data"
 
 
 @cache

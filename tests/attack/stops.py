@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attack.commands import Files, Stoppable
+from attack.commands import Files, Stoppable, warm
 from attack.faults import Ending, Kind, Point, run
 
 DISK = 64 << 20  # bytes of the small disk
@@ -35,6 +35,7 @@ class Stopping:
 
     def learn(self) -> Stopping:
         """Run the command once as a whole, and note its result and its points."""
+        warm()
         with self.folder() as place:
             self.command.begin(place)
             self.before, size = self.command.result(place), _size(place)

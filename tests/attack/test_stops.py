@@ -1,4 +1,4 @@
-"""Kills, Ctrl-C and a full disk at writes of every command: the same command ends with the same bytes.
+"""Kills, Ctrl-C and a full disk at writes of commands: the same command ends with the same bytes.
 
 ``make attack`` stops the commands at every write.
 """

@@ -359,6 +359,10 @@ def test_runs_are_classified_on_what_they_were_trained_on(tmp_path, monkeypatch)
 def test_a_damaged_record_of_images_is_an_error(made_sets, tmp_path) -> None:
     evaluated(tmp_path / "cache", controls=False).write(tmp_path / "run")
     (tmp_path / "run" / "evaluate.npz").write_bytes(b"no arrays")
+    with pytest.raises(UserError, match=r"evaluate\.npz is not the file that was written with it"):
+        read_evaluation(tmp_path / "run")
+    record = tmp_path / "run" / "evaluate.json"  # older ones have no hashes
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"files": {}}))
     with pytest.raises(UserError, match=r"evaluate\.npz is missing or damaged"):
         read_evaluation(tmp_path / "run")
 

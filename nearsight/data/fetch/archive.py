@@ -21,9 +21,12 @@ from typing import IO
 from nearsight.core import UserError, hold_lock, sync
 from nearsight.data.fetch.download import Progress, download, file_sha256
 from nearsight.data.sets import (
+    OFFICIAL,
     data_root,
     dataset_name,
     described,
+    folder_digest,
+    origin_of,
     source_of,
     sources,
     write_origin,
@@ -73,7 +76,7 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
         The folder of the data set in the root.
 
     Raises:
-        UserError: If nothing known is found at ``given``, or the root has this data set already.
+        UserError: If nothing known is found at ``given``, or the root has other files of this set.
     """
     root = data_root(root)
     if given.is_file():
@@ -86,7 +89,11 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     with _hold_dataset(folder, "import"):
         if folder.exists():
-            raise UserError(f"{name} is already in {folder}; remove that folder to import it anew")
+            if _is_imported(given, name, folder):
+                return folder  # by a process that was killed just then, or before
+            raise UserError(
+                f"another {name} is already in {folder}; remove that folder to import it anew"
+            )
         if given.is_file():
             _unpack(given, name, folder)
         else:
@@ -94,6 +101,13 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
                 shutil.copytree(given, partial, dirs_exist_ok=True)
                 _check_count(partial, _num_files(given), given)
     return folder
+
+
+def _is_imported(given: Path, name: str, folder: Path) -> bool:
+    """Return whether a folder of the data root has the files of an archive or of another folder."""
+    if given.is_file():
+        return origin_of(folder, source_of(name)) == OFFICIAL
+    return folder_digest(given) == folder_digest(folder)
 
 
 def _hold_dataset(folder: Path, who: str) -> AbstractContextManager[None]:

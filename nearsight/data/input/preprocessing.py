@@ -21,6 +21,7 @@ from nearsight.data.input.transform import Colour
 
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
 IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
+MOST_PIXELS = 2**16  # of a side
 INTERPOLATIONS = tuple(method.name.lower() for method in Image.Resampling)
 
 
@@ -45,6 +46,17 @@ class Preprocessing:
             raise UserError(
                 f"there is no interpolation {self.interpolation!r}; "
                 f"choose one of {', '.join(INTERPOLATIONS)}"
+            )
+        for name, size in (("resize", self.resize), ("crop", self.crop)):
+            if size is not None and not all(1 <= side <= MOST_PIXELS for side in size):
+                raise UserError(
+                    f"{self.source}: {name} is {size[0]}x{size[1]} pixels; a side has 1 to "
+                    f"{MOST_PIXELS:,} pixels"
+                )
+        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
+            raise UserError(
+                f"{self.source}: mean {self.mean} and deviation {self.std} cannot be used to "
+                "normalise images; they must be finite, and the deviation above 0"
             )
 
     @classmethod

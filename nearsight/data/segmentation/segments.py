@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Integer, UInt8
 from PIL import Image, UnidentifiedImageError
 
-from nearsight.core import UserError
+from nearsight.core import UserError, read_text
 from nearsight.data.sets import as_rgb, is_passing, open_image
 
 VOID = 255
@@ -178,7 +178,7 @@ def read_lines(path: Path) -> list[str]:
     """Read a list of names without blank lines, or raise UserError if there is no such file."""
     if not path.is_file():
         raise UserError(f"the list of names {path} does not exist")
-    return [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    return [line.strip() for line in read_text(path).splitlines() if line.strip()]
 
 
 def choose_folder(root: Path, candidates: Sequence[str], name: str) -> Path:

@@ -19,10 +19,17 @@ from nearsight.data.sets.catalog import (
 )
 from nearsight.data.sets.dataset import Dataset, Images, ImageSet
 from nearsight.data.sets.pixels import SUFFIXES, as_rgb, is_passing, open_image
-from nearsight.data.sets.sources import Archive, write_origin
+from nearsight.data.sets.sources import (
+    OFFICIAL,
+    Archive,
+    folder_digest,
+    origin_of,
+    write_origin,
+)
 from nearsight.data.sets.split import train_and_validation
 
 __all__ = [
+    "OFFICIAL",
     "SUFFIXES",
     "Archive",
     "Dataset",
@@ -33,10 +40,12 @@ __all__ = [
     "data_root",
     "dataset_name",
     "described",
+    "folder_digest",
     "is_passing",
     "list_datasets",
     "load_dataset",
     "open_image",
+    "origin_of",
     "register_dataset",
     "source_of",
     "sources",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nearsight.core import UserError
+from nearsight.core import UserError, read_text
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.dataset import ImageSet
 from nearsight.data.sets.sources import Archive, NamedSet, files_key
@@ -70,7 +70,7 @@ def cifar(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
                 f"{folder / file} has {size} bytes, expected a multiple of {record}; it is cut off "
                 f"or not a CIFAR file. Remove {folder} and download it again"
             )
-    classes = tuple((folder / layout.names).read_text().split())
+    classes = tuple(read_text(folder / layout.names).split())
     if not classes:
         raise UserError(f"{folder / layout.names} contains no class names; download it again")
 

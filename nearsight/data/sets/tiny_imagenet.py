@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearsight.core import UserError
+from nearsight.core import UserError, read_text
 from nearsight.data.sets.cache import Decoding
 from nearsight.data.sets.pixels import Labelled, Reader
 from nearsight.data.sets.sources import Archive, NamedSet, files_key
@@ -53,7 +53,7 @@ def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
 def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
     labels = {wnid: label for label, wnid in enumerate(classes)}
     test = []
-    for number, line in enumerate((folder / ANNOTATIONS).read_text().splitlines(), start=1):
+    for number, line in enumerate(read_text(folder / ANNOTATIONS).splitlines(), start=1):
         if not line.strip():
             continue
         file, _, rest = line.partition("\t")

@@ -138,7 +138,7 @@ class FeatureCache:
             found = json.loads(path.read_text())
             theirs = {"version": found["version"], **deciding_facts(found["facts"])}
             done, num = int(found["done"]), int(found["shape"]["num_images"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise self._damaged(facts, f"its {MANIFEST} cannot be read") from None
         ours = {"version": VERSION, **deciding_facts(facts)}
         if theirs != json.loads(json.dumps(ours)) or done > num:
@@ -197,7 +197,7 @@ def stored_caches(folder: Path) -> list[StoredCache]:
                 f"{facts['subject']}, layer {facts['layer']} ({facts['place']}), "
                 f"{facts['data']} {facts['split']}, {shape['num_images']} images{done}"
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             text = "damaged"
         found.append(StoredCache(path.parent.name, size, text))
     if (folder / RESULTS).is_dir():

@@ -156,6 +156,8 @@ def layout_of(
 
     A UserError names the layer and the reason where that is not known, or not as the user says.
     """
+    if call.sizes[-1] == 1:
+        return Skipped("it attends to 1 token only, which has no distance to any other")
     given = Given(grid, num_prefix)
     for place in reversed(call.path):
         if family := family_of(type(place.module)):

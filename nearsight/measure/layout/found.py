@@ -155,16 +155,17 @@ def _read(folder: Path | None, key: str) -> ModelPlaces | None:
     try:
         contents = json.loads(path.read_text())
         return _parse(contents[key]) if key in contents else None
-    except (ValueError, KeyError, TypeError):  # a broken file is as good as none
-        return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # a broken file is as good as none
 
 
 def _write(folder: Path, key: str, places: ModelPlaces) -> None:
     path = folder / PLACES_FILE
     try:
         contents = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         contents = {}
+    contents = contents if isinstance(contents, dict) else {}
     contents[key] = _contents(places)
     write_bytes(path, json.dumps(contents).encode())
 

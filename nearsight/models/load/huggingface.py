@@ -15,14 +15,16 @@ from typing import Any
 from PIL import Image
 from torch import nn
 
-from nearsight.core import UserError
+from nearsight.core import UserError, is_out_of_memory
 from nearsight.data.input import Preprocessing
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.load.hub import from_hub
 
 TOWERS = ("vision_model", "vision_tower")
+PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 UNUSED = ("pooler", "mask_token")  # weights that may be missing: they do not reach the attention
 USUAL_SIZE = 224
+LONGEST = 300  # characters of another library's error
 NUM_NAMED = 5  # missing weights an error names
 
 
@@ -63,15 +65,27 @@ def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:
     """Return the preprocessing of the repository, or the default of the model's type."""
     library = _library()
     config: Any = model.config
+    source = f"the image processor of hf/{name}"
     try:
         with _quiet(library), _finding(name):
             processor = library.AutoImageProcessor.from_pretrained(name, trust_remote_code=False)
-        return of_processor(processor.to_dict(), "the image processor of the repository")
-    except (ValueError, KeyError, TypeError):
-        size = getattr(config, "image_size", None) or USUAL_SIZE
-        rows, cols = (size, size) if isinstance(size, int) else size
-        source = "ImageNet's mean and deviation, as the repository has no image processor we know"
-        return Preprocessing(source, (rows, cols), (rows, cols))
+    except UserError:
+        if any((Path(name) / file).exists() for file in PROCESSORS):
+            raise
+    else:
+        facts = processor.to_dict()
+        if "size" in facts and "image_mean" in facts:
+            try:
+                return of_processor(facts, "the image processor of the repository")
+            except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+                raise UserError(
+                    f"{source} is damaged or of an unknown kind ({type(error).__name__}: {error}); "
+                    "repair its preprocessor_config.json"
+                ) from None
+    size = getattr(config, "image_size", None) or USUAL_SIZE
+    rows, cols = (size, size) if isinstance(size, int) else size
+    usual = "ImageNet's mean and deviation, as the repository has no image processor we know"
+    return Preprocessing(usual, (rows, cols), (rows, cols))
 
 
 def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
@@ -130,11 +144,16 @@ def _finding(name: str) -> Iterator[None]:
     try:
         with nullcontext() if is_folder else from_hub(f"hf/{name}"):
             yield
-    except (OSError, KeyError, ImportError) as error:
-        reason = " ".join(str(error).split()).split(". ")[0]
-        raise UserError(f"expected a model of transformers in {name}, but: {reason}") from error
+    except UserError:
+        raise
     except ValueError as error:
-        raise UserError(" ".join(str(error).split()).split(". ")[0]) from error
+        raise UserError(" ".join(str(error).split()).split(". ")[0][:LONGEST]) from error
+    except Exception as error:  # of files that are cut off or hold odd values, all kinds
+        if is_out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split()).split(". ")[0][:LONGEST]
+        reason = reason or type(error).__name__
+        raise UserError(f"expected a model of transformers in {name}, but: {reason}") from error
 
 
 def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:

@@ -57,6 +57,7 @@ def load_weights(
     _check_names(given, wanted, path)
     _check_shapes(given, wanted, path)
     _check_kinds(given, wanted, path)
+    _check_finite(given, model, path)
     model.load_state_dict(given)
     for gently, names in missing.items():
         changes.append(f"The file has no {gently.title}; its {len(names)} weights {gently.words}.")
@@ -261,6 +262,17 @@ def _check_kinds(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path
         raise UserError(
             f"{path} does not contain plain floating-point weights: {_listed(wrong)}; save the "
             "weights as float32, float16 or bfloat16"
+        )
+
+
+def _check_finite(given: dict[str, Tensor], model: nn.Module, path: Path) -> None:
+    """Refuse weights that are infinite or NaN; buffers, such as masks, may be infinite."""
+    trained = (name for name, _ in model.named_parameters())
+    wrong = [name for name in trained if name in given and not bool(given[name].isfinite().all())]
+    if wrong:
+        raise UserError(
+            f"{path} contains weights that are infinite or not a number: {_listed(wrong)}; "
+            "the file is damaged, or its training diverged: get it again, or an earlier one"
         )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,11 +20,12 @@ from typing import Any, Literal, get_args
 
 from nearsight.core import UserError, suggestion
 from nearsight.measure.catalogue import STUDY_NUMBERS, heading_of
-from nearsight.protocol import Protocol
+from nearsight.protocol import Protocol, shorten
 from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages
 
 INSTALLED = Path(__file__).parents[1] / "recipes"  # where a wheel has them; see pyproject.toml
 FOLDER = INSTALLED if INSTALLED.is_dir() else Path(__file__).parents[3] / "studies"
+MOST = 10**6  # seeds, processes or epochs of a study
 LINES = ("Command", "Hardware", "Time", "Expected", "Laptop", "Needs")
 Scale = Literal["laptop", "paper"]  # a few hours of two cores, or what a paper did
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -38,6 +41,21 @@ class Condition:
 
     factors: Mapping[str, Level]
     protocol: Protocol
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factors, Mapping) or not isinstance(self.protocol, Protocol):
+            raise UserError(
+                "a Condition takes its factors as a dictionary and a Protocol, got "
+                f"{type(self.factors).__name__} and {type(self.protocol).__name__}"
+            )
+        for name, level in self.factors.items():
+            if not isinstance(name, str) or not isinstance(level, str | float | int):
+                raise UserError(
+                    f"the factor {name!r} has the level {level!r}; a name is text, and a level is "
+                    "text, a number, True or False"
+                )
+            if isinstance(level, float) and not math.isfinite(level):
+                raise UserError(f"the factor {name!r} has the level {level}, which is not finite")
 
     @property
     def label(self) -> str:
@@ -108,9 +126,14 @@ class Study:
     virtual_patience: int | None = None
 
     def __post_init__(self) -> None:
-        complete_stages(self.stages, self.settings)
-        if self.processes < 1:
-            raise UserError(f"expected at least one process per cell, got {self.processes}")
+        self._check_kinds()
+        complete = complete_stages(self.stages, self.settings)
+        try:
+            json.dumps(complete, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"the settings of the stages must be plain values, which JSON can hold: {error}"
+            ) from None
         if not self.conditions:
             raise UserError("expected a study of at least one condition, got none")
         names = {tuple(condition.factors) for condition in self.conditions}
@@ -121,10 +144,33 @@ class Study:
             raise UserError("expected every condition once, got two with the same levels")
         if self.primary is not None:
             self._check_primary(self.primary)
-        if self.virtual_patience is not None and self.virtual_patience < 1:
+
+    def _check_kinds(self) -> None:
+        counts = {"num_seeds": self.num_seeds, "processes": self.processes}
+        if self.virtual_patience is not None:
+            counts["virtual_patience"] = self.virtual_patience
+        for name, count in counts.items():
+            if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
+                raise UserError(
+                    f"{name} must be a whole number from 1 to {MOST:,}, got {shorten(count)}"
+                )
+        lists = (
+            ("conditions", self.conditions, Condition),
+            ("stages", self.stages, str),
+        )
+        for name, found, kind in lists:
+            if not isinstance(found, tuple | list) or not all(isinstance(x, kind) for x in found):
+                raise UserError(f"{name} must be a tuple of {kind.__name__}, got {shorten(found)}")
+        settings = self.settings
+        if not isinstance(settings, Mapping) or not all(
+            isinstance(x, Mapping) for x in settings.values()
+        ):
             raise UserError(
-                f"virtual_patience must be at least 1 epoch, got {self.virtual_patience}"
+                "settings must be a dictionary of a dictionary for each stage, got "
+                f"{shorten(settings)}"
             )
+        if self.primary is not None and not isinstance(self.primary, PrimaryContrast):
+            raise UserError(f"primary must be a PrimaryContrast, got {shorten(self.primary)}")
 
     def _check_primary(self, primary: PrimaryContrast) -> None:
         known = [x.name for x in STUDY_NUMBERS]
@@ -179,7 +225,7 @@ class Recipe:
             found = self.module.study(scale or "paper") if self.scales else self.module.study()
         except UserError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UserError(
                 f"study() of the recipe {self.name} fails: {type(error).__name__}: {error}"
             ) from error
@@ -234,11 +280,13 @@ def read_recipe(file: Path) -> Recipe:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise UserError(f"the recipe {file} cannot be read: {error}") from error
-    if not module.__doc__ or not callable(getattr(module, "study", None)):
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"the recipe {file} cannot be read: {type(error).__name__}: {error}"
+        ) from error
+    if not (module.__doc__ or "").strip() or not callable(getattr(module, "study", None)):
         raise UserError(f"expected a docstring and a function study() in {file}")
-    question, *rest = module.__doc__.strip().splitlines()
+    question, *rest = str(module.__doc__).strip().splitlines()
     return Recipe(name, question, told_lines("\n".join(rest)), module)
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as some
 
 NASTY_TEXT = (
     "", " ", "\x00", "\ud800", "[/x]", "[cls]", "=1+1", "@SUM(A1)", "-2", "\x1b[2J", "$\\frac{1}$",
-    "../../x", "/etc/passwd", "~nosuchuser/x", "<script>alert(1)</script>", "\\write18{ls}", "é\u202e",
+    "../../x", "/etc/passwd", "~nosuchuser/x", "<script>alert(1)</script>", "\\write18{ls}",
+    "é\u202e",
     "x" * 5000, "nan", "null", "true", "1e999", "{0.__class__}", "%s%n", "a\nb", "folder:/nowhere",
 )  # fmt: skip
 NASTY_NUMBERS = (

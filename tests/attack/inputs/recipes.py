@@ -43,8 +43,10 @@ VALUES = some.one_of(
     PLAIN.map(repr),
     some.sampled_from(NASTY_TEXT).map(repr),
     some.sampled_from(
-        ("()", "[]", "{}", "{'x': 1}", "('train',)", "('train', 'measure')", "('measure',)", "object()",
-         "protocol", "lambda: 1", "['[/x]']", "{'train': {}}", "1 << 80", "float('nan')", "type", "b'x'")
+        ("()", "[]", "{}", "{'x': 1}", "('train',)", "('train', 'measure')", "('measure',)",
+        "object()",
+         "protocol", "lambda: 1", "['[/x]']", "{'train': {}}", "1 << 80", "float('nan')", "type",
+         "b'x'")
     ),
 )  # fmt: skip
 QUESTIONS = some.one_of(
@@ -177,7 +179,8 @@ ATTACKS = (
     ),
     Attack("texts of recipes", DAMAGES, _source, share=2),
     Attack(
-        "checkpoints", some.tuples(some.sampled_from(("tensors", "state")), DAMAGES), _checkpoint, share=5
+        "checkpoints", some.tuples(some.sampled_from(("tensors",
+        "state")), DAMAGES), _checkpoint, share=5
     ),
     Attack(
         "decoded data sets",

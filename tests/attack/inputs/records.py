@@ -190,7 +190,8 @@ ATTACKS = (
     ),
     Attack(
         "reports",
-        some.tuples(some.sampled_from("abm"), some.sampled_from(("run.json", "measure.json")), DAMAGES),
+        some.tuples(some.sampled_from("abm"), some.sampled_from(("run.json",
+        "measure.json")), DAMAGES),
         _report,
         share=1,
         slow=True,
@@ -198,7 +199,8 @@ ATTACKS = (
     Attack(
         "study folders",
         some.tuples(
-            some.sampled_from(("study.json", "cell.json", "run.json", "measure.json", "train.jsonl")),
+            some.sampled_from(("study.json", "cell.json", "run.json", "measure.json",
+            "train.jsonl")),
             some.integers(0, 11),
             DAMAGES,
             some.integers(0, 3),
@@ -209,7 +211,8 @@ ATTACKS = (
     Attack(
         "study reports",
         some.tuples(
-            some.sampled_from(("study.json", "cell.json", "run.json", "measure.json", "train.jsonl")),
+            some.sampled_from(("study.json", "cell.json", "run.json", "measure.json",
+            "train.jsonl")),
             some.integers(0, 11),
             DAMAGES,
             some.just(4),

@@ -28,12 +28,10 @@ class Payload:
 
     def __reduce__(self) -> Any:
         import os
-        import sys
 
         calls = {
             "exec": (exec, (f"import sys; sys.{CANARY} = True",)),
             "system": (os.system, (f"echo > {CANARY}",)),
-            "setattr": (setattr, (sys, CANARY, True)),
             "eval": (eval, (f"__import__('sys').__dict__.update({CANARY}=True)",)),
         }
         return calls[self.what]
@@ -43,9 +41,11 @@ SUFFIXES = ("safetensors", "pt", "pth", "bin", "ckpt", "pkl", "pickle", "tar", "
 TENSORS = {
     "int64": lambda x: x.long(), "bool": lambda x: x > 0, "uint8": lambda x: x.byte(),
     "complex": lambda x: x.to(torch.complex64), "double": lambda x: x.double(),
-    "half": lambda x: x.half(), "sparse": lambda x: x.to_sparse(), "nan": lambda x: x * float("nan"),
+    "half": lambda x: x.half(), "sparse": lambda x: x.to_sparse(),
+    "nan": lambda x: x * float("nan"),
     "short": lambda x: x[:-1], "flat": lambda x: x.flatten(), "empty": lambda x: x[:0],
-    "scalar": lambda x: x.sum(), "text": lambda x: "x", "none": lambda x: None, "list": lambda x: [1],
+    "scalar": lambda x: x.sum(), "text": lambda x: "x", "none": lambda x: None,
+    "list": lambda x: [1],
     "number": lambda x: 3.0, "huge": lambda x: x.expand(*x.shape) * 1e38 * 1e38,
 }  # fmt: skip
 
@@ -64,7 +64,7 @@ def _whole() -> dict[str, torch.Tensor]:
 
 
 def _load(path: Path) -> Verdict:
-    """Load a file into a model; a refusal changes nothing, an acceptance gives the file's tensors."""
+    """Load a file into a model; a refusal changes nothing, what is accepted is finite."""
     from nearsight.models.load import load_weights
 
     model = _model()
@@ -116,6 +116,8 @@ def _changed(case: tuple[str, str, str, int], place: Path) -> Verdict:
     change, form, wrapping, at = case
     given: dict[str, Any] = dict(_whole())
     name = sorted(given)[at % len(given)]
+    if change == "flat" and given[name].ndim == 1:
+        return Verdict(ACCEPTED, "it is flat already")
     if change in TENSORS:
         given[name] = TENSORS[change](given[name])
     elif change == "missing":
@@ -169,7 +171,8 @@ TINY = {
     "image_size": 32, "patch_size": 16,
 }  # fmt: skip
 PROCESSOR = {
-    "image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": 32, "width": 32},
+    "image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": 32,
+    "width": 32},
     "resample": 2, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
     "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
 }  # fmt: skip
@@ -241,7 +244,8 @@ ATTACKS = (
     Attack(
         "damaged weights",
         some.tuples(
-            some.sampled_from(("safetensors", "zip", "pickle")), some.sampled_from(SUFFIXES), DAMAGES
+            some.sampled_from(("safetensors", "zip", "pickle")),
+            some.sampled_from(SUFFIXES), DAMAGES
         ),
         _damaged,
         share=5,
@@ -249,7 +253,8 @@ ATTACKS = (
     Attack(
         "odd weights",
         some.tuples(
-            some.sampled_from((*TENSORS, "missing", "renamed", "doubled", "number name", "exec", "system")),
+            some.sampled_from((*TENSORS, "missing", "renamed", "doubled", "number name", "exec",
+            "system")),
             some.sampled_from(("safetensors", "pt", "pkl", "bin")),
             some.sampled_from(("", "state_dict", "model")),
             some.integers(0, 40),
@@ -260,7 +265,7 @@ ATTACKS = (
     Attack(
         "pickles with code",
         some.tuples(
-            some.sampled_from(("exec", "system", "setattr", "eval")),
+            some.sampled_from(("exec", "system", "eval")),
             some.sampled_from(SUFFIXES),
             some.booleans(),
         ),

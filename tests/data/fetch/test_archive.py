@@ -47,7 +47,9 @@ def test_an_unpacked_folder_is_imported_by_its_structure(
     assert folder == root / FOLDER
     assert (folder / "train.bin").read_bytes() == (source / "train.bin").read_bytes()
     assert check_dataset("cifar100", root).verdict == "not the official bytes"
-    with pytest.raises(ValueError, match="already in"):
+    assert import_folder(source, root) == folder  # there is nothing to do
+    (source / "train.bin").write_bytes((source / "test.bin").read_bytes())
+    with pytest.raises(ValueError, match="another cifar100 is already in"):
         import_folder(source, root)
 
 

@@ -189,7 +189,7 @@ def test_a_wrong_recipe_is_answered_in_a_sentence(tmp_path: Path):
     with pytest.raises(ValueError, match=r"there is no file nowhere\.py"):
         recipe("nowhere.py")
     (tmp_path / "broken.py").write_text("1 / 0")
-    with pytest.raises(ValueError, match="cannot be read: division by zero"):
+    with pytest.raises(ValueError, match="cannot be read: ZeroDivisionError: division by zero"):
         read_recipe(tmp_path / "broken.py")
     (tmp_path / "silent.py").write_text("def study():\n    pass\n")
     with pytest.raises(ValueError, match="expected a docstring and a function study"):

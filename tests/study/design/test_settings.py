@@ -94,6 +94,8 @@ def around(value: float) -> dict[str, float]:
 
 MEASURE = MEASURE_FILE.record(
     measure_contents(
+        num_layers=3,
+        num_heads=[2, 2, 2],
         summary={
             "min_entropy": around(0.11) | {"layer": 1, "head": 2},
             "min_mad": around(0.15) | {"layer": 1, "head": 1},
@@ -144,6 +146,7 @@ def test_heads_below_the_line_are_counted_by_kind_where_an_output_reads_them():
         MEASURE.contents()
         | {
             "schema_version": 3,
+            "num_heads": [3, 3, 3],
             "null": {"box_mad": 0.1},
             "layers": [layer(1), layer(2), layer(3, unread=True)],
         }
