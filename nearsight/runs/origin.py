@@ -36,7 +36,9 @@ def commit(package: Path | None = None) -> str | None:
     if top is None or Path(top).resolve() != root or not _is_ours(root / "pyproject.toml"):
         return None
     name = _output_of("git", "-C", str(root), "rev-parse", "--short=12", "HEAD")
-    changed = _output_of("git", "-C", str(root), "status", "--porcelain", "--", str(package))
+    changed = _output_of(
+        "git", "--no-optional-locks", "-C", str(root), "status", "--porcelain", "--", str(package)
+    )
     return f"{name}+" if name and changed else name
 
 

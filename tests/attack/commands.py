@@ -87,7 +87,7 @@ def _tensors_without_times(path: Path) -> bytes:
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     header.get("__metadata__", {}).pop("model", None)
-    return json.dumps(header).encode() + content[8 + size :]
+    return json.dumps(header, sort_keys=True).encode() + content[8 + size :]
 
 
 def _set(*changes: str) -> list[str]:

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attack.all_attacks import ATTACKS
+from attack.all_attacks import ATTACKS, warm
 from attack.attack import Attack, attacked
 from attack.verdicts import ACCEPTED, REFUSED, time_limit
 from hypothesis import HealthCheck, Phase, given, settings
 
 NUM_INPUTS = 12  # of each kind
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _material() -> None:
+    warm()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -27,6 +27,9 @@ def test_a_stopped_command_ends_with_the_same_bytes(command: Stoppable, tmp_path
     stopping = Stopping(command, tmp_path, traced=False).learn()
     assert len(stopping.points) >= 5
     first, middle, last = spread(stopping.points, 3)
+    assert stopping.stopped("kill", middle) == []
+    if command.name == "report":  # each takes seconds
+        return
     assert stopping.stopped("kill", middle, last) == []
     assert stopping.stopped("interrupt", middle) == []
     assert stopping.stopped("full", first) == []

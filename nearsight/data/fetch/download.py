@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import io
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from nearsight.core import UserError, sync
+from nearsight.core import UserError, printable, sync
 from nearsight.data.sets import Archive
 
 Progress = Callable[[int, int], None]  # bytes so far, bytes in all
@@ -25,8 +26,31 @@ ELSEWHERE = "get the file elsewhere and run `nearsight data import FILE`"
 UNREACHABLE = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
 
 
+LONGEST = 120  # characters of what a server said
+
+
 class CutOffError(Exception):
-    """The connection ended before the file did."""
+    """The connection ended before the file did; ``str`` says why, on one short line."""
+
+    def __str__(self) -> str:
+        text = " ".join(printable(super().__str__()).split())
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects without reading their body, which may never end; urllib reads it whole."""
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any
+    ) -> Any:
+        """Follow a redirect."""
+        fp.close()
+        return super().http_error_302(req, io.BytesIO(), code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+_OPENER = urllib.request.build_opener(Redirects)
 
 
 class Oversized(Exception):
@@ -109,7 +133,7 @@ def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> N
     url, start = wanted.url, handle.tell()
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+        with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as response:
             if start and not _continues_at(response, start):
                 start = 0
                 _restart(handle)
@@ -129,7 +153,8 @@ def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> N
             return
         if problem.code >= 500:
             raise CutOffError(f"{problem.code} {problem.reason}") from None
-        raise UserError(f"{url} answered {problem.code} {problem.reason}; {ELSEWHERE}") from None
+        said = CutOffError(problem.reason)
+        raise UserError(f"{url} answered {problem.code} {said}; {ELSEWHERE}") from None
     except UNREACHABLE as problem:
         handle.flush()
         raise CutOffError(getattr(problem, "reason", None) or problem or "timeout") from None

@@ -314,3 +314,4 @@ ATTACKS = (
 def warm() -> None:
     """Load what a first attempt would load."""
     _archive()
+    cifar_files()

@@ -144,7 +144,11 @@ def _decoded(case: tuple[str, list], place: Path) -> Verdict:
 
     name, damages = case
     shutil.copytree(data_root(), place / "data")
-    cache_of = [x for x in (place / "data" / ".nearsight-cache").iterdir() if x.is_dir()]
+    cache_of = [
+        x
+        for x in (place / "data" / ".nearsight-cache").iterdir()
+        if x.name.startswith("folder-") and x.is_dir()
+    ]
     whole = load_dataset(small_protocol().data, data_root()).hash
     for folder in cache_of:
         path = folder / name

@@ -154,10 +154,10 @@ def _use(run: Path) -> None:
     loaded = load_run(run)
     read_answers(run, loaded.record.outcome.num_test)
     families = read_families([run])
-    read_evaluations(families)
+    read_evaluations([run])
     read_evaluation(run)
     folder_difference(run, trained())
-    from nearsight.explore import embedded_explorer
+    from nearsight.explore.embedding import embedded_explorer
 
     embedded_explorer(families)
 
