@@ -17,8 +17,8 @@ from nearsight.evaluate.features import Subject, open_subject, subject_of
 from nearsight.evaluate.result import Evaluation
 from nearsight.measure.folders import default_folder, finished_run, sides
 from nearsight.measure.localise import read_locality
-from nearsight.runs import EVALUATE, RECORD, Stage
-from nearsight.runs.records import EVALUATE_FILE, RECORDS
+from nearsight.runs import EVALUATE, RECORD, Stage, read_evaluate
+from nearsight.runs.records import RECORDS
 
 
 def evaluate_model(
@@ -184,7 +184,7 @@ def _refuse_others(folder: Path, subject: Subject) -> None:
     """Check that a folder has no evaluation of other weights, which would be overwritten."""
     if not (folder / EVALUATE).is_file():
         return
-    if EVALUATE_FILE.read(folder).identity != subject.identity:
+    if read_evaluate(folder).identity != subject.identity:
         raise UserError(
             f"{folder} has the evaluation of other weights, or of the same weights at another "
             f"image size. Choose another folder with --out, or delete {folder / EVALUATE}."

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from nearsight.core import UserError
-from nearsight.runs import RECORD, MeasuredFolder, read_measured, read_record
+from nearsight.runs import RECORD, MeasuredFolder, read_evaluate, read_measured, read_record
 from nearsight.runs.records import (
     EVALUATE_FILE,
     SUMMARY_FILE,
@@ -116,6 +116,6 @@ def _cell(folder: Path) -> LoadedCell:
         record = read_record(folder)
         if isinstance(record, TrainedRun) and record.is_finished:
             evaluates = any(stage.output == EVALUATE_FILE.name for stage in others)
-            evaluation = EVALUATE_FILE.read(folder) if evaluates else None
+            evaluation = read_evaluate(folder) if evaluates else None
             return LoadedCell(cell, folder, read_measured(folder, record), None, evaluation)
     return LoadedCell(cell, folder, None, failure(folder))
