@@ -33,7 +33,7 @@ from nearsight.evaluate.intervention import (
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
-    evaluating,
+    evaluation_mode,
     image_batches,
     refuse_unseen,
 )
@@ -154,7 +154,7 @@ def logits_seen(
 ) -> Float[Tensor, "image label"]:
     """Return the logits of images while ``consumer`` sees and ``change`` changes the attention."""
     found = []
-    with evaluating(model) as inner, AttentionCapture(inner, consumer, change) as capture:
+    with evaluation_mode(model) as inner, AttentionCapture(inner, consumer, change) as capture:
         for batch in image_batches(images, inner):
             found.append(inner(batch).cpu())
             refuse_unseen(capture.unseen)

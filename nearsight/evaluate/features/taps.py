@@ -20,7 +20,7 @@ from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
-    evaluating,
+    evaluation_mode,
     inner_model,
     refuse_unseen,
 )
@@ -136,13 +136,13 @@ class Tapped(Extractor):
         image = torch.randn(1, 3, *size, generator=generator).to(self.device)
         last: list[Seen] = []
         try:
-            with evaluating(self.model) as inner, AttentionCapture(inner, see) as capture:
+            with evaluation_mode(self.model) as inner, AttentionCapture(inner, see) as capture:
                 inner(image)
                 refuse_unseen(capture.unseen)
             if taps and taps[-1].block is not None:
                 handles.append(taps[-1].block.register_forward_hook(_noting(last)))
                 normed.clear()
-                with evaluating(self.model) as inner:
+                with evaluation_mode(self.model) as inner:
                     inner(image)
         finally:
             for handle in handles:
@@ -167,7 +167,7 @@ class Tapped(Extractor):
         blocks = {tap.block for tap in taps if tap.block is not None}
         handles = [block.register_forward_hook(keep) for block in blocks]
         try:
-            with evaluating(self.model) as inner:
+            with evaluation_mode(self.model) as inner:
                 inner(images)
                 return [self._read(tap, outputs[tap.block], place) for tap in taps if tap.block]
         finally:

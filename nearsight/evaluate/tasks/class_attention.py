@@ -25,7 +25,7 @@ from nearsight.core import UserError
 from nearsight.data import VOID
 from nearsight.evaluate.features import RANDOM_INITIALISATION, Tapped, resize_labels
 from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber
-from nearsight.measure.capture import evaluating
+from nearsight.measure.capture import evaluation_mode
 from nearsight.measure.rows import capture_attention
 from nearsight.models.layers import Grid
 from nearsight.stats import weighted_mean
@@ -123,7 +123,7 @@ def class_rows(
     """
     assert bench.subject.model is not None
     assert isinstance(bench.subject.extractor, Tapped)
-    with evaluating(bench.subject.model) as inner, capture_attention(inner) as maps:
+    with evaluation_mode(bench.subject.model) as inner, capture_attention(inner) as maps:
         inner(images)
     upto = maps[: bench.layer]
     grid = bench.subject.extractor.taps[bench.layer - 1].layout.grid

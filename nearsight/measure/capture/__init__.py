@@ -1,9 +1,14 @@
-"""See every attention call inside a model without editing the model."""
+"""Watch every attention call inside a model without editing the model.
+
+``AttentionCapture`` shows each call to a function of the caller's choice. ``evaluation_mode``
+prepares a model for being watched, and the ``refuse_*`` functions explain why a model cannot be
+measured.
+"""
 
 from __future__ import annotations
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
-from nearsight.measure.capture.observation import eager, evaluating, image_batches, inner_model
+from nearsight.measure.capture.observation import eager, evaluation_mode, image_batches, inner_model
 from nearsight.measure.capture.refusals import refuse_scripted, refuse_unseen, unseen_reason
 from nearsight.measure.capture.tracking import over_keys
 
@@ -12,7 +17,7 @@ __all__ = [
     "AttentionCapture",
     "Place",
     "eager",
-    "evaluating",
+    "evaluation_mode",
     "image_batches",
     "inner_model",
     "over_keys",

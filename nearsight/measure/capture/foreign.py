@@ -1,8 +1,9 @@
-"""Attention of other libraries, and of torch's flex attention: recognised by name.
+"""Watch the attention functions of other libraries and torch's flex attention, by their names.
 
-These functions run outside of torch functions, so a function mode does not see them. While a
-capture is at work, every name in the modules of the model's classes that stands for one of them
-stands for a function that shows the call. A form that is not understood is refused with a sentence.
+These functions do not pass through torch's function modes, so ``AttentionCapture`` cannot see them.
+While a capture is active, every reference to such a function in the modules that define the model's
+classes is replaced with a wrapper that reports the call. A call whose arguments cannot be
+reproduced (an unknown kind of mask, for example) raises a ``UserError``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Unwatched = Callable[[], AbstractContextManager[None]]
 
 
 def _tokens_first(x: Tensor) -> Tensor:
-    """[batch, head, token, width] of a tensor [batch, token, head, width]."""
+    """Return a tensor [batch, token, head, width] as [batch, head, token, width]."""
     return x.transpose(1, 2) if x.ndim == 4 else x[:, None]
 
 
@@ -32,8 +33,8 @@ def _xformers(given: dict[str, Any]) -> dict[str, Any]:
     bias = given.get("attn_bias")
     if bias is not None and not isinstance(bias, Tensor):
         raise UserError(
-            f"xformers' attention is called with a {type(bias).__name__}, a form of mask that is "
-            "not known to nearsight; switch the model to torch's scaled_dot_product_attention"
+            f"xformers' attention is called with a {type(bias).__name__} as its mask, which "
+            "nearsight cannot read; switch the model to torch's scaled_dot_product_attention"
         )
     return _arguments(given["query"], given["key"], given["value"], given.get("scale"), bias)
 
@@ -42,8 +43,8 @@ def _flash(given: dict[str, Any]) -> dict[str, Any]:
     window = given.get("window_size", (-1, -1))
     if tuple(window) != (-1, -1) or given.get("alibi_slopes") is not None or given.get("softcap"):
         raise UserError(
-            "flash-attention is called with a window, slopes or a cap of its logits, a form that "
-            "is not known to nearsight; switch the model to torch's scaled_dot_product_attention"
+            "flash-attention is called with a window, ALiBi slopes or a soft cap, which nearsight "
+            "cannot reproduce; switch the model to torch's scaled_dot_product_attention"
         )
     if "qkv" in given:
         q, k, v = given["qkv"].unbind(2)
@@ -69,19 +70,20 @@ def _arguments(
 def _flex(given: dict[str, Any]) -> dict[str, Any]:
     if given.get("score_mod") is not None or given.get("block_mask") is not None:
         raise UserError(
-            "flex attention is called with score_mod or block_mask, code that nearsight does not "
-            "run again; switch the model to torch's scaled_dot_product_attention with attn_mask"
+            "flex attention is called with score_mod or block_mask, which nearsight cannot "
+            "reproduce; switch the model to torch's scaled_dot_product_attention with attn_mask"
         )
     q, k, v = given["query"], given["key"], given["value"]
     scale = given.get("scale")
-    found = {"queries": q, "keys": k, "values": v, "mask": None}
-    return found | {"scale": q.shape[-1] ** -0.5 if scale is None else scale}
+    arguments = {"queries": q, "keys": k, "values": v, "mask": None}
+    return arguments | {"scale": q.shape[-1] ** -0.5 if scale is None else scale}
 
 
-ORIGINAL = "shown_by_nearsight"  # name of the attribute of a function that shows another
+ORIGINAL = "shown_by_nearsight"  # attribute of a wrapper that holds the function it wraps
 
 
-# Where a function is, its names, how its arguments are read, and whether heads come after tokens.
+# Module and name of each function, the reader of its arguments, and whether its tensors are
+# [batch, token, head, width] (True) or [batch, head, token, width] (False).
 ENTRIES: tuple[tuple[str, str, Callable[[dict[str, Any]], dict[str, Any]], bool], ...] = (
     ("xformers.ops", "memory_efficient_attention", _xformers, True),
     ("flash_attn", "flash_attn_func", _flash, True),
@@ -92,13 +94,13 @@ ENTRIES: tuple[tuple[str, str, Callable[[dict[str, Any]], dict[str, Any]], bool]
 
 
 @contextmanager
-def showing_foreign(model: nn.Module, show: Shown, unwatched: Unwatched) -> Iterator[None]:
-    """Show calls of attention functions of other libraries inside the block.
+def watch_foreign(model: nn.Module, show: Shown, unwatched: Unwatched) -> Iterator[None]:
+    """Report calls of other libraries' attention functions inside the ``with`` block.
 
     Args:
-        model: The model whose modules may call them.
-        show: Takes the output and the arguments of a call, gives the output for the model.
-        unwatched: Makes a block in which nothing else is seen.
+        model: The model whose modules may make such calls.
+        show: Receives the output and the arguments of a call; returns the output for the model.
+        unwatched: Context manager inside which the capture sees nothing.
     """
     replaced: list[tuple[dict[str, Any], str, Any]] = []
     functions = {
@@ -122,13 +124,22 @@ def showing_foreign(model: nn.Module, show: Shown, unwatched: Unwatched) -> Iter
 
 
 def _original(function: Any) -> Any:
-    """The function itself, where a capture around this one shows its calls."""
+    """Return the function that a wrapper of an enclosing capture wraps, or the function itself."""
     return vars(function).get(ORIGINAL, function) if inspect.isfunction(function) else function
 
 
 def _shown(
     function: Callable, read: Callable, turned: bool, show: Shown, unwatched: Unwatched
 ) -> Callable:
+    """Wrap ``function`` so that ``show`` sees its calls and may replace its output.
+
+    Args:
+        function: The library's attention function.
+        read: Translates the call's arguments to those of an ``AttentionCall``.
+        turned: Whether the function's tensors are [batch, token, head, width].
+        show: As in ``watch_foreign``.
+        unwatched: As in ``watch_foreign``.
+    """
     signature = inspect.signature(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -138,9 +149,9 @@ def _shown(
             output = function(*args, **kwargs)
             with torch.no_grad():
                 arguments = read(dict(bound.arguments))
-            seen = _tokens_first(output) if turned else output
-            changed = show(seen, **arguments)
-            if changed is seen:
+            heads_first = _tokens_first(output) if turned else output
+            changed = show(heads_first, **arguments)
+            if changed is heads_first:
                 return output
             if not turned:
                 return changed
@@ -151,7 +162,7 @@ def _shown(
 
 
 def foreign_library(module: nn.Module) -> str | None:
-    """The library of fused attention that a module's forward refers to."""
+    """Return the attention library that a module's ``forward`` refers to, or None."""
     forward = inspect.unwrap(type(module).forward)
     code = getattr(forward, "__code__", None)
     for name in code.co_names if code else ():

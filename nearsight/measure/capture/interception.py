@@ -1,13 +1,17 @@
-"""See every attention call inside a model without editing it.
+"""Watch every attention call inside a model without editing the model.
 
-A torch function mode sits between a model and torch. It passes every call on untouched and watches
-for attention in its two forms: fused (``scaled_dot_product_attention``, what our layers enter into
-``ATTENTION_FUNCTIONS``, and kernels of other libraries, see ``foreign.py``), whose queries, keys,
-mask, scale and mixture it shows to a consumer, and explicit (a softmax whose rows are later
-multiplied with values), whose weights it shows. Hooks tell which module a call came from, nothing
-else. Nothing is kept after a call. This is the one interception point for every family of models.
-Where asked to, it also hands the model a changed output in place of a call's own
-(``intervention.py``).
+A torch function mode sits between the model and torch. It passes every call on unchanged and looks
+for attention in two forms:
+
+- *fused*: ``scaled_dot_product_attention``, the functions that our layers register in
+  ``ATTENTION_FUNCTIONS``, and kernels of other libraries (``foreign.py``). The consumer receives
+  queries, keys, values, mask and scale.
+- *explicit*: a softmax whose rows are later multiplied with values. The consumer receives the
+  weights.
+
+Module hooks only tell which module a call came from. Nothing is stored after a call. All model
+families are measured through this one class. It can also replace the output of a call, which
+``nearsight/evaluate/intervention.py`` uses.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nearsight.core import UserError
-from nearsight.measure.capture.foreign import foreign_library, showing_foreign
+from nearsight.measure.capture.foreign import foreign_library, watch_foreign
 from nearsight.measure.capture.tracking import (
     PRODUCTS,
     SOFTMAXES,
@@ -37,55 +41,55 @@ from nearsight.measure.capture.tracking import (
 )
 from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
-# Words in a class's name, not just any "att": FlattenTokens and ScatterHead are no attention.
+# Whole words only, because FlattenTokens and ScatterHead contain "att" but are not attention.
 NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
 SOFTMAX = "a softmax was taken"
 
 
 @dataclass(frozen=True)
 class Place:
-    """A module on the way from the model down to an attention call, and what its forward got."""
+    """A module that was active when an attention call was made, and the inputs of its forward."""
 
     name: str
     module: nn.Module
-    inputs: tuple[Any, ...]  # positional ones first, then those of ``keywords``
+    inputs: tuple[Any, ...]  # positional arguments, then the values of ``keywords``
     keywords: tuple[str, ...] = ()
-    told: list[Callable[[Any], None]] = field(default_factory=list)  # called with its output
-    marks: set[str] = field(default_factory=set)  # what was seen inside, for reasons of refusals
+    output_callbacks: list[Callable[[Any], None]] = field(default_factory=list)
+    marks: set[str] = field(default_factory=set)  # what was seen inside; explains refusals
 
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One call of attention, fused (queries to mask) or explicit (``weights_made``).
+    """One attention call, fused (queries to mask) or explicit (``weights_made``).
 
     Tensors are as the call had them: queries, keys, values and output [..., token, width], the mask
-    as torch takes it, the weights [..., query, key] with rows that sum to one.
+    in torch's form, and weights [..., query, key] whose rows sum to one.
     """
 
-    path: tuple[Place, ...]  # the model first, the module that made the call last
-    convolved: tuple[tuple[int, int], ...]  # sizes of all convolution outputs and cuts before it
+    path: tuple[Place, ...]  # from the model down to the module that made the call
+    convolved: tuple[tuple[int, int], ...]  # (rows, cols) of earlier convolutions and image cuts
     values: Tensor
     output: Tensor
     queries: Tensor | None = None
     keys: Tensor | None = None
     scale: float = 1.0
     mask: Tensor | None = None
-    mixture: Mixture | None = None  # attention that a layer mixes with the softmax
-    weights_made: Tensor | None = None
-    multiplied: Tensor | None = None  # what met the values, where that is not weights_made
-    factors: tuple[Factors, ...] = ()  # of the logits of explicit attention, where asked for
-    number: int = 0  # of the call in its forward
-    repeat: int = 0  # number of calls that the same module made before in this forward
+    mixture: Mixture | None = None  # positional attention that the layer mixes with the softmax
+    weights_made: Tensor | None = None  # the softmax of explicit attention
+    multiplied: Tensor | None = None  # the tensor that multiplied the values, if another one
+    factors: tuple[Factors, ...] = ()  # of explicit attention's logits, if ``with_factors``
+    number: int = 0  # index of the call within its forward
+    repeat: int = 0  # how many calls the same module made earlier in this forward
 
     @property
     def name(self) -> str:
-        """The module's name; second and later calls of one module are counted in brackets."""
+        """The module's name; later calls of the same module carry a number in brackets."""
         name = self.path[-1].name or type(self.path[-1].module).__name__
         return f"{name}[{self.repeat}]" if self.repeat else name
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The attention's [..., query, key]."""
+        """The shape of the attention weights, [..., query, key]."""
         if self.weights_made is not None:
             return tuple(self.weights_made.shape)
         assert self.queries is not None
@@ -101,7 +105,9 @@ CUTS = frozenset({Tensor.reshape, Tensor.view, torch.reshape})
 
 
 def cut_grid(image: Any, output: Any) -> tuple[int, int] | None:
-    """Return rows and columns of patches where images are cut by a reshape, as einops does.
+    """Return the grid of patches if ``output`` is ``image`` cut into patches by a reshape.
+
+    einops patchifies images this way, without a convolution. Returns None for any other reshape.
 
     >>> cut_grid(torch.zeros(2, 3, 12, 20), torch.zeros(2, 3, 3, 4, 5, 4))
     (3, 5)
@@ -116,11 +122,19 @@ def cut_grid(image: Any, output: Any) -> tuple[int, int] | None:
 
 
 class AttentionCapture(TorchFunctionMode):
-    """Shows every attention call that ``model`` makes inside the ``with`` block to ``consumer``.
+    """Show every attention call that a model makes inside the ``with`` block to a function.
 
-    With ``change``, the model and ``consumer`` get what that makes of a call in the call's place.
-    With ``with_factors``, calls of explicit attention also have the queries and keys whose product
-    their softmax was taken of, as far as they could be followed.
+    Args:
+        model: The model to watch. Only calls made inside its forward are shown.
+        consumer: Called with each ``AttentionCall``.
+        change: Returns the call whose output replaces the real one, for the model and the consumer.
+        with_factors: Also record the queries and keys whose product became the logits of explicit
+            attention (``AttentionCall.factors``), as far as they can be followed.
+
+    Attributes:
+        unseen: Modules named for attention that made no visible call although one was expected.
+        passed_over: Modules named for attention that made no call while other modules did.
+        callers: Names of the modules that made the calls of this forward, in order.
 
     >>> from nearsight.models.load.registry import create_model
     >>> seen, model = [], create_model("mu").eval()
@@ -141,18 +155,18 @@ class AttentionCapture(TorchFunctionMode):
         self.model = model
         self.consumer = consumer
         self.change = change
-        self.unseen: list[Place] = []  # modules named for attention that ran without a call
-        self.passed_over: list[Place] = []  # those of a forward in which other modules made calls
+        self.unseen: list[Place] = []
+        self.passed_over: list[Place] = []
         self._tracking = SoftmaxTracking(with_factors)
         self._folded_heads = 0
         self._handles: list[Any] = []
         self._begin()
 
     def _begin(self) -> None:
-        """Forget the forward before."""
-        self._path: list[tuple[Place, int]] = []  # with the number of calls at its entry
+        """Forget the previous forward."""
+        self._path: list[tuple[Place, int]] = []  # with the number of calls made before it
         self._convolved: list[tuple[int, int]] = []
-        self.callers: list[str] = []  # modules that made a call in this forward
+        self.callers: list[str] = []
         self.unseen.clear()
         self._tracking.clear()
 
@@ -179,7 +193,7 @@ class AttentionCapture(TorchFunctionMode):
                     module.register_forward_pre_hook(enter, with_kwargs=True),
                     module.register_forward_hook(leave, always_call=True),
                 ]
-        self._foreign = showing_foreign(self.model, self._show, self._unwatched)
+        self._foreign = watch_foreign(self.model, self._show, self._unwatched)
         self._foreign.__enter__()
         return super().__enter__()
 
@@ -213,10 +227,10 @@ class AttentionCapture(TorchFunctionMode):
             if not self._path or threading.get_ident() != self._thread:
                 return
             place, num_before = self._path.pop()
-            for tell in place.told if output is not None else ():
-                tell(output)
-            quiet = len(self.callers) == num_before
-            if quiet and NAMED_FOR_ATTENTION.search(type(module).__name__):
+            for callback in place.output_callbacks if output is not None else ():
+                callback(output)
+            made_no_call = len(self.callers) == num_before
+            if made_no_call and NAMED_FOR_ATTENTION.search(type(module).__name__):
                 self.unseen.append(place)
             if not self._path:
                 self._end()
@@ -224,14 +238,14 @@ class AttentionCapture(TorchFunctionMode):
         return enter, leave
 
     def _end(self) -> None:
-        """Sort the modules in which nothing was seen, at the end of a forward."""
+        """Sort the modules without a call into unseen and passed over, at the end of a forward."""
         left = [x for x in self.unseen if not self._covered(x.name)]
         hidden = [x for x in left if not self.callers or foreign_library(x.module)]
         self.unseen[:] = hidden
         self.passed_over[:] = [x for x in left if x not in hidden]
 
     def _covered(self, name: str) -> bool:
-        """Whether a module above this one made an attention call itself."""
+        """Return whether a module that contains this one made an attention call itself."""
         return any(name.startswith(f"{caller}.") for caller in self.callers if caller)
 
     def __torch_function__(
@@ -248,10 +262,10 @@ class AttentionCapture(TorchFunctionMode):
         elif func is torch.conv2d:
             self._convolved.append((output.shape[-2], output.shape[-1]))
             self._tracking.follow(func, args, kwargs, output)  # it may mix the heads of weights
-        elif func in PRODUCTS and (found := self._tracked(func, args, output)):
-            shown = self._show(output.permute(found.order), **found.arguments)
+        elif func in PRODUCTS and (tracked := self._tracked(func, args, output)):
+            shown = self._show(output.permute(tracked.order), **tracked.arguments)
             if self.change:  # otherwise the model keeps the very tensor it made
-                output = shown.permute([found.order.index(x) for x in range(output.ndim)])
+                output = shown.permute([tracked.order.index(x) for x in range(output.ndim)])
             self._tracking.clear()
         else:
             self._tracking.follow(func, args, kwargs, output)
@@ -262,7 +276,7 @@ class AttentionCapture(TorchFunctionMode):
         return output
 
     def _tracked(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
-        """What a product of attention and values is made of; a UserError names the layer."""
+        """Return weights and values if this product applies attention; errors name the layer."""
         if mark := self._tracking.other_factor(func, args):
             self._mark(mark)
         try:
@@ -282,7 +296,7 @@ class AttentionCapture(TorchFunctionMode):
 
     @contextmanager
     def _unwatched(self) -> Iterator[None]:
-        """A block in which the capture sees nothing."""
+        """Make the capture blind inside the ``with`` block."""
         super().__exit__(None, None, None)
         try:
             yield
@@ -290,7 +304,10 @@ class AttentionCapture(TorchFunctionMode):
             super().__enter__()
 
     def _multi_head(self, *args: Any, **kwargs: Any) -> Any:
-        """torch's multi-head attention, its inside in view; it may fold heads into the batch."""
+        """Run torch's multi-head attention with its inner calls visible.
+
+        It folds the heads into the batch, so their number is kept for ``_show``.
+        """
         given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
         self._folded_heads = given["num_heads"]
         super().__enter__()
@@ -301,25 +318,25 @@ class AttentionCapture(TorchFunctionMode):
             self._folded_heads = 0
 
     def _show(self, output: Tensor, **arguments: Any) -> Tensor:
-        """Show a call; the output that the model gets."""
+        """Report a call to the consumer and return the output for the model."""
         path = tuple(place for place, _ in self._path)
         if not path:  # attention outside the model
             return output
         number, repeat = len(self.callers), self.callers.count(path[-1].name)
         self.callers.append(path[-1].name)
-        flat = output.ndim == 3  # heads are folded into the batch, or there is only one
+        flat = output.ndim == 3  # heads are folded into the batch, or there is one head
         if flat:
             heads = (-1, self._folded_heads or 1)
             arguments = {
                 key: x.unflatten(0, heads) if isinstance(x, Tensor) and x.ndim == 3 else x
                 for key, x in arguments.items()
             }
-        seen = output.unflatten(0, heads) if flat else output
+        unflat = output.unflatten(0, heads) if flat else output
         with torch.no_grad():
             call = AttentionCall(
                 path,
                 tuple(self._convolved),
-                output=seen,
+                output=unflat,
                 number=number,
                 repeat=repeat,
                 **arguments,
@@ -351,7 +368,7 @@ def _fused_arguments(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> dict[str, Any]:
-    """What ``scaled_dot_product_attention`` makes of its arguments."""
+    """Translate arguments of ``scaled_dot_product_attention`` to those of an ``AttentionCall``."""
     if enable_gqa:
         key, value = (
             x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value)
@@ -363,7 +380,8 @@ def _fused_arguments(
     return {"queries": query, "keys": key, "values": value, "scale": scale, "mask": attn_mask}
 
 
-# torch's own function, past the check that hands it to function modes whole: modes see its inside.
+# A copy of torch's function without the check that would hand the whole call to function modes, so
+# that modes see the calls inside it.
 _open_multi_head = types.FunctionType(
     F.multi_head_attention_forward.__code__,
     F.multi_head_attention_forward.__globals__ | {"has_torch_function": lambda _: False},

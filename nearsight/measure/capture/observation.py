@@ -1,4 +1,4 @@
-"""A model made ready to be watched, its images, and the model left as it was found."""
+"""Run a model in evaluation mode without gradients, restore it, and iterate image batches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from nearsight.core import UserError
 from nearsight.measure.capture.refusals import refuse_scripted
 
-BATCH_SIZE = 32  # of images given as one tensor
+BATCH_SIZE = 32  # into which images given as one tensor are split
 
 
 def inner_model(model: nn.Module) -> nn.Module:
-    """The model inside torch.compile, DataParallel or DistributedDataParallel wrappers.
+    """Return the model inside torch.compile, DataParallel and DistributedDataParallel wrappers.
 
-    FSDP gathers its weights in hooks of the wrapped modules, so it is left as it is.
+    FSDP is left in place, because it gathers its weights in hooks of the wrapped modules.
     """
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     while True:
@@ -36,22 +36,26 @@ def inner_model(model: nn.Module) -> nn.Module:
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """Compiled modules, wherever they are in a model, run as plain Python."""
-    if "torch._dynamo" not in sys.modules:  # then nothing is compiled, and its import is slow
+    """Run compiled modules, wherever they are in a model, as plain Python inside the block."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and importing it is slow
         yield
         return
     with torch.compiler.set_stance("force_eager"):
         yield
 
 
-_TURN = threading.RLock()  # modes, torch's random numbers and compile settings are the process's
+_TURN = threading.RLock()  # modes, random numbers and compile settings belong to the process
 
 
 @contextlib.contextmanager
-def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The inner model in evaluation mode, without gradients; modes and RNG are put back after.
+def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the inner model in evaluation mode, without gradients and without torch.compile.
 
-    Threads of a process take turns: each would otherwise put back what another one has set.
+    Afterwards the modes of all modules and the random number generators are as before. Threads of a
+    process take turns, because each would otherwise restore what another one has set.
+
+    Raises:
+        UserError: If a module is scripted, because attention inside TorchScript cannot be seen.
     """
     inner = inner_model(model)
     refuse_scripted(inner)
@@ -67,7 +71,7 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def _batches(images: Any) -> Iterable[Any]:
-    """Batches of what a user gave: a tensor, an array, a data set, or batches already."""
+    """Return batches of a tensor, an array or a data set; take anything else for batches."""
     if isinstance(images, np.ndarray):
         images = torch.from_numpy(images)
     if isinstance(images, Tensor):
@@ -78,7 +82,16 @@ def _batches(images: Any) -> Iterable[Any]:
 
 
 def image_batches(images: Any, model: nn.Module) -> Iterator[Tensor]:
-    """Batches on the model's device and in its precision."""
+    """Yield batches of images on the model's device and in its precision; skip empty batches.
+
+    Args:
+        images: A tensor or array [n, 3, height, width], a data set, or an iterable of batches. Of a
+            batch that is a tuple or a dict, the first entry is taken.
+        model: The model that will see the images.
+
+    Raises:
+        UserError: If a batch does not consist of floating-point images.
+    """
     parameter = next((x for x in model.parameters() if x.is_floating_point()), None)
     for batch in _batches(images):
         if isinstance(batch, dict):
@@ -90,7 +103,8 @@ def image_batches(images: Any, model: nn.Module) -> Iterator[Tensor]:
                 f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
             )
             raise UserError(
-                f"expected batches of normalised images, float [n, 3, h, w], got {kind}"
+                "images must come in batches of normalised floats [n, 3, height, width], "
+                f"but a batch is {kind}"
             )
         if len(batch):
             yield batch if parameter is None else batch.to(parameter.device, parameter.dtype)

@@ -1,7 +1,7 @@
-"""Refuse models whose attention cannot be seen.
+"""Explain why the attention of a model cannot be seen.
 
-A scripted module runs outside Python. A module that is named for attention but made no attention
-call may use a fused kernel of another library.
+There are two causes: a scripted module runs outside Python, and a module that is named for
+attention but makes no visible attention call may use a fused kernel of another library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SWITCH = "switch the model to torch's scaled_dot_product_attention or to explici
 
 
 def refuse_scripted(model: nn.Module) -> None:
-    """A scripted module runs outside Python: nothing in it can be seen."""
+    """Raise a UserError that names the first TorchScript module: nothing in it can be seen."""
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             kind = getattr(module, "original_name", type(module).__name__)
@@ -31,7 +31,7 @@ def refuse_scripted(model: nn.Module) -> None:
 
 
 def refuse_unseen(unseen: Sequence[Place]) -> None:
-    """Modules named for attention ran, but made no attention call that could be seen."""
+    """Raise a UserError about modules that are named for attention but made no visible call."""
     if not unseen:
         return
     place = unseen[0]
@@ -42,7 +42,11 @@ def refuse_unseen(unseen: Sequence[Place]) -> None:
 
 
 def unseen_reason(place: Place) -> str:
-    """Why a module that is named for attention has no attention that can be measured."""
+    """Return why a module named for attention has no attention that can be measured.
+
+    >>> unseen_reason(Place("blocks.0.attn", nn.Identity(), (), marks={LINEAR})).partition(":")[0]
+    'it is linear attention'
+    """
     library = foreign_library(place.module)
     if library:
         return f"it uses {library}; {SWITCH}"
@@ -53,8 +57,8 @@ def unseen_reason(place: Place) -> str:
         )
     if UNBATCHED in place.marks:
         return (
-            "its softmax has two axes only, so it does not tell the images of a batch apart; "
-            "weights [image, query, key] are needed"
+            "its softmax has only two axes and thus mixes the images of a batch; nearsight needs "
+            "weights [image, query, key]"
         )
     if SOFTMAX in place.marks:
         return (
@@ -62,6 +66,6 @@ def unseen_reason(place: Place) -> str:
             "kernels do, so there is no row of weights per query"
         )
     return (
-        "no softmax over keys was seen in it; if it does have one, in a kernel that cannot be "
-        f"seen, {SWITCH}"
+        "no softmax over keys was seen in it. If a kernel of another library computes one, "
+        f"{SWITCH}"
     )

@@ -1,9 +1,10 @@
-"""Follow a softmax to the product with values: explicit attention, whoever wrote it.
+"""Follow a softmax to the product with the values, to recognise explicit attention.
 
-The rows of a softmax may pass through dropout, casts, reshapes, gates (ConViT) or a mixing of heads
-(CaiT) before they meet the values. What finally meets them is the attention if its rows are still
-shares that sum to one; if they are not, the softmax itself is, and that is said. The values may
-stand on the right (``weights @ values``) or on the left (``values @ weights.mT``, SHViT).
+Between the softmax and the values, the weights may pass through dropout, casts, reshapes, gates
+(ConViT) or a mixing of heads (CaiT). The tensor that finally multiplies the values is taken as the
+attention if its rows still sum to one; otherwise the softmax itself is, and the tensor is recorded
+as ``multiplied``. The weights may stand on the left (``weights @ values``) or on the right
+(``values @ weights.mT``, as in SHViT).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ PRODUCTS = frozenset(
 SOFTMAXES = frozenset({torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax})
 ROW_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 HALF_TOLERANCE = 2e-2
-Orders = tuple[tuple[int, ...], ...]  # of the axes of weights, values and output
-SUMMED_PRODUCTS = frozenset({torch.baddbmm, Tensor.baddbmm})  # a bias, then the factors
+Orders = tuple[tuple[int, ...], ...]  # permutations of the axes of weights, values and output
+SUMMED_PRODUCTS = frozenset({torch.baddbmm, Tensor.baddbmm})  # arguments: a bias, two factors
 PERMUTATIONS = frozenset({torch.permute, Tensor.permute})
 EXCHANGES = frozenset(
     {
@@ -48,14 +49,14 @@ EXCHANGES = frozenset(
 TURNS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
 LINEAR = "a softmax over another axis than the keys was multiplied"
 UNBATCHED = "a softmax of two axes was multiplied"
-MIN_DIMENSIONS = 3  # [batch x head, query, key] at least; a classifier's softmax has fewer
+MIN_DIMENSIONS = 3  # attention is [batch x head, query, key]; a classifier's softmax has two axes
 
 
 @dataclass(frozen=True)
 class Factors:
     """Queries [..., query, width] and keys [..., key, width] whose product became logits.
 
-    ``query_axis`` and ``key_axis`` are those of a tensor that was made from the product.
+    ``query_axis`` and ``key_axis`` are axes of the tensor that was made from the product.
     """
 
     queries: Tensor
@@ -66,10 +67,11 @@ class Factors:
 
 @dataclass(frozen=True)
 class TrackedProduct:
-    """A product of attention and values, as ``weights @ values``.
+    """A product of attention and values, in the form ``weights @ values``.
 
-    ``arguments`` are those of an ``AttentionCall``; ``order`` is the permutation that makes
-    [..., query, width] of the product's output.
+    Attributes:
+        arguments: Arguments for an ``AttentionCall``.
+        order: The permutation that turns the product's output into [..., query, width].
     """
 
     arguments: dict[str, Any]
@@ -77,7 +79,10 @@ class TrackedProduct:
 
 
 class SoftmaxTracking:
-    """Which tensors come from which softmax, between a softmax and the product that uses it."""
+    """Remember which tensors were made from which softmax until they are multiplied with values.
+
+    Tensors are remembered by identity with weak references, so nothing is kept alive.
+    """
 
     def __init__(self, with_factors: bool = False) -> None:
         self._sources: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}  # id -> tensor, softmax
@@ -86,64 +91,72 @@ class SoftmaxTracking:
         self._with_factors = with_factors
 
     def clear(self) -> None:
+        """Forget everything."""
         self._sources.clear()
         self._others.clear()
         self._factors.clear()
 
     def _factors_of(self, value: Any) -> tuple[Factors, ...]:
-        """The products of queries and keys that this tensor comes from."""
+        """Return the products of queries and keys from which this tensor was made."""
         if not isinstance(value, Tensor):
             return ()
         tensor, factors = self._factors.get(id(value), (None, ()))
         return factors if tensor is not None and tensor() is value else ()
 
     def _follow_factors(self, func: Callable, args: tuple, kwargs: dict, output: Tensor) -> None:
-        """Remember ``output`` where it is a product that may become logits, or made from one."""
-        found: list[Factors] = []
+        """Remember ``output`` if it is a product that may become logits, or was made from one."""
+        sources: list[Factors] = []
         if func in PRODUCTS or func in SUMMED_PRODUCTS:
             factors = _factors(func, args, output)
-            found += [factors] if factors else []
+            sources += [factors] if factors else []
         for value in (*args, *kwargs.values()):
             for known in self._factors_of(value):
                 axes = _moved_axes(func, args, value, output, (known.query_axis, known.key_axis))
                 if axes:
-                    found.append(Factors(known.queries, known.keys, *axes))
-        if found:
-            self._factors[id(output)] = weakref.ref(output), tuple(found)
+                    sources.append(Factors(known.queries, known.keys, *axes))
+        if sources:
+            self._factors[id(output)] = weakref.ref(output), tuple(sources)
 
     def _logit_factors(self, softmax: Tensor) -> tuple[Factors, ...]:
-        """Those of a softmax, with its rows as queries."""
+        """Return the factors of a softmax's logits, arranged so that its rows are queries."""
         last = softmax.ndim - 1
-        found = []
+        arranged = []
         for each in self._factors_of(softmax):
             if (each.query_axis, each.key_axis) == (last - 1, last):
-                found.append(each)
+                arranged.append(each)
             elif (each.query_axis, each.key_axis) == (last, last - 1):
-                found.append(Factors(each.keys, each.queries, last - 1, last))
-        return tuple(found)
+                arranged.append(Factors(each.keys, each.queries, last - 1, last))
+        return tuple(arranged)
 
     def _source(self, value: Any) -> Tensor | None:
-        """The softmax this tensor comes from."""
+        """Return the softmax over keys from which this tensor was made."""
         if not isinstance(value, Tensor):
             return None
         tensor, softmax = self._sources.get(id(value), (None, None))
         return softmax if tensor is not None and tensor() is value else None
 
     def _other(self, value: Any) -> str | None:
-        """What is known of the softmax this tensor comes from, if that is no attention."""
+        """Return the mark of the softmax this tensor was made from, if that is not over keys."""
         if not isinstance(value, Tensor):
             return None
         tensor, mark = self._others.get(id(value), (None, None))
         return mark if tensor is not None and tensor() is value else None
 
     def other_factor(self, func: Callable, args: tuple) -> str | None:
-        """What kind of softmax that is no attention over keys is a factor of this product."""
+        """Return the mark of a factor of this product whose softmax was not over keys, if any."""
         if not self._others:
             return None
         return next(filter(None, map(self._other, _factors_given(func, args))), None)
 
     def follow(self, func: Callable, args: tuple, kwargs: dict, output: Any) -> None:
-        """Remember ``output`` where it is a softmax over the last axis, or made from one."""
+        """Remember ``output`` if it is a softmax, or was made from one without losing elements.
+
+        Args:
+            func: The torch function that was called.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            output: What it returned.
+        """
         if not isinstance(output, Tensor):
             return
         if self._with_factors:
@@ -167,7 +180,11 @@ class SoftmaxTracking:
                 return
 
     def product(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
-        """Weights and values of a product one of whose factors comes from a softmax."""
+        """Return weights and values if one factor of a product was made from a softmax, else None.
+
+        Raises:
+            UserError: If the weights no longer sum to one and multiply the values from the right.
+        """
         factors = _factors_given(func, args)
         if len(factors) != 2:
             return None
@@ -186,18 +203,18 @@ class SoftmaxTracking:
             arguments["factors"] = self._logit_factors(softmax)
         if _is_stochastic(weights):
             return TrackedProduct(arguments | {"weights_made": weights}, order)
-        if weights_order == _as_they_are(made):
+        if weights_order == _identity_order(made):
             return TrackedProduct(arguments | {"weights_made": softmax, "multiplied": made}, order)
-        if _is_stochastic(made):  # shares of the queries, not of the keys
+        if _is_stochastic(made):  # its rows are shares of the queries, not of the keys
             return None
         raise UserError(
-            "its weights are changed after the softmax and multiplied from the right, so they are "
-            "no shares of what each query gets; nearsight does not know this form"
+            "its weights are changed after the softmax and multiply the values from the right, so "
+            "they are not shares per query; nearsight cannot measure this form of attention"
         )
 
 
 def _factors_given(func: Callable, args: tuple) -> tuple:
-    """The tensors that a product multiplies."""
+    """Return the tensors that a product multiplies."""
     given = args[1:] if func is torch.einsum else args
     return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
 
@@ -205,7 +222,16 @@ def _factors_given(func: Callable, args: tuple) -> tuple:
 def _is_mixing(
     func: Callable, args: tuple, side: int, made: Tensor, softmax: Tensor, output: Tensor
 ) -> bool:
-    """Whether a product mixes the heads of weights, as DeepViT does, and sums no keys."""
+    """Return whether a product mixes the heads of the weights, as DeepViT does; it sums no keys.
+
+    Args:
+        func: The torch function of the product.
+        args: Its positional arguments.
+        side: Which of its two factors was made from the softmax, 0 or 1.
+        made: That factor.
+        softmax: The softmax itself.
+        output: The product.
+    """
     if output.numel() != softmax.numel():
         return False
     if func is torch.einsum:
@@ -217,7 +243,7 @@ def _is_mixing(
 
 
 def over_keys(func: Callable, args: tuple, kwargs: dict) -> bool:
-    """Whether a call of torch may be the softmax of explicit attention: over the last axis."""
+    """Return whether a call of torch may be the softmax, over the last axis, of attention."""
     if func not in SOFTMAXES or not args:
         return False
     dim, num = kwargs.get("dim", args[1] if len(args) > 1 else None), args[0].ndim
@@ -225,7 +251,7 @@ def over_keys(func: Callable, args: tuple, kwargs: dict) -> bool:
 
 
 def _factors(func: Callable, args: tuple, output: Tensor) -> Factors | None:
-    """The two factors of a product as queries and keys of its last two axes."""
+    """Return the two factors of a product as queries and keys; None for other forms."""
     last = output.ndim - 1
     given = args[1:] if func is torch.einsum or func in SUMMED_PRODUCTS else args
     if len(given) == 1 and isinstance(given[0], (list, tuple)):
@@ -252,7 +278,7 @@ def _factors(func: Callable, args: tuple, output: Tensor) -> Factors | None:
 
 
 def _to_end(tensor: Tensor, letters: str, last: str) -> Tensor:
-    """The tensor with the axes of these letters at its end."""
+    """Permute a tensor so that the axes of these einsum letters come last."""
     first = tensor.ndim - len(letters)
     order = [x for x in letters if x not in last] + list(last)
     return tensor.permute(*range(first), *(first + letters.index(x) for x in order))
@@ -261,7 +287,15 @@ def _to_end(tensor: Tensor, letters: str, last: str) -> Tensor:
 def _moved_axes(
     func: Callable, args: tuple, value: Tensor, output: Tensor, axes: tuple[int, int]
 ) -> tuple[int, int] | None:
-    """Where two axes of ``value`` are in ``output``, which was made from it."""
+    """Return where two axes of ``value`` are in ``output``, which was made from it, if known.
+
+    Args:
+        func: The torch function that made ``output``.
+        args: Its positional arguments.
+        value: The one of them whose axes are followed.
+        output: What the function returned.
+        axes: The query and the key axis of ``value``.
+    """
     if func in PERMUTATIONS or func in EXCHANGES or func in TURNS:
         order = list(range(value.ndim))
         if func in PERMUTATIONS:
@@ -283,25 +317,32 @@ def _moved_axes(
 
 
 def _is_stochastic(rows: Tensor) -> bool:
-    """Whether every row holds shares that sum to one."""
+    """Return whether every row is non-negative and sums to one, within rounding."""
     tolerance = ROW_TOLERANCE.get(rows.dtype, HALF_TOLERANCE)
     sums = rows.sum(-1, dtype=torch.promote_types(rows.dtype, torch.float32))
     return bool(((sums - 1).abs() <= tolerance).all()) and bool((rows >= -tolerance).all())
 
 
-def _as_they_are(tensor: Tensor) -> tuple[int, ...]:
+def _identity_order(tensor: Tensor) -> tuple[int, ...]:
     return tuple(range(tensor.ndim))
 
 
 def _matmul_orders(side: int, tensors: tuple[Tensor, ...]) -> Orders:
-    """Orders that make ``weights @ values`` of it, whichever side the weights are on."""
+    """Return the orders that bring a matrix product to ``weights @ values``.
+
+    Weights on the right (``side`` 1) are transposed, and so are the values and the output.
+    """
     if side == 0:
-        return tuple(_as_they_are(x) for x in tensors)
+        return tuple(_identity_order(x) for x in tensors)
     return tuple((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2) for x in tensors)
 
 
 def _einsum_orders(equation: str, side: int, tensors: tuple[Tensor, ...]) -> Orders:
-    """Orders that make ``...qk,...kw->...qw`` of an equation: k summed, w only in the values."""
+    """Return the orders that bring an einsum to ``...qk,...kw->...qw``.
+
+    Raises:
+        UserError: If the equation does not sum over the keys, or has other axes than these.
+    """
     inputs, _, result = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")
     given = terms[side], terms[1 - side], result
@@ -317,8 +358,8 @@ def _einsum_orders(equation: str, side: int, tensors: tuple[Tensor, ...]) -> Ord
         wanted = leading + query + key, leading + key + width, leading + query + width
     if [sorted(x) for x in wanted] != [sorted(x) for x in given] or len(width) != 1:
         raise UserError(
-            f"expected einsum to sum the keys of its attention, got {equation!r}: "
-            "this form of attention is not known to nearsight"
+            f"its einsum {equation!r} does not have the form '...qk,...kw->...qw', which sums "
+            "over the keys; nearsight cannot measure this form of attention"
         )
     return tuple(
         (*range(first := x.ndim - len(have)), *(first + have.index(letter) for letter in want))

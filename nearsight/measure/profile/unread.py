@@ -1,9 +1,9 @@
 """Find the layers whose patches no output reads.
 
-A classifier that reads its class token alone never uses what the patches gather in its last
-attention layer: their rows may hold anything, and the logits stay the same. Where such heads look
-says nothing about what the model uses. They are found by the gradient of the logits with respect to
-the patch rows of every attention layer's output: it is 0 if nothing reads them.
+A classifier that reads only its class token never uses what the patches gather in its last
+attention layer: their rows could hold anything without changing the logits. Where such heads attend
+says nothing about what the model uses. These layers are found by the gradient of the logits with
+respect to the patch rows of every attention layer's output, which is 0 if nothing reads them.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating
+from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluation_mode
 from nearsight.measure.layout import Fold, Layout, Skipped, layout_of
 from nearsight.models.layers import Grid
 
-CLASSIFIERS = ("head", "heads", "classifier", "fc")  # what libraries call the last module
+CLASSIFIERS = ("head", "heads", "classifier", "fc")  # names of the last module in libraries
 NOT_DIFFERENTIABLE = (RuntimeError, TypeError, ValueError, AssertionError)
 
 
 def unread_layers(
     model: nn.Module, images: Tensor, grid: Grid | None = None, num_prefix: int | None = None
 ) -> list[bool] | None:
-    """Tell of every measured layer whether its patch rows reach no class logit.
+    """Return for every measured layer whether its patch rows reach no class logit.
 
-    A model without a classifier gives features to whoever asks, patches included: every layer of it
-    counts as read.
+    A model without a classifier returns features to its caller, patches included, so each of its
+    layers counts as read.
 
     Args:
-        model: The model; it is put into evaluation mode and left as it was.
+        model: The model; its state is restored afterwards.
         images: One or two images as the model takes them.
-        grid: Rows and columns of patches; found unless given.
-        num_prefix: The number of class and register tokens; found unless given.
+        grid: Rows and columns of patches; found automatically by default.
+        num_prefix: The number of class and register tokens; found automatically by default.
 
     Returns:
-        A value per layer with attention between patches, in their order; None if it is not known
-        because the model cannot be differentiated, or because its logits depend on no layer at all
-        (a classifier whose weights start at 0).
+        One value per layer with attention between patches, in order. None if it is unknown, because
+            the model cannot be differentiated or its logits depend on no layer at all (a classifier
+            whose weights start at 0).
 
     >>> from nearsight.models.load import create_model
     >>> unread_layers(create_model("mu"), torch.ones(1, 3, 32, 32))
@@ -59,7 +59,7 @@ def unread_layers(
 
     try:
         with (
-            evaluating(model) as inner,
+            evaluation_mode(model) as inner,
             AttentionCapture(inner, lambda call: None, add_probe),
             torch.enable_grad(),
         ):
@@ -68,19 +68,19 @@ def unread_layers(
                 return [False] * len(probes)
             weights = torch.arange(1.0, 1 + logits.shape[-1], device=logits.device).sin()
             score = (logits.float() * weights).sum()
-            found = torch.autograd.grad(score, [x for x, _ in probes], allow_unused=True)
+            gradients = torch.autograd.grad(score, [x for x, _ in probes], allow_unused=True)
     except NOT_DIFFERENTIABLE:
         return None
-    if not any(x is not None and bool((x != 0).any()) for x in found):
+    if not any(x is not None and bool((x != 0).any()) for x in gradients):
         return None
     return [
         gradient is None or not _reaches_patches(gradient, layout)
-        for gradient, (_, layout) in zip(found, probes, strict=True)
+        for gradient, (_, layout) in zip(gradients, probes, strict=True)
     ]
 
 
 def _reaches_patches(gradient: Tensor, layout: Layout) -> bool:
-    """Whether a gradient is anything but 0 in the rows of patches."""
+    """Return whether a gradient is nonzero in a row of a patch."""
     nonzero = (gradient != 0).any(-1)  # [image * window, head, token] or [image, head, window, ...]
     if isinstance(layout.windows, Fold):
         nonzero = layout.windows.unfold(nonzero).transpose(1, 2)
@@ -91,7 +91,7 @@ def _reaches_patches(gradient: Tensor, layout: Layout) -> bool:
 
 
 def _class_logits(model: nn.Module, output: Any) -> Tensor | None:
-    """The class logits [image, class] of what a model returned; None if it has no classifier."""
+    """Return the class logits [image, class] in a model's output; None if it has no classifier."""
     if isinstance(output, Mapping):
         output = output.get("logits")
     elif not isinstance(output, Tensor):

@@ -215,7 +215,7 @@ def test_weights_changed_before_they_meet_values_on_the_left_are_refused():
     q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
     model = Attending(lambda q, k, v: v.mT @ (3 * (q @ k.mT).softmax(-1)).mT)
     with (
-        pytest.raises(UserError, match="changed after the softmax"),
+        pytest.raises(UserError, match="from the right"),
         AttentionCapture(model, lambda call: None),
     ):
         model(q, k, v)
@@ -225,7 +225,7 @@ def test_an_einsum_that_sums_no_keys_is_refused():
     q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 5, 13)
     model = Attending(lambda q, k, v: torch.einsum("bhij,bhid->bhijd", (q @ k.mT).softmax(-1), v))
     with (
-        pytest.raises(UserError, match="expected einsum to sum the keys"),
+        pytest.raises(UserError, match="'bhij,bhid->bhijd'"),
         AttentionCapture(model, lambda call: None),
     ):
         model(q, k, v)
@@ -294,7 +294,7 @@ def test_a_module_named_for_attention_in_which_none_was_seen_is_said(name):
     network = nn.Sequential(model, type(name, (FlattenHead,), {})(7)).eval()
     profile = ns.measure_model(network, images_for(model))
     assert ("1", "no softmax over keys was seen in it") in [
-        (layer, reason.partition(";")[0]) for layer, reason in profile.skipped
+        (layer, reason.partition(".")[0]) for layer, reason in profile.skipped
     ]
     alone = nn.Sequential(nn.Conv2d(3, 2, 32), type(name, (FlattenHead,), {})(2)).eval()
     with pytest.raises(UserError, match=rf"\({name}\) cannot be measured: no softmax over keys"):
@@ -317,16 +317,16 @@ class NamedAttention(Named):
 
 
 OTHER_SOFTMAXES = {
-    "linear": (lambda x: x @ (x.softmax(1).mT @ x), "it is linear attention: its softmax goes"),
+    "linear": (lambda x: x @ (x.softmax(1).mT @ x), "linear attention:"),
     "linear, by einsum": (
-        lambda x: torch.einsum("bnd,bne->bde", x.softmax(dim=1), x), "it is linear attention: its",
+        lambda x: torch.einsum("bnd,bne->bde", x.softmax(dim=1), x), "linear attention:",
     ),
-    "gate": (lambda x: x * x.mean(1).softmax(-1)[:, None], "its softmax scales features"),
+    "gate": (lambda x: x * x.mean(1).softmax(-1)[:, None], "scales features"),
     "one row for all": (
-        lambda x: (x * x[..., :1].mT.softmax(-1).mT).sum(1), "its softmax scales features",
+        lambda x: (x * x[..., :1].mT.softmax(-1).mT).sum(1), "scales features",
     ),
     "between images": (
-        lambda x: (x[..., 0] @ x[..., 1].T).softmax(-1) @ x[..., 2], "its softmax has two axes",
+        lambda x: (x[..., 0] @ x[..., 1].T).softmax(-1) @ x[..., 2], "the images of a batch",
     ),
 }  # fmt: skip
 
@@ -334,7 +334,7 @@ OTHER_SOFTMAXES = {
 @pytest.mark.parametrize("kind", OTHER_SOFTMAXES)
 def test_a_softmax_that_weighs_no_keys_is_refused_with_the_true_reason(kind):
     what, reason = OTHER_SOFTMAXES[kind]
-    with pytest.raises(UserError, match=rf"\(NamedAttention\) cannot be measured: {reason}"):
+    with pytest.raises(UserError, match=rf"\(NamedAttention\) cannot be measured: .*{reason}"):
         ns.measure_model(NamedAttention(what), torch.randn(2, 3, 8, 8))
 
 
@@ -424,7 +424,7 @@ def test_half_precision_attention_is_recomputed_in_float32():
 
 def test_a_block_without_a_forward_is_refused():
     with (
-        pytest.raises(ValueError, match="attention between patches inside the block"),
+        pytest.raises(UserError, match="inside the `with capture_attention"),
         ns.capture_attention(our_model()),
     ):
         pass
