@@ -1,4 +1,9 @@
-"""Attention weights recomputed a block of rows at a time, checked against the layer, and summed."""
+"""Recompute attention weights in blocks of rows and check them against the layer's output.
+
+``attention_rows`` yields the blocks, ``row_sums`` lets compiled code sum them up without keeping
+them, ``prove`` makes the check, and ``capture_attention`` returns whole attention maps of a few
+images.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Attention between patches, a block of rows at a time.
+"""Recompute the attention between patches, one block of query rows at a time.
 
-Dropping the prefix columns and renormalising is the softmax over patch keys alone, so the weights
-are recomputed from the queries and keys of the patches only, and nothing larger than a block is
-made, whatever the number of tokens. Weights are float32 (float64 for a float64 model); the entropy
-of a row is its logsumexp minus its mean logit, which needs no logarithm of the weights. Where both
-are large, as in a row that a mask hides entirely by a large number, their difference would drown in
-rounding; the largest logit is subtracted first.
+Dropping the prefix columns and renormalising equals a softmax over the patch keys alone. So the
+weights are recomputed from the queries and keys of the patches only, and no tensor larger than a
+block is made, whatever the number of tokens. Weights are float32 (float64 for a float64 model).
+
+The entropy of a row is its logsumexp minus its mean logit, which needs no logarithm of the weights.
+If both are large (a mask may hide a whole row by adding a large negative number), rounding would
+swamp their difference, so the largest logit is subtracted first.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from torch import Tensor
 from nearsight.measure.layout import Geometry
 from nearsight.measure.rows.unfold import RowBlock, Unfolded
 
-SMALLEST = 1e-30  # weight whose logarithm is still exact in float32
-LARGE = 64.0  # logsumexp from which a row's logits are counted from the largest one
+SMALLEST = 1e-30  # smallest weight whose logarithm float32 represents exactly enough
+LARGE = 64.0  # above this logsumexp, the largest logit is subtracted from a row first
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some query rows of every window, of some images and heads of a layer.
+    """Attention weights of some query rows of every window, of some images and heads of a layer.
 
-    Each row of ``weights`` sums to one over the keys with a place; rows of queries without a place
-    are 0. ``entropies`` are in nats. ``sink``, where asked for, is the share that a row gave to
-    keys without a place before they were dropped.
+    Each row of ``weights`` sums to one over the keys that have a position on the image. Rows of
+    queries without a position are 0. ``entropies`` are in nats. ``sink``, if requested, is the
+    share that a row gave to keys without a position (prefix tokens, padding) before they were
+    dropped.
     """
 
     weights: Float[Tensor, "image window head query key"]
@@ -38,13 +40,13 @@ class Rows:
     sink: Float[Tensor, "image window head query"] | None
     geometry: Geometry
     block: RowBlock
-    span: slice  # of the geometry's queries
-    scratch: Tensor  # memory of the shape of weights, for anything
+    span: slice  # which of the geometry's queries these rows are
+    scratch: Tensor  # memory of the shape of ``weights`` that a metric may overwrite
 
 
 @dataclass(frozen=True)
 class RowSums:
-    """What all rows of a layer sum up to, from code that does not keep the rows."""
+    """Sums over all rows of a layer, computed by code that does not keep the rows."""
 
     distance_sums: Float[Tensor, "image head"]
     near_sums: Float[Tensor, "image head 4"]
@@ -52,7 +54,7 @@ class RowSums:
 
 
 def wide(x: Tensor) -> Tensor:
-    """In float64; on the CPU where the device has none (MPS)."""
+    """Convert to float64, on the CPU if the device has no float64 (MPS)."""
     return x.cpu().double() if x.device.type == "mps" else x.double()
 
 
@@ -63,9 +65,17 @@ def attention_rows(
     whole_layers: bool = False,
     heads: slice = slice(None),
 ) -> Iterator[Rows]:
-    """All rows of a layer in blocks. A block is overwritten by the next: use it, then let it go.
+    """Yield all attention rows of a layer in blocks.
 
-    ``whole_layers`` keeps all heads of an image in one block; ``heads`` takes some heads only.
+    The next block overwrites the memory of the previous one, so use a block before asking for
+    another.
+
+    Args:
+        tensors: The tensors of the attention call.
+        geometry: Positions of the layer's tokens on the image.
+        with_sink: Also compute the share of keys without a position.
+        whole_layers: Keep all heads of an image in one block.
+        heads: Restrict the rows to these heads.
     """
     queries, first = geometry.query_tokens, geometry.query_tokens.start
     num_keys = tensors.num_keys if with_sink else geometry.num_keys
@@ -74,10 +84,10 @@ def attention_rows(
         make = _recomputed if tensors.is_softmax else _made
         weights, entropies, sink = make(tensors, geometry, block, with_sink)
         if geometry.query_missing is not None:
-            gone = geometry.query_missing[:, None, span]
-            weights = weights.masked_fill(gone[..., None], 0.0)
-            entropies = entropies.masked_fill(gone, 0.0)
-            sink = None if sink is None else sink.masked_fill(gone, 0.0)
+            missing = geometry.query_missing[:, None, span]
+            weights = weights.masked_fill(missing[..., None], 0.0)
+            entropies = entropies.masked_fill(missing, 0.0)
+            sink = None if sink is None else sink.masked_fill(missing, 0.0)
         scratch = tensors.buffers.take("logits", tuple(weights.shape), like=weights)
         yield Rows(weights, entropies, sink, geometry, block, span, scratch)
 
@@ -85,13 +95,13 @@ def attention_rows(
 def _recomputed(
     tensors: Unfolded, geometry: Geometry, block: RowBlock, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Weights, entropies and sink of a fused call; NaN where every key of a row is hidden."""
+    """Return weights, entropies and sink of a fused call; NaN for rows without a visible key."""
     logits = tensors.logits(block, geometry.key_tokens)
     if geometry.key_missing is not None:
         logits.masked_fill_(geometry.key_missing[:, None, None], -torch.inf)
     weights = tensors.buffers.take("weights", logits.shape, like=logits)
     torch.softmax(logits, -1, out=weights)
-    lowest = torch.finfo(logits.dtype).min  # in place of -inf, so that times a weight of 0 it is 0
+    lowest = torch.finfo(logits.dtype).min  # replaces -inf, because 0 * -inf is NaN
     if tensors.mask is not None or geometry.key_missing is not None:
         logits.clamp_(min=lowest)
     total, top = _logsumexp(logits, weights), None
@@ -104,14 +114,15 @@ def _recomputed(
     everything = tensors.logits(block)
     if top is not None:
         everything.sub_(top)
-    placed = (total - everything.logsumexp(-1)).clamp(max=0)  # logarithm of their share
-    return weights, entropies, -torch.expm1(placed)
+    log_share = (total - everything.logsumexp(-1)).clamp(max=0)  # of the keys with a position
+    return weights, entropies, -torch.expm1(log_share)
 
 
 def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
-    """logsumexp of the rows of logits, whose softmax is known: logit minus log weight of any key.
+    """Return the logsumexp of rows whose softmax is known: a key's logit minus its log weight.
 
-    The first key will do unless a weight is too small to have a logarithm; then the largest.
+    The first key of each row is used, unless its weight is too small for a logarithm; then the key
+    with the largest weight.
     """
     logit, weight = logits[..., 0], weights[..., 0]
     if bool((weight < SMALLEST).any()):
@@ -122,12 +133,15 @@ def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
 def _made(
     tensors: Unfolded, geometry: Geometry, block: RowBlock, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The same of weights that the model made itself, or mixed from content and position."""
+    """Return weights, entropies and sink of weights that are no plain softmax of logits.
+
+    The model made them itself, or mixed content with position.
+    """
     rows = tensors.weights(block)
     weights = rows[..., geometry.key_tokens]
     if geometry.key_missing is not None:
         weights = weights.masked_fill(geometry.key_missing[:, None, None], 0.0)
-    placed = weights.sum(-1)
-    weights = weights / placed[..., None]
-    sink = (rows.sum(-1) - placed).clamp(min=0) if with_sink else None
+    shares = weights.sum(-1)  # of the keys with a position
+    weights = weights / shares[..., None]
+    sink = (rows.sum(-1) - shares).clamp(min=0) if with_sink else None
     return weights, torch.special.entr(weights).sum(-1), sink

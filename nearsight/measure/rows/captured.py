@@ -1,6 +1,6 @@
-"""Attention maps of a few images, put back on the image, from any model.
+"""Capture whole attention maps of a few images, in the order of the image, from any model.
 
-``capture_attention`` is for looking; measuring many images is ``measure_model``'s business.
+``capture_attention`` keeps every map in memory; ``measure_model`` measures many images.
 """
 
 from __future__ import annotations
@@ -30,11 +30,21 @@ from nearsight.models.layers import Grid
 def capture_attention(
     model: nn.Module, grid: Grid | None = None, num_prefix: int | None = None
 ) -> Iterator[list[Tensor]]:
-    """The attention of the last forward inside the block: one [batch, head, query, key] per layer.
+    """Yield a list that holds the attention of the last forward inside the ``with`` block.
 
-    Tokens are in the order of the image: prefix tokens, then the patches row by row. Windows are
-    put back on the whole grid, with zeros where a patch cannot look; pooled keys stay pooled. The
-    model runs as it is, in whatever mode it is in; proved like every measurement.
+    The list has one tensor [batch, head, query, key] per layer. Tokens are in the order of the
+    image: prefix tokens first, then the patches row by row. Windows are placed on the whole grid,
+    with zeros where a patch cannot attend; pooled keys stay pooled. The model runs in the mode it
+    is in (training or evaluation). The weights are checked against the layer's real output.
+
+    Args:
+        model: The model to watch; run it inside the block.
+        grid: Patch grid, for models whose grid cannot be found.
+        num_prefix: Number of prefix tokens, for models where it cannot be found.
+
+    Raises:
+        UserError: If a layer cannot be measured, or if no forward with attention between patches
+            ran inside the block.
 
     >>> from nearsight.models.load.registry import create_model
     >>> model = create_model("mu").eval()
@@ -61,13 +71,13 @@ def capture_attention(
     refuse_unseen(capture.unseen)
     if not maps:
         raise UserError(
-            f"expected a forward of {type(inner).__name__} with attention between patches inside "
-            "the block, saw none"
+            f"no attention between patches was captured from {type(inner).__name__}. Run the model "
+            "inside the `with capture_attention(model)` block"
         )
 
 
 def on_the_image(tensors: Unfolded, layout: Layout) -> Tensor:
-    """Weights [batch, head, query, key] over prefix tokens and the whole image."""
+    """Return weights [batch, head, query, key] over prefix tokens and all patches of the image."""
     everything = RowBlock(slice(None), slice(None), slice(None))
     weights = tensors.weights(everything)  # [image, window, head, query, key]
     images, num_windows, heads = weights.shape[:3]
@@ -86,12 +96,15 @@ def on_the_image(tensors: Unfolded, layout: Layout) -> Tensor:
 
 
 def num_leading(tokens: Tensor) -> int:
-    """Prefix tokens: leading tokens without a place, where there is one window."""
+    """Return the number of prefix tokens: leading tokens without a position.
+
+    With several windows it is 0, because tokens without a position are then padding.
+    """
     return 0 if len(tokens) > 1 else int((tokens[0] >= 0).int().argmax())
 
 
 def _scattered(layout: Layout, num_prefix: tuple[int, int]) -> bool:
-    """Whether the tokens after the prefix are in another order than the image's."""
+    """Return whether the patch tokens are in another order than on the image."""
     queries, keys = layout.queries[0, num_prefix[0] :], layout.keys[0, num_prefix[1] :]
     return not (
         torch.equal(queries, torch.arange(layout.grid.num_patches))

@@ -1,8 +1,8 @@
-"""Sums over attention rows by compiled code, for the default metrics on a CPU.
+"""Sum up attention rows with compiled code, for the default metrics on a CPU.
 
-torch can only write the attention of a block down and go over it again for every sum; ``kernel.c``
-never writes it down and takes half of that time. Where it was not compiled, on other devices, in
-float64 and for all other metrics, the rows of ``blocks.py`` give the same numbers to about 1e-7.
+torch must write the attention of a block to memory and read it again for every sum. ``kernel.c``
+never writes it and takes half of that time. If it was not compiled, on other devices, in float64
+and for all other metrics, the rows of ``blocks.py`` give the same numbers to about 1e-7.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nearsight.measure.rows.blocks import RowSums
 from nearsight.measure.rows.unfold import Unfolded
 from nearsight.native import LANES, load_library
 
-CHUNK = 768  # most queries of a head for one thread at a time; each packs the keys anew
+CHUNK = 768  # queries of a head per thread at most; every chunk packs the keys again
 
 
 def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
-    """The sums over all rows of a layer, or None where the kernel cannot serve.
+    """Return the sums over all rows of a layer, or None if the kernel does not support the call.
 
-    It serves softmax attention in float32 or less on a CPU, plain or with a bias in float32, in
+    It supports softmax attention in float32 or less on a CPU, plain or with a float32 bias, in
     windows without padding.
     """
     compiled = load_library()
@@ -38,7 +38,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
         bias = bias[..., geometry.query_tokens, geometry.key_tokens]
     images, windows, heads, num_queries, width = queries.shape
     if keys.shape != (images, windows, heads, geometry.num_keys, width):
-        return None  # keys that several images or heads share
+        return None  # several images or heads share keys
     near, taken = geometry.near
     distances = geometry.offset_distances if geometry.grid.cols % LANES == 0 else None
     columns = 0 if distances is None else geometry.grid.cols
@@ -53,6 +53,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
 
 
 def _serves(tensors: Unfolded, geometry: Geometry) -> bool:
+    """Return whether the kernel supports this call."""
     mask = tensors.mask
     given = tensors.queries, tensors.keys, mask
     return (
@@ -70,6 +71,6 @@ def _serves(tensors: Unfolded, geometry: Geometry) -> bool:
 
 
 def _floats(x: Tensor) -> Tensor:
-    """In float32, the last dimension without gaps."""
+    """Convert to float32 with a contiguous last dimension."""
     x = x.float().resolve_neg()
     return x if x.stride(-1) == 1 else x.contiguous()

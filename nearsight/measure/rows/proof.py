@@ -1,6 +1,6 @@
-"""Check that the weights we recompute are those the layer used.
+"""Check that the recomputed attention weights are those that the layer used.
 
-On the first batch, attention @ values must give what the attention call itself returned.
+On the first batch, attention @ values must equal what the attention call itself returned.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.rows.unfold import Unfolded
 
-NUM_PROVED = 2  # images of the first batch whose attention is multiplied out
-NUM_ROWS = 128  # of every head and window, evenly spread; all where there are fewer than twice that
-TOLERANCE = 1e-4  # of the layer's largest output
+NUM_PROVED = 2  # images of the first batch that are checked
+NUM_ROWS = 128  # rows checked per head and window, evenly spread; all if fewer than twice that
+TOLERANCE = 1e-4  # relative to the layer's largest output
 HALF_TOLERANCE = 2e-2  # bf16 and fp16
 
 
 def prove(call: AttentionCall, tensors: Unfolded) -> float:
-    """The largest error of attention @ values relative to the layer's largest output.
+    """Return the largest error of attention @ values, relative to the layer's largest output.
 
-    Raises a UserError that names the layer when it is larger than allowed.
+    Raises:
+        UserError: If the error is larger than rounding explains. The message names the layer.
     """
     num_images = min(NUM_PROVED, tensors.num_images)
     spread = slice(0, tensors.num_queries, max(1, tensors.num_queries // NUM_ROWS))
@@ -30,7 +31,7 @@ def prove(call: AttentionCall, tensors: Unfolded) -> float:
         if call.multiplied is None:
             weights = tensors.weights(block)
         else:
-            weights = tensors.unfolded(call.multiplied)[*rows, block.queries].to(tensors.dtype)
+            weights = tensors.unfold(call.multiplied)[*rows, block.queries].to(tensors.dtype)
         ours = weights @ tensors.values[rows].to(tensors.dtype)
         theirs = tensors.output[*rows, block.queries].to(tensors.dtype)
         errors.append(_largest(ours - theirs))
@@ -39,9 +40,9 @@ def prove(call: AttentionCall, tensors: Unfolded) -> float:
     allowed = TOLERANCE if call.output.dtype.itemsize >= 4 else HALF_TOLERANCE
     if not relative <= allowed:
         raise UserError(
-            f"layer {call.name} ({type(call.path[-1].module).__name__}) cannot be measured: its "
-            f"attention times its values differs from its own output by {relative:.1e} of the "
-            f"largest output (allowed: {allowed:g}), so it computes something else"
+            f"layer {call.name} ({type(call.path[-1].module).__name__}) cannot be measured: the "
+            f"recomputed attention times the values differs from the layer's output by "
+            f"{relative:.1e} of its largest entry (allowed: {allowed:g})"
         )
     return relative
 

@@ -1,7 +1,7 @@
-"""The tensors of an attention call, put in one order and cut into blocks.
+"""Bring the tensors of an attention call into one order and cut them into blocks.
 
-Whatever a model does with its windows, here they are [image, window, head, token, width]. A block
-covers some images, heads and queries and is small enough to stay in the cache.
+However a model stores its windows, the tensors here are [image, window, head, token, width]. A
+block covers some images, heads and queries and is small enough to stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout import Fold, Layout
 
-BLOCK_SIZES = {"cpu": 2**20}  # weights in a block: 4 MB in float32
-LARGE_BLOCK = 2**22  # on devices where starting a kernel costs more than the cache saves
+BLOCK_SIZES = {"cpu": 2**20}  # attention weights per block: 4 MB in float32
+LARGE_BLOCK = 2**22  # for devices on which launching a kernel costs more than the cache saves
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class RowBlock:
 
 
 class Buffers:
-    """Memory for the weights and logits of one block at a time."""
+    """Memory for the weights and logits of one block, reused by the next block."""
 
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
         self._views: dict[tuple, Tensor] = {}
 
     def take(self, name: str, sizes: tuple[int, ...], like: Tensor) -> Tensor:
-        """A tensor of ``sizes`` in the memory of this name; what was there is lost."""
+        """Return a tensor of ``sizes`` in the memory called ``name``, overwriting what it held."""
         key = name, sizes, like.dtype, like.device
         if key not in self._views:
             num = math.prod(sizes)
@@ -50,19 +50,22 @@ class Buffers:
 
 
 class Unfolded:
-    """Queries and keys, or the weights a model made, with values and output, unfolded."""
+    """The tensors of an attention call as [image, window, head, token, width].
+
+    It holds queries and keys, or the weights that the model made itself, with values and output.
+    """
 
     def __init__(self, call: AttentionCall, layout: Layout, buffers: Buffers) -> None:
         self.num_windows = len(layout.queries)
         self._windows = layout.windows
         self._leading = call.sizes[:-2]
         self.scale = call.scale
-        self.queries = None if call.queries is None else self.unfolded(call.queries)
-        self.keys = None if call.keys is None else self.unfolded(call.keys)
-        self.made = None if call.weights_made is None else self.unfolded(call.weights_made)
+        self.queries = None if call.queries is None else self.unfold(call.queries)
+        self.keys = None if call.keys is None else self.unfold(call.keys)
+        self.made = None if call.weights_made is None else self.unfold(call.weights_made)
         self.mixture = call.mixture
-        self.mask = None if call.mask is None else self.unfolded(call.mask.expand(call.sizes))
-        self.values, self.output = self.unfolded(call.values), self.unfolded(call.output)
+        self.mask = None if call.mask is None else self.unfold(call.mask.expand(call.sizes))
+        self.values, self.output = self.unfold(call.values), self.unfold(call.output)
         shown = self.queries if self.made is None else self.made
         assert shown is not None
         self.num_images, _, self.num_heads = shown.shape[:3]
@@ -71,8 +74,8 @@ class Unfolded:
         self.dtype = torch.promote_types(shown.dtype, torch.float32)
         self.buffers = buffers
 
-    def unfolded(self, x: Tensor) -> Tensor:
-        """[image, window, head, token, ...] of a tensor as the call had it."""
+    def unfold(self, x: Tensor) -> Tensor:
+        """Return a tensor of the call as [image, window, head, token, ...]."""
         if isinstance(self._windows, Fold):
             return self._windows.unfold(x.expand(*self._leading, *x.shape[-2:]))
         if self._windows == "inner":
@@ -80,9 +83,9 @@ class Unfolded:
         return x.unflatten(0, (-1, self.num_windows))
 
     def logits(self, block: RowBlock, keys: slice = slice(None)) -> Tensor:
-        """scale q k^T + mask [image, window, head, query, key], in memory that is used again.
+        """Return scale q k^T + mask as [image, window, head, query, key], in memory that is reused.
 
-        A key that a boolean mask hides has the logit -inf.
+        The logit of a key that a boolean mask hides is -inf.
         """
         assert self.queries is not None
         assert self.keys is not None
@@ -100,7 +103,7 @@ class Unfolded:
         return logits
 
     def weights(self, block: RowBlock) -> Tensor:
-        """The attention over all tokens of a block, [image, window, head, query, key]."""
+        """Return the attention of a block over all tokens, [image, window, head, query, key]."""
         if self.made is not None:
             return self.made[block.images, :, block.heads, block.queries].to(self.dtype)
         content = self.logits(block).softmax(-1)
@@ -112,7 +115,7 @@ class Unfolded:
 
     @property
     def is_softmax(self) -> bool:
-        """Whether the weights are the softmax of logits that can be recomputed."""
+        """Whether the weights are a softmax of logits that can be recomputed."""
         return self.made is None and self.mixture is None
 
     def blocks(
@@ -123,9 +126,15 @@ class Unfolded:
         whole_layers: bool = False,
         of_heads: slice = slice(None),
     ) -> Iterator[RowBlock]:
-        """Blocks of the first ``num_images`` images; ``whole_layers`` keeps heads together.
+        """Yield blocks that cover the first ``num_images`` images.
 
-        ``queries`` may have a step: blocks then have it too, and as many rows as without it.
+        Args:
+            num_images: How many images to cover.
+            queries: Which queries to cover. If the slice has a step, the blocks have it too, and
+                still as many rows as without it.
+            num_keys: Number of keys per row, which decides the size of a block.
+            whole_layers: Keep all heads of an image in one block.
+            of_heads: Cover these heads only.
         """
         size = BLOCK_SIZES.get(self.device.type, LARGE_BLOCK)
         every = queries.step or 1
