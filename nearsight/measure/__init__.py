@@ -1,1 +1,1 @@
-"""How local every attention head of a model is."""
+"""Measure how local every attention head of a model is."""

@@ -1,8 +1,9 @@
-"""The catalogue of metrics: what each is called, in which unit, where it is shown.
+"""The catalogue of metrics: their names, units and limits, and where each is shown.
 
-Everything but the mathematics, and no torch: ``measure``, ``train``, ``report`` and ``study`` all
-read it. A metric is one entry of ``CATALOGUE`` and one module of ``nearsight/measure/metrics`` that
-holds its mathematics under the metric's name in capitals (``MAD``) and its pure function.
+It has everything but the mathematics and does not import torch, because ``measure``, ``train``,
+``report`` and ``study`` all read it. A metric is one entry of ``CATALOGUE`` and one module of
+``nearsight/measure/metrics`` that holds its mathematics, under the metric's name in capitals
+(``MAD``), and its pure function.
 """
 
 from __future__ import annotations
@@ -12,32 +13,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Over heads. layer1: mean of the first layer; most_local: of the head with the smallest MAD.
+# Over heads. layer1: the mean of the first layer; most_local: the head with the smallest MAD.
 Statistic = Literal["min", "max", "mean", "layer1", "most_local"]
 Table = Literal[
-    "terminal",  # what ``nearsight measure`` and ``nearsight diff`` print
+    "terminal",  # printed by ``nearsight measure`` and ``nearsight diff``
     "report",  # tables of the report: conditions, layers, heads
-    "figures",  # of every head, and through the layers
-    "training",  # looks at the attention while a run trains
+    "figures",  # figures of all heads, and by layer
+    "training",  # measurements while a run trains
 ]
 TABLES: frozenset[Table] = frozenset({"terminal", "report"})
 EVERYWHERE: frozenset[Table] = TABLES | {"figures", "training"}
 
 SHARE, DIAGONALS, PATCHES, COSINE = "share", "grid diagonals", "patches", "cosine"
 ANY = -math.inf, math.inf
-TOLERANCE = 1e-3  # beyond the limits: logits of 1e4 in float32 leave such an error in entropies
+# By how much a value may exceed its limits. Logits of 1e4 in float32 cause such errors in entropies.
+TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number of a whole run: a column of the report, a value that a study has effects on.
+    """A number that describes a whole run: a column of the report, a value that a study analyses.
 
-    ``metric`` and ``statistic`` say where it comes from; accuracy comes from no metric.
+    ``metric`` and ``statistic`` define it; test accuracy comes from no metric.
     """
 
     name: str
     heading: str
-    better: Literal[-1, 1]  # the sign of what is set in bold: more local, or more accurate
+    better: Literal[-1, 1]  # whether smaller or larger values (more local, more accurate) are bold
     metric: str | None = None
     statistic: Statistic = "mean"
     percent: bool = False
@@ -58,9 +60,12 @@ class Number:
     def of_heads(
         self, heads: Mapping[str, list[list[float]]], unread: Iterable[int] = ()
     ) -> float | None:
-        """Return it for the values [layer][head] of metrics by name; None without those it needs.
+        """Compute it from the values of every head; None if a metric it needs is missing.
 
-        Layers that no output reads (counted from 0) are left out, but for the mean of layer 1.
+        Args:
+            heads: Values [layer][head] by metric.
+            unread: Layers, counted from 0, that no output reads. They are left out, except in the
+                mean of layer 1.
 
         >>> heads = {"mad": [[0.2, 0.4], [0.1, 0.5]], "self_mass": [[0.3, 0.0], [0.6, 0.1]]}
         >>> [round(x.of_heads(heads), 6) for x in (*numbers_of("mad"), *numbers_of("self_mass"))]
@@ -86,39 +91,40 @@ class Number:
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of attention or features; see docs/measure.md for the definitions."""
+    """One metric of attention or features; docs/measure.md has the definitions."""
 
     name: str  # in measure.json and for --metrics
     label: str  # in tables and figures
     unit: str
     limits: tuple[float, float] = (0.0, 1.0)  # a value outside is refused
-    local: Literal[-1, 0, 1] = 0  # the sign of what is more local; 0: neither is
-    module: str = ""  # of its mathematics in nearsight/measure/metrics; by default its name
-    function: str = ""  # the pure function in that module; by default its name
+    local: Literal[-1, 0, 1] = 0  # whether smaller (-1) or larger (1) is more local; 0: neither
+    module: str = ""  # module in nearsight/measure/metrics; by default the metric's name
+    function: str = ""  # pure function in that module; by default the metric's name
     per: Literal["head", "layer"] = "head"
     default: bool = False  # measured unless --metrics says otherwise
-    required: bool = False  # no report without it; older files lack other default metrics
-    tables: frozenset[Table] = frozenset()  # that show it, where it was measured
-    summary: tuple[Statistic, ...] = ()  # over heads, in the summary of measure.json
+    required: bool = False  # a report needs it; older files may lack other default metrics
+    tables: frozenset[Table] = frozenset()  # tables that show it if it was measured
+    summary: tuple[Statistic, ...] = ()  # statistics over heads in the summary of measure.json
     columns: tuple[Statistic, ...] = ()  # those of them that are numbers of a run
-    nulls: bool = False  # whether uniform attention, a 3x3 box, ... are lines to compare it with
+    nulls: bool = False  # whether it is compared with uniform attention, a 3x3 box, ...
     axis: str = ""  # label of its axis; by default label and unit
-    top: float | None = None  # where its axis ends at least; None: by the data
-    digits: int = 3  # that tell effects on it apart
-    meaning: str = ""  # a sentence for the report, where its page does not explain the metric
+    top: float | None = None  # smallest upper end of its axis; None: chosen by the data
+    digits: int = 3  # digits that distinguish effects on it
+    meaning: str = ""  # explains the metric in reports, unless the page does so anyway
 
     @property
     def home(self) -> str:
-        """The module of its mathematics and of its pure function."""
+        """The module that holds its mathematics and its pure function."""
         return f"nearsight.measure.metrics.{self.module or self.name}"
 
     @property
     def pure_function(self) -> str:
+        """The name of its pure function."""
         return self.function or self.name
 
     @property
     def axis_label(self) -> str:
-        """The words at its axis.
+        """The label of its axis.
 
         >>> metric("nonlocality").axis_label, metric("entropy").axis_label
         ('nonlocality (patches)', 'entropy / log N')
@@ -127,11 +133,11 @@ class Metric:
 
     @property
     def is_distance(self) -> bool:
-        """Whether its unit is that of the convention."""
+        """Whether its unit depends on the convention."""
         return self.unit == DIAGONALS
 
     def numbers(self) -> list[Number]:
-        """Its numbers of a run: ``min_mad``, ``layer1_mad``; plain ``entropy`` is the mean."""
+        """Return its numbers of a run, such as ``min_mad``; plain ``entropy`` is the mean."""
         return [
             Number(
                 name=self.name if x == "mean" else f"{x}_{self.name}",
@@ -145,7 +151,7 @@ class Metric:
         ]
 
     def outside(self, low: float, high: float) -> float | None:
-        """Return the one of two extreme values that no attention can give, if there is one.
+        """Return whichever of two extreme values no attention can have, or None.
 
         >>> metric("entropy").outside(-1e-7, 1.0), metric("entropy").outside(-1.5e22, 1.0)
         (None, -1.5e+22)
@@ -199,14 +205,14 @@ CATALOGUE = (
 
 @dataclass(frozen=True)
 class Naming:
-    """The thresholds that name a head; see metrics/head_kinds.py for the rules."""
+    """The thresholds by which heads are named; metrics/head_kinds.py has the rules."""
 
-    mostly: float = 0.5  # of the attention: sink, identity, 3x3 box
-    max_shift: float = 3.0  # patches; the largest radius measured
-    max_spread: float = 2.0  # patches; that of an even 5x5 box
-    same_map: float = 0.9  # position share
-    diffuse: float = 0.9  # entropy from which every map is alike
-    far: float = 0.25  # score
+    mostly: float = 0.5  # share of the attention: sink, identity, 3x3 box
+    max_shift: float = 3.0  # patches; the largest measured radius
+    max_spread: float = 2.0  # patches; the spread of an even 5x5 box
+    same_map: float = 0.9  # position share of positional heads
+    diffuse: float = 0.9  # entropy from which all maps are alike
+    far: float = 0.25  # score of global heads
 
 
 NAMING = Naming()
@@ -215,10 +221,10 @@ NEAR_KINDS: tuple[NearKind, ...] = ("identity", "local")
 
 
 def near_kind(mad: float, self_mass: float, box: float) -> NearKind | None:
-    """Tell what a head with a MAD below that of a 3x3 box is; None if its MAD is not below.
+    """Classify a head by its MAD and the MAD of a 3x3 box; None if its MAD is not below the box's.
 
-    A MAD below the line has two causes that must not be mixed up: the head looks at its own patch
-    (*identity*: a self-mass of at least 0.5), or at the patches around it (*local*).
+    A MAD below that line has two causes that must be distinguished: the head attends to its own
+    patch (*identity*: a self-mass of at least 0.5), or to the patches around it (*local*).
 
     >>> near_kind(0.01, 0.93, 0.1), near_kind(0.09, 0.2, 0.1), near_kind(0.3, 0.0, 0.1)
     ('identity', 'local', None)
@@ -233,7 +239,7 @@ def near_kinds(
     self_masses: Sequence[Sequence[float]],
     boxes: Sequence[float],
 ) -> list[list[NearKind | None]]:
-    """Return ``near_kind`` of every head, [layer][head], with the 3x3 line of every layer."""
+    """Return ``near_kind`` of every head, [layer][head], given the 3x3 line of every layer."""
     return [
         [near_kind(mad, own, box) for mad, own in zip(*layer, strict=True)]
         for *layer, box in zip(mads, self_masses, boxes, strict=True)
@@ -245,8 +251,8 @@ DEFAULT_METRICS = tuple(x.name for x in CATALOGUE if x.default)
 
 ACCURACY = Number(name="accuracy", heading="test accuracy", better=1, percent=True)
 RUN_NUMBERS = (ACCURACY, *(number for x in CATALOGUE for number in x.numbers()))
-# Studies also have the logarithm: a change from 0.021 to 0.009 is as large as one from 0.21 to
-# 0.09, and no interval of MAD itself shows it.
+# Studies also analyse the logarithm: a change from 0.021 to 0.009 is as large as one from 0.21 to
+# 0.09, which intervals of MAD itself do not show.
 LOG_MIN_MAD = Number(name="log_min_mad", heading="log min MAD", better=-1)
 STUDY_NUMBERS = tuple(
     number for x in RUN_NUMBERS for number in ((x, LOG_MIN_MAD) if x.name == "min_mad" else (x,))
@@ -254,7 +260,7 @@ STUDY_NUMBERS = tuple(
 
 
 def metric(name: str) -> Metric:
-    """Return the entry of this name."""
+    """Return the entry with this name."""
     return next(x for x in CATALOGUE if x.name == name)
 
 
@@ -269,7 +275,7 @@ def numbers_of(name: str) -> list[Number]:
 
 
 def number_named(name: str) -> Number:
-    """Return the number of a run of this name; one that is no metric's is called as it is named.
+    """Return the number of a run with this name; an unknown name becomes its own heading.
 
     >>> number_named("min_mad").heading, number_named("epochs").heading
     ('min MAD', 'epochs')
@@ -279,11 +285,11 @@ def number_named(name: str) -> Number:
 
 
 def heading_of(name: str) -> str:
-    """Return what a number of a run is called in tables."""
+    """Return the heading of a number of a run in tables."""
     return number_named(name).heading
 
 
 def with_nulls(measured: Iterable[str] = ()) -> list[str]:
-    """Return the metrics that have null lines: the default ones, and others that were measured."""
+    """Return the metrics that have null lines: default metrics, and others if measured."""
     asked = set(measured)
     return [x.name for x in CATALOGUE if x.nulls and (x.default or x.name in asked)]

@@ -1,4 +1,4 @@
-"""What is measured: one definition per metric, conventions, and intervals over images."""
+"""Define every metric once, for streams of rows and for whole attention, with its conventions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearsight.measure.metrics.choice import (
     mathematics,
     metric_of_attention,
 )
-from nearsight.measure.metrics.convention import PAPER, Convention, convention_of, converted
+from nearsight.measure.metrics.convention import PAPER, Convention, convention_of, convert_estimates
 from nearsight.measure.metrics.definition import (
     FeatureMetric,
     RowMetric,
@@ -57,7 +57,7 @@ __all__ = [
     "chosen_metrics",
     "class_feature",
     "convention_of",
-    "converted",
+    "convert_estimates",
     "distance_score",
     "feature_values",
     "head_diversity",

@@ -1,4 +1,4 @@
-"""Which metrics are measured: names from the catalogue, and the mathematics behind them."""
+"""Choose the metrics to measure by their names in the catalogue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POSITION_SHARE = "position_share"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The metrics to measure: of attention rows, of features, of maps over all images."""
+    """The metrics to measure, sorted by what they are computed from."""
 
     of_rows: dict[str, RowMetric] = field(default_factory=dict)
     of_features: dict[str, FeatureMetric] = field(default_factory=dict)
@@ -31,38 +31,41 @@ class Chosen:
 
 
 def mathematics(entry: Metric) -> Any:
-    """Return what a metric's module holds under its name in capitals."""
+    """Return the object (such as a ``RowMetric``) that computes a metric of the catalogue."""
     return getattr(import_module(entry.home), entry.name.upper())
 
 
 def metric_of_attention(entry: Metric, attention: Tensor, grid: Grid) -> Tensor:
-    """Return a metric of whole attention over the patches of a grid, by its pure function."""
+    """Compute a metric of whole attention between the patches of a grid with its pure function."""
     function = getattr(import_module(entry.home), entry.pure_function)
     return function(attention, *[grid] * ("grid" in signature(function).parameters))
 
 
 def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -> Chosen:
-    """Return the metrics of these names; ``"all"`` for every one.
+    """Return the metrics of these names, or every metric for ``"all"``.
 
-    ``position_share`` is there to name heads and brings the other metrics that names need.
+    ``position_share`` serves to name heads, so it also selects the other metrics that names need.
+
+    Raises:
+        UserError: If a name is not in the catalogue.
     """
     if isinstance(names, str):
         names = METRIC_NAMES if names == "all" else (names,)
     unknown = [name for name in names if name not in METRIC_NAMES]
     if unknown or not names:
         raise UserError(
-            f"expected metrics among {', '.join(METRIC_NAMES)} or 'all', "
-            f"got {', '.join(map(repr, unknown)) or 'none'}"
-            f"{suggestion(unknown[0], METRIC_NAMES) if unknown else ''}"
+            (f"there is no metric {unknown[0]!r}" if unknown else "no metric is given")
+            + f"{suggestion(unknown[0], METRIC_NAMES) if unknown else ''}; "
+            f"choose among {', '.join(METRIC_NAMES)}, or 'all'"
         )
     if POSITION_SHARE in names:
         names = tuple(dict.fromkeys([*names, *NEEDED]))
     chosen = Chosen(position_share=POSITION_SHARE in names)
     for name in names:
-        found = mathematics(metric(name))
-        if isinstance(found, RowMetric):
-            kept = name == "mad" and not convention.renormalised
-            chosen.of_rows[name] = MAD_NOT_RENORMALISED if kept else found
-        elif isinstance(found, FeatureMetric):
-            chosen.of_features[name] = found
+        computed = mathematics(metric(name))
+        if isinstance(computed, RowMetric):
+            unchanged_rows = name == "mad" and not convention.renormalised
+            chosen.of_rows[name] = MAD_NOT_RENORMALISED if unchanged_rows else computed
+        elif isinstance(computed, FeatureMetric):
+            chosen.of_features[name] = computed
     return chosen

@@ -1,8 +1,9 @@
-"""How a mean attention distance is counted: the conventions in the wild, as presets.
+"""Conventions for counting the mean attention distance, as presets.
 
-They differ in the unit and in whether rows are renormalised after the prefix tokens are dropped.
-Only distances follow a convention (MAD; MAD without self in its unit); every other metric is the
-same in all. docs/conventions.md says what each does to the number.
+They differ in the unit of distance and in whether rows are renormalised after prefix tokens are
+dropped. Only distances follow a convention (MAD in both respects, MAD without self in its unit);
+every other metric is the same in all of them. docs/conventions.md explains their effect on the
+numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearsight.core import UserError
+from nearsight.core import UserError, suggestion
 from nearsight.measure.catalogue import metric
 from nearsight.measure.layout import LayerFacts
 from nearsight.measure.metrics.estimates import Estimates
@@ -25,7 +26,7 @@ ENTROPY = "mean of row entropies / log N"
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to count distances, in words that go into every result."""
+    """A way to count distances, described in words that go into every result."""
 
     name: str
     unit: Unit
@@ -36,10 +37,15 @@ class Convention:
 
     @property
     def renormalised(self) -> bool:
+        """Whether rows are renormalised after prefix tokens are dropped."""
         return self.rows == "renormalised"
 
     def patch(self, grid: Grid, image_size: tuple[int, int] | None) -> float:
-        """The side of a patch in this unit, for a layer with this grid.
+        """Return the side of a patch in this unit, for a layer with this grid.
+
+        Raises:
+            UserError: If the unit is pixels and the patches are not square, or the input is no
+                image.
 
         >>> CONVENTIONS["pixels"].patch(Grid(14, 14), image_size=(224, 224))
         16.0
@@ -50,20 +56,21 @@ class Convention:
             return 1 / grid.diagonal
         if image_size is None:
             raise UserError(
-                f"expected images [n, 3, h, w] for distances in pixels (convention {self.name!r}), "
-                "got another input; measure in another convention"
+                f"convention {self.name!r} counts distances in pixels, but the model's input was "
+                "no batch of images [n, 3, height, width]; measure in another convention"
             )
         height, width = image_size
         if height % grid.rows or width % grid.cols or height * grid.cols != width * grid.rows:
             raise UserError(
-                f"expected square patches for distances in pixels (convention {self.name!r}), got "
-                f"a {grid} grid on an image of {height}x{width} pixels; measure in another "
-                "convention"
+                f"convention {self.name!r} counts distances in pixels and needs square patches, "
+                f"but a {grid} grid on an image of {height}x{width} pixels has none; measure in "
+                "another convention"
             )
         return height / grid.rows
 
 
 def _preset(name: str, unit: Unit, rows: Treatment, text: str) -> Convention:
+    """Return a convention that drops prefix tokens."""
     return Convention(name, unit, prefix="dropped", rows=rows, entropy=ENTROPY, text=text)
 
 
@@ -116,29 +123,42 @@ CONVENTIONS = {
 
 
 def convention_of(name: str) -> Convention:
-    """The preset of this name."""
+    """Return the preset of this name."""
     if name not in CONVENTIONS:
-        raise UserError(f"expected a convention among {', '.join(CONVENTIONS)}, got {name!r}")
+        raise UserError(
+            f"there is no convention {name!r}{suggestion(name, CONVENTIONS)}; "
+            f"choose among {', '.join(CONVENTIONS)}"
+        )
     return CONVENTIONS[name]
 
 
-def converted(
+def convert_estimates(
     metrics: dict[str, Estimates],
     layers: Sequence[LayerFacts],
     given: Convention,
     wanted: Convention,
 ) -> dict[str, Estimates]:
-    """The metrics with their distances as ``wanted`` counts them.
+    """Return the metrics with their distances in another convention.
 
-    Units convert exactly. Rows do not: how much each row gave to prefix tokens is not in a mean, so
-    that change is refused unless no layer has a token without a place.
+    Units convert exactly. Renormalisation does not, because a mean does not tell how much each row
+    gave to prefix tokens.
+
+    Args:
+        metrics: Estimates by metric.
+        layers: Facts of the measured layers, in the same order.
+        given: The convention of ``metrics``.
+        wanted: The convention of the result.
+
+    Raises:
+        UserError: If the conventions renormalise differently and a layer has prefix tokens or
+            padding.
     """
     unplaced = [layer.name for layer in layers if layer.num_unplaced]
     if given.rows != wanted.rows and unplaced and "mad" in metrics:
         raise UserError(
-            f"expected a convention with rows {given.rows}, got {wanted.name!r}, which has them "
-            f"{wanted.rows}: patches of layer {unplaced[0]} also look at prefix tokens or padding, "
-            f"so the numbers do not follow; measure again with convention={wanted.name!r}"
+            f"this was measured with rows {given.rows} and cannot be converted to {wanted.name!r} "
+            f"with rows {wanted.rows}, because patches of layer {unplaced[0]} also attend to "
+            f"prefix tokens or padding; measure again with convention={wanted.name!r}"
         )
     factors = [
         wanted.patch(layer.grid, layer.image_size) / given.patch(layer.grid, layer.image_size)

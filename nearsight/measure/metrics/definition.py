@@ -1,8 +1,8 @@
-"""How a metric of attention is written down: once, for blocks of rows and for whole attention.
+"""Define a metric of attention once, for blocks of rows and for whole attention.
 
-A metric is a sum over the query rows of a layer and a last step that turns the sum of all rows into
-the number per image and head (or per image). ``measure_model`` adds up the sums of blocks that it
-recomputes; the pure functions call the same code with the whole attention as a single block.
+A metric consists of a sum over the query rows of a layer and a function that turns the total into
+one number per image and head (or per image). ``measure_model`` adds up the sums of the blocks that
+it recomputes; the pure functions treat the whole attention as a single block.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ from nearsight.measure.layout import MAX_RADIUS, Geometry, Layout
 from nearsight.measure.rows import RowBlock, Rows
 from nearsight.models.layers import Grid, as_grid
 
-ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; half precision sums to one within a hundredth
+ROW_SUM_TOLERANCE = 1e-4  # float32 and float64; rows in half precision sum to 1 within 0.01
 HALF_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum over rows: [image, head, ...] of a block, or [image, ...] ``of_layer``, in float64.
+    """A sum over rows, in float64: [image, head, ...], or [image, ...] if ``of_layer``.
 
-    ``kernel`` names the sum of ``RowSums`` that compiled code may give instead. A sum with
-    ``parts`` is not added up over rows: ``derive`` makes it of the totals of its parts and the
-    geometry of the layer, with NaN for the images and heads that need ``of`` itself because the
-    difference of the parts would lose digits.
+    Attributes:
+        of: Computes the sum of one block.
+        kernel: Field of ``RowSums`` that holds this sum when compiled code computed it.
+        parts: Sums from which ``derive`` computes this one, so that it need not be added up itself.
+        derive: Computes the sum from the totals of ``parts`` and the layer's geometry. It returns
+            NaN for images and heads where the difference of the parts would lose digits; ``of`` is
+            then used.
+        needs_sink: Whether ``of`` reads ``Rows.sink``.
+        of_layer: Whether ``of`` needs all heads of a layer in one block.
     """
 
     of: Callable[[Any], Tensor]
@@ -46,9 +51,10 @@ class Sum:
 
 @dataclass(frozen=True)
 class RowMetric:
-    """``value`` of the total over all rows, per image and head; metrics may share a total.
+    """A metric of attention: ``value`` of the ``total`` over all rows.
 
-    ``uniform`` is the value of uniform attention on a grid, where it is known in closed form.
+    Several metrics may share a total. ``uniform`` gives the value of uniform attention on a grid,
+    if it is known in closed form.
     """
 
     total: Sum
@@ -62,21 +68,19 @@ class RowMetric:
 
 @dataclass(frozen=True)
 class FeatureMetric:
-    """A metric of features [image, row, col, width] and, if it needs it, the class token's."""
+    """A metric of features [image, row, col, width] and, if needed, of the class token."""
 
     of: Callable[..., Tensor]
     needs_class: bool = False
 
 
 def mean_over_rows(total: Tensor, at: Geometry) -> Tensor:
+    """Divide a total by the number of patches."""
     return total / at.grid.num_patches
 
 
 def accept_arrays(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a metric's pure function for those outside: arrays of numpy and tuples will do.
-
-    Attention may be a numpy array, and a grid rows and columns, as in ``(8, 8)``.
-    """
+    """Let a metric's function also take numpy arrays, and tuples such as ``(8, 8)`` for grids."""
 
     def ready(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -94,10 +98,18 @@ def accept_arrays(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def patch_attention(
     attention: Float[Tensor, "batch head token token"], num_prefix: int
 ) -> Float[Tensor, "batch head patch patch"]:
-    """Attention between patches only: prefix rows and columns dropped, every row renormalised.
+    """Return attention between patches: without prefix tokens, every row renormalised.
 
-    A patch that spends all its attention on prefix tokens has no attention to renormalise; that
-    raises, because any number given for it would be invented.
+    A patch that gives all its attention to prefix tokens leaves nothing to renormalise. This raises
+    an error, because any number for that patch would be invented.
+
+    Args:
+        attention: Weights over all tokens, prefix tokens first.
+        num_prefix: Number of class and register tokens.
+
+    Raises:
+        UserError: If these are logits, if a row is entirely on prefix tokens, or if the shape is
+            wrong.
 
     >>> import torch
     >>> patch_attention(torch.tensor([[[[0.2, 0.8, 0.0], [0.5, 0.1, 0.4], [0.0, 0.5, 0.5]]]]), 1)
@@ -106,43 +118,48 @@ def patch_attention(
     """
     if attention.ndim != 4 or attention.shape[-2] != attention.shape[-1]:
         raise UserError(
-            f"expected attention [batch, head, token, token], got {list(attention.shape)}"
+            "attention must have the shape [batch, head, token, token], but it is "
+            f"{list(attention.shape)}"
         )
     if not 0 <= num_prefix < attention.shape[-1]:
         raise UserError(
-            f"expected fewer prefix tokens than the {attention.shape[-1]} tokens of the attention, "
-            f"got {num_prefix}"
+            f"num_prefix is {num_prefix}, but it must be at least 0 and less than the "
+            f"{attention.shape[-1]} tokens of the attention"
         )
     if bool((attention < 0).any()):
         raise UserError(
-            "the attention has negative numbers, so these are logits, not weights; "
-            "give logits.softmax(-1)"
+            "the attention has negative entries, so these are logits and not weights; "
+            "pass logits.softmax(-1)"
         )
     patches = attention[..., num_prefix:, num_prefix:]
     mass = patches.sum(-1, keepdim=True)
     if not bool((mass > 0).all()):
         raise UserError(
-            "expected every patch to attend to some patch, "
-            "got a row whose whole attention is on prefix tokens (or is not a number)"
+            "a patch gives its whole attention to prefix tokens (or NaN), so its attention to "
+            "patches cannot be renormalised; leave this image or head out"
         )
     return patches / mass
 
 
-def checked_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
-    """Return the attention in float64; raise unless its shape and its row sums are right."""
+def check_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
+    """Return the attention in float64 after checking its shape and that its rows sum to one.
+
+    Raises:
+        UserError: If they do not.
+    """
     if attention.ndim != 4 or (num_patches and attention.shape[-2:] != (num_patches,) * 2):
-        wanted = f"{num_patches}, {num_patches}" if num_patches else "query, key"
+        sizes = f"{num_patches}, {num_patches}" if num_patches else "query, key"
         raise UserError(
-            f"expected attention [batch, head, {wanted}], got {list(attention.shape)}; "
-            "drop prefix tokens with patch_attention first"
+            f"attention must have the shape [batch, head, {sizes}], but it is "
+            f"{list(attention.shape)}; drop prefix tokens with patch_attention first"
         )
     wide = attention.double()
     tolerance = ROW_SUM_TOLERANCE if attention.dtype.itemsize >= 4 else HALF_TOLERANCE
     error = float((wide.detach().sum(-1) - 1).abs().max()) if wide.numel() else 0.0
     if not error <= tolerance:
         raise UserError(
-            f"expected rows that sum to one, got a row that is off by {error:.3g}; "
-            "drop prefix tokens with patch_attention, which renormalises"
+            f"every row of the attention must sum to one, but one is off by {error:.3g}; "
+            "drop prefix tokens with patch_attention, which renormalises the rows"
         )
     return wide
 
@@ -152,12 +169,16 @@ def whole_block(
     grid: Grid | None = None,
     max_radius: int = MAX_RADIUS,
 ) -> Rows:
-    """Return the whole attention, once it was checked, as a single block of float64 rows.
+    """Check whole attention and return it as a single block of float64 rows.
 
-    Without a ``grid`` queries and keys are placed in a line, for metrics that ask for no distance.
+    Args:
+        attention: Attention over patches.
+        grid: Where the patches are. Without it queries and keys stand in a line, which is enough
+            for metrics without distances.
+        max_radius: Largest radius for which the mass near a patch will be needed.
     """
     return block_of_rows(
-        checked_rows(attention, None if grid is None else grid.num_patches), grid, max_radius
+        check_rows(attention, None if grid is None else grid.num_patches), grid, max_radius
     )
 
 
@@ -166,7 +187,7 @@ def block_of_rows(
     grid: Grid | None = None,
     max_radius: int = MAX_RADIUS,
 ) -> Rows:
-    """Return rows over patches as they are as a single block."""
+    """Return attention over patches as a single block, without checks or conversions."""
     num_images, num_heads, num_queries, num_keys = weights.shape
     layout = Layout(
         grid or Grid(1, num_queries),

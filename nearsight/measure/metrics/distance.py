@@ -1,9 +1,9 @@
 """How far attention reaches.
 
-Mean attention distance (MAD): the expected distance between a query patch and the patch it looks
-at, averaged over all queries. The convention is the protocol paper's: prefix tokens dropped, rows
-renormalised, Euclidean distance between patch centres in units of the grid diagonal. What other
-conventions do to the number is in ``convention.py``.
+Mean attention distance (MAD) is the expected distance between a query patch and the patch it
+attends to, averaged over all queries. The convention is that of the protocol paper: prefix tokens
+are dropped, rows are renormalised, and Euclidean distances between patch centres are in units of
+the grid diagonal. ``convention.py`` has other conventions.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from nearsight.measure.metrics.mass import NEAR
 from nearsight.measure.rows import Rows, wide
 from nearsight.models.layers import Grid, Unit
 
-LEAST_LEAVING = 0.01  # share of the attention that leaves the own patch, from which a difference
-# of sums in float32 tells it to 1e-4 of itself
+# If at least this share of the attention leaves its own patch, a difference of float32 sums gives
+# it to a relative error of 1e-4.
+LEAST_LEAVING = 0.01
 
 
 def distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
     """Attended distance in patches, summed over queries."""
     table = rows.geometry.distances[:, None, rows.span].to(rows.weights.dtype)
-    free = None if rows.weights.requires_grad else rows.scratch  # gradients need their own memory
-    attended = torch.mul(rows.weights, table, out=free)
+    out = None if rows.weights.requires_grad else rows.scratch  # gradients need their own memory
+    attended = torch.mul(rows.weights, table, out=out)
     return wide(attended.sum(-1).sum((1, 3)))
 
 
 def kept_distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
-    """Attended distance in patches, where rows are not renormalised."""
+    """Attended distance in patches, summed over queries, if rows are not renormalised."""
     assert rows.sink is not None
     table = rows.geometry.distances[:, None, rows.span].to(rows.weights.dtype)
     attended = (rows.weights * table).sum(-1)  # [image, window, head, query]
@@ -40,7 +41,7 @@ def kept_distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
 
 
 def leaving_sums(rows: Rows) -> Float[Tensor, "image head 2"]:
-    """Attended distance and mass of the attention that leaves the own patch."""
+    """Attended distance, and mass, of the attention that leaves its own patch."""
     own = rows.geometry.near[0][:, None, rows.span, :1]  # [window, 1, query, 1]
     away = rows.weights.scatter(-1, own.expand(*rows.weights.shape[:4], 1), 0.0)
     table = rows.geometry.distances[:, None, rows.span].to(away.dtype)
@@ -51,10 +52,10 @@ def leaving_sums(rows: Rows) -> Float[Tensor, "image head 2"]:
 def derived_leaving_sums(
     distances: Float[Tensor, "image head"], near: Float[Tensor, "image head radius"], at: Geometry
 ) -> Float[Tensor, "image head 2"]:
-    """``leaving_sums`` from the attended distance and the mass on the own patch, which add nothing.
+    """``leaving_sums``, computed from the attended distance and the mass on the own patch.
 
-    NaN where so little leaves the own patch that the difference loses digits, and everywhere on
-    pooled keys, where the own key is not at distance 0.
+    The result is NaN where so little attention leaves the own patch that the difference loses
+    digits, and everywhere for pooled keys, whose own key is not at distance 0.
     """
     mass = at.grid.num_patches - near[..., 0]
     sums = torch.stack([distances, mass], dim=-1)
@@ -65,16 +66,18 @@ def derived_leaving_sums(
 
 
 def in_diagonals(total: Tensor, at: Geometry) -> Tensor:
+    """Mean distance in grid diagonals."""
     return mean_over_rows(total, at) / at.grid.diagonal
 
 
 def patches_without_self(total: Tensor, at: Geometry) -> Tensor:
-    """Distance / mass, and 0 where nothing leaves."""
+    """Distance divided by mass, and 0 where no attention leaves its patch."""
     distance, mass = total[..., 0], total[..., 1]
     return torch.where(mass == 0, 0.0, distance / torch.where(mass == 0, 1.0, mass))
 
 
 def score(total: Tensor, at: Geometry) -> Tensor:
+    """One minus the mean distance relative to that of uniform attention."""
     return 1 - mean_over_rows(total, at) / at.uniform_distance if at.uniform_distance else total
 
 
@@ -93,11 +96,19 @@ PATCHES_WITHOUT_SELF = RowMetric(LEAVING, patches_without_self)
 def mean_attention_distance(
     attention: Float[Tensor, "batch head query key"], grid: Grid, unit: Unit = "diagonal"
 ) -> Float[Tensor, "batch head"]:
-    """MAD = (1/N) sum_i sum_j A_ij d_ij, per image and head, in float64.
+    """MAD = (1/N) sum_i sum_j A_ij d_ij, per image and head.
 
-    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. ``unit``: the
-    diagonal of the grid (0..1) or patches. 0: every patch looks at itself. Uniform attention:
-    ``grid.uniform_distance(unit)``, 0.4178 on 8x8. Larger still: patches look at the far side.
+    0: every patch attends to itself. Uniform attention gives ``grid.uniform_distance(unit)``, which
+    is 0.4178 grid diagonals on 8x8 patches. Larger values: patches attend to the far side of the
+    image.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+        grid: Rows and columns of patches.
+        unit: "diagonal" for the diagonal of the grid (values in 0..1), or "patches".
+
+    Returns:
+        One number per image and head, in float64.
 
     >>> import torch
     >>> everywhere = torch.full((1, 1, 4, 4), 0.25)
@@ -110,10 +121,17 @@ def mean_attention_distance(
 def nonlocality(
     attention: Float[Tensor, "batch head query key"], grid: Grid
 ) -> Float[Tensor, "batch head"]:
-    """ConViT's D_loc = (1/N) sum_i sum_j A_ij d_ij with d in patches: MAD times the diagonal.
+    """ConViT's D_loc = (1/N) sum_i sum_j A_ij d_ij with distances d in patches.
 
-    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. 0: every patch
-    looks at itself. Unlike MAD it grows with the grid for the same picture of attention. Float64.
+    It equals MAD times the grid diagonal. 0: every patch attends to itself. Unlike MAD, it grows
+    with the number of patches for the same picture of attention.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+        grid: Rows and columns of patches.
+
+    Returns:
+        One number per image and head, in float64.
 
     >>> nonlocality(torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]]), Grid(1, 2)).item()
     0.25
@@ -124,13 +142,20 @@ def nonlocality(
 def mad_without_self(
     attention: Float[Tensor, "batch head query key"], grid: Grid, unit: Unit = "diagonal"
 ) -> Float[Tensor, "batch head"]:
-    """Expected distance of the attention that leaves its patch.
+    """Mean attention distance of the attention that leaves its own patch.
 
-    sum_i sum_{j != i} A_ij d_ij / sum_i sum_{j != i} A_ij: a ratio of sums, in which a patch counts
-    by the attention it sends away, so that MAD = (1 - self-mass) x MAD without self exactly. A head
-    that looks only at itself sends nothing away; its number is 0 by definition. ``attention`` is
-    over patches and its rows sum to one; in grid diagonals (0..1) or patches, float64. Smallest for
-    a head that sends anything: one patch. Large: what leaves goes far.
+    sum_i sum_{j != i} A_ij d_ij / sum_i sum_{j != i} A_ij is a ratio of sums. It weighs a patch by
+    the attention it sends away, so that MAD = (1 - self-mass) x MAD without self holds exactly. A
+    head that attends only to itself sends nothing away; its value is 0 by definition. The smallest
+    value of any other head is one patch.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+        grid: Rows and columns of patches.
+        unit: "diagonal" for the diagonal of the grid (values in 0..1), or "patches".
+
+    Returns:
+        One number per image and head, in float64.
 
     >>> one = torch.tensor([[[[0.9, 0.1, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]]]])
     >>> round(mad_without_self(one, Grid(1, 3), unit="patches").item(), 6)
@@ -143,11 +168,17 @@ def mad_without_self(
 def distance_score(
     attention: Float[Tensor, "batch head query key"], grid: Grid
 ) -> Float[Tensor, "batch head"]:
-    """1 - MAD / MAD of uniform attention: how near a head looks, in a number free of grid size.
+    """1 - MAD / (MAD of uniform attention): nearness, comparable between grids of any size.
 
-    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. No unit. 1:
-    every patch looks only at itself. 0: as far as uniform attention. Negative: farther than that.
-    0 too on a grid of a single patch, where both distances are 0. Float64.
+    It has no unit. 1: every patch attends only to itself. 0: as far as uniform attention, and by
+    definition on a grid of a single patch. Negative: farther than uniform attention.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+        grid: Rows and columns of patches.
+
+    Returns:
+        One number per image and head, in float64.
 
     >>> distance_score(torch.full((1, 1, 6, 6), 1 / 6), Grid(2, 3)).round(decimals=6).item() + 0.0
     0.0
@@ -156,6 +187,7 @@ def distance_score(
 
 
 def _in_unit(unit: Unit, diagonals: RowMetric, patches: RowMetric) -> RowMetric:
+    """Return the metric that is in this unit."""
     if unit not in ("diagonal", "patches"):
-        raise UserError(f"expected unit 'diagonal' or 'patches', got {unit!r}")
+        raise UserError(f"unit is {unit!r}, but it must be 'diagonal' or 'patches'")
     return diagonals if unit == "diagonal" else patches

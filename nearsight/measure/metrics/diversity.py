@@ -23,13 +23,18 @@ HEAD_DIVERSITY = RowMetric(Sum(pair_sums, of_layer=True), mean_over_rows)
 
 
 def head_diversity(attention: Float[Tensor, "batch head query key"]) -> Float[Tensor, " batch"]:
-    """Mean pairwise distance of a layer's heads, per image.
+    """Mean pairwise distance between a layer's heads, per image.
 
     The distance of two heads A and B is the total variation distance of their rows, averaged over
-    queries: (1/N) sum_i 1/2 sum_j |A_ij - B_ij|. The mean is over all pairs of heads. ``attention``
-    is over patches (see ``patch_attention``) and its rows sum to one. A share, no unit. 0: all
-    heads attend alike, and by definition in a layer with one head. 1: no two heads ever look at the
-    same patch. Float64.
+    queries: (1/N) sum_i 1/2 sum_j |A_ij - B_ij|. The mean is taken over all pairs of heads. It is a
+    share without a unit. 0: all heads attend alike (by definition also in a layer with one head).
+    1: no two heads ever look at the same patch.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+
+    Returns:
+        One number per image, in float64.
 
     >>> import torch
     >>> halves = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]]])

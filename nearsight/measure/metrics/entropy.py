@@ -1,7 +1,7 @@
 """How spread out the attention of a head is.
 
-Entropy conventions differ between papers; ours is the protocol paper's: the mean of the rows'
-entropies (not the entropy of the mean row), divided by log N, N the number of patches.
+Papers define attention entropy differently. We follow the protocol paper: the mean of the rows'
+entropies (not the entropy of the mean row), divided by log N, where N is the number of patches.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def entropy_sums(rows: Rows) -> Float[Tensor, "image head"]:
 
 
 def per_log_keys(total: Tensor, at: Geometry) -> Tensor:
+    """Mean row entropy divided by the log of the number of keys."""
     return mean_over_rows(total, at) / math.log(at.num_keys)
 
 
@@ -37,10 +38,19 @@ ENTROPY = RowMetric(
 def attention_entropy(
     attention: Float[Tensor, "batch head query key"],
 ) -> Float[Tensor, "batch head"]:
-    """Mean over queries of -sum_j A_ij log(A_ij + 1e-12), divided by log N, per image and head.
+    """Mean row entropy divided by log N, per image and head.
 
-    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. No unit.
-    0: every patch looks at exactly one patch, near or far. 1: uniform attention. Float64.
+    The entropy of row i is -sum_j A_ij log(A_ij + 1e-12). It has no unit. 0: every patch looks at
+    exactly one patch, near or far. 1: uniform attention.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+
+    Returns:
+        One number per image and head, in float64.
+
+    Raises:
+        UserError: If there is only one patch, because log N is then 0.
 
     >>> import torch
     >>> half = torch.tensor([[[[0.5, 0.5, 0.0, 0.0]] * 4]])
@@ -49,8 +59,8 @@ def attention_entropy(
     """
     if attention.shape[-1] < 2:
         raise UserError(
-            f"expected attention over at least 2 patches, got {list(attention.shape)}: "
-            "log N of a single patch is 0"
+            "entropy / log N needs attention over at least 2 patches, because log 1 is 0, but the "
+            f"attention is {list(attention.shape)}"
         )
     rows = whole_block(attention)
     entropies = -(rows.weights + EPS).log_().mul_(rows.weights).sum(-1)

@@ -1,4 +1,4 @@
-"""A metric over images: per-image values, their mean and its 95 % interval, layer by layer."""
+"""A metric over images: values per image, their mean and its 95 % interval, layer by layer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,20 @@ from nearsight.stats import t_interval
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates:
-    """``values``: one float64 array per layer, [image, head] or [image, head, ...]."""
+    """Values of a metric for every image, with their mean over images and its 95 % interval.
+
+    Attributes:
+        values: One float64 array per layer, [image, head] or [image, head, ...].
+
+    >>> estimates = Estimates([np.array([[0.2], [0.4]])])
+    >>> round(float(estimates.mean[0][0]), 6)
+    0.3
+    """
 
     values: list[np.ndarray]
 
     def __eq__(self, other: object) -> bool:
-        """Whether all values are the same; NaN, which stands for none, equals NaN."""
+        """Return whether all values are equal; NaN (no value) equals NaN."""
         if not isinstance(other, Estimates):
             return NotImplemented
         if len(self.values) != len(other.values):
@@ -31,12 +39,12 @@ class Estimates:
 
     @cached_property
     def _intervals(self) -> list[tuple[np.ndarray, ...]]:
-        """Mean, ends of the interval and deviation; one image has no interval, which is NaN."""
+        """Mean, ends of its interval and standard deviation; one image has only a mean."""
         if len(self.values[0]) < 2:
             none = [np.full_like(mean, np.nan) for mean in self.mean]
             return [(mean, x, x, x) for mean, x in zip(self.mean, none)]
-        found = [t_interval(torch.from_numpy(values)) for values in self.values]
-        return [tuple(x.numpy() for x in layer) for layer in found]
+        intervals = [t_interval(torch.from_numpy(values)) for values in self.values]
+        return [tuple(x.numpy() for x in layer) for layer in intervals]
 
     @property
     def mean(self) -> list[np.ndarray]:

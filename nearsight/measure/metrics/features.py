@@ -1,8 +1,8 @@
-"""What a layer's output says about locality: features of a patch, its neighbours, the class token.
+"""How alike the features of a patch, its neighbours and the class token are in a layer's output.
 
-The features are the output of the block that contains the attention: the innermost module above
-the attention that is an element of a Sequential or ModuleList. Where its output is not one vector
-per patch in the order of the image, there is no number, and the reason is kept.
+The features are the output of the block that contains the attention: the innermost module around
+the attention that is an element of a Sequential or ModuleList. If that output is not one vector per
+patch in the order of the image, the metric has no value, and the reason is recorded.
 """
 
 from __future__ import annotations
@@ -25,22 +25,31 @@ from nearsight.models.layers import Grid
 CONTAINERS = (nn.Sequential, nn.ModuleList)
 CLASS_TOKENS = ("cls_token", "class_token", "class_embedding")
 NO_CLASS = "no class token takes part in this layer"
-FORWARD = ((0, 1), (1, -1), (1, 0), (1, 1))  # half of the 8 neighbours; the rest by symmetry
+FORWARD = ((0, 1), (1, -1), (1, 0), (1, 1))  # half of the 8 neighbours; symmetry gives the rest
 
 
 def locality_score(features: Float[Tensor, "batch row col width"]) -> Float[Tensor, " batch"]:
-    """Mean cosine of a patch's feature with those of its up to 8 neighbours, per image.
+    """Mean cosine between a patch's feature and those of its up to 8 neighbours, per image.
 
-    The mean is over the neighbours of a patch, then over patches. No unit, -1..1. 1: neighbours are
-    alike, which a smooth map is, but a collapsed one too. 0: neighbours have nothing in common. A
-    feature that is all 0 has cosine 0. Prefix tokens do not take part. Float64.
+    The mean is over the neighbours of a patch, then over patches. It has no unit and lies in -1..1.
+    1: neighbours are alike, as in a smooth map, but also in a collapsed one. 0: neighbours have
+    nothing in common. A feature of zeros has cosine 0. Prefix tokens do not take part.
+
+    Args:
+        features: Features of patches on their grid.
+
+    Returns:
+        One number per image, in float64.
+
+    Raises:
+        UserError: If there is only one patch.
 
     >>> locality_score(torch.tensor([[[[1.0, 0.0], [0.0, 2.0], [0.0, 3.0]]]])).tolist()
     [0.5]
     """
     _, rows, cols, _ = features.shape
     if rows * cols < 2:
-        raise UserError("expected a map of at least 2 patches, got one: it has no neighbours")
+        raise UserError("the map has one patch, but neighbours need at least 2 patches")
     wide = F.normalize(features.double(), dim=-1)
     sums = wide.new_zeros(features.shape[:3])
     counts = wide.new_zeros(rows, cols)
@@ -57,10 +66,17 @@ def locality_score(features: Float[Tensor, "batch row col width"]) -> Float[Tens
 def cls_similarity(
     features: Float[Tensor, "batch row col width"], cls: Float[Tensor, "batch width"]
 ) -> Float[Tensor, " batch"]:
-    """Mean cosine of the patches' features with that of the class token, per image.
+    """Mean cosine between the patches' features and that of the class token, per image.
 
-    No unit, -1..1. 1: every patch carries what the class token carries. 0: they have nothing in
-    common. Register tokens do not take part. Float64.
+    It has no unit and lies in -1..1. 1: every patch carries what the class token carries. 0: they
+    have nothing in common. Register tokens do not take part.
+
+    Args:
+        features: Features of patches on their grid.
+        cls: Feature of the class token.
+
+    Returns:
+        One number per image, in float64.
 
     >>> patches = torch.tensor([[[[1.0, 0.0], [0.0, 2.0]]]])
     >>> cls_similarity(patches, torch.tensor([[0.0, 5.0]])).tolist()
@@ -76,7 +92,7 @@ CLS_SIMILARITY = FeatureMetric(cls_similarity, needs_class=True)
 
 @dataclass(frozen=True)
 class Missing:
-    """Why there is no number."""
+    """The reason why a metric has no value."""
 
     reason: str
 
@@ -84,23 +100,30 @@ class Missing:
 def feature_values(
     metrics: Mapping[str, FeatureMetric], output: Any, layout: Layout, model: nn.Module
 ) -> dict[str, Tensor | Missing]:
-    """Return the metrics per image, in float64 on the CPU, of the output of a block."""
+    """Return the metrics per image, in float64 on the CPU, of the output of a block.
+
+    Args:
+        metrics: The metrics to compute, by name.
+        output: What the block's forward returned.
+        layout: Where the layer's tokens are on the image.
+        model: The model, which tells about class and prefix tokens.
+    """
     patches = patch_features(output, layout, carried_tokens(model))
     cls = class_feature(output, layout, model)
-    found: dict[str, Tensor | Missing] = {}
+    values: dict[str, Tensor | Missing] = {}
     for name, metric in metrics.items():
         needed = [patches, cls] if metric.needs_class else [patches]
         missing = [x for x in needed if isinstance(x, Missing)]
         if missing:
-            found[name] = missing[0]
+            values[name] = missing[0]
             continue
         images = zip(*(x.split(1) for x in needed if isinstance(x, Tensor)))
-        found[name] = torch.cat([metric.of(*(x.cpu() for x in image)) for image in images])
-    return found
+        values[name] = torch.cat([metric.of(*(x.cpu() for x in image)) for image in images])
+    return values
 
 
 def block_of(call: AttentionCall) -> Place | Missing:
-    """The innermost module above the attention that is an element of a container."""
+    """Return the innermost module around the attention that is an element of a container."""
     model = call.path[0].module
     for place in reversed(call.path[:-1]):
         parent = place.name.rpartition(".")[0]
@@ -110,16 +133,23 @@ def block_of(call: AttentionCall) -> Place | Missing:
 
 
 def carried_tokens(model: nn.Module) -> int:
-    """Prefix tokens that blocks for patches only (``carries_prefix``) pass on unchanged."""
+    """Return how many prefix tokens pass unchanged through blocks that only see patches.
+
+    Such a block has an attribute ``carries_prefix``.
+    """
     declared: Any = getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0))
     carried = any(getattr(module, "carries_prefix", False) for module in model.modules())
     return declared if carried else 0
 
 
 def patch_features(output: Any, layout: Layout, carried: int = 0) -> Tensor | Missing:
-    """[image, row, col, width] of a block's output, where it can be told.
+    """Return a block's output as [image, row, col, width], or the reason why that is impossible.
 
-    ``carried``: prefix tokens in front that may be in the output though no attention saw them.
+    Args:
+        output: What the block's forward returned.
+        layout: Where the layer's tokens are on the image.
+        carried: Number of leading prefix tokens that may be in the output although no attention saw
+            them.
     """
     output = _tensor(output)
     grid = layout.grid
@@ -142,7 +172,7 @@ def patch_features(output: Any, layout: Layout, carried: int = 0) -> Tensor | Mi
 
 
 def class_feature(output: Any, layout: Layout, model: nn.Module) -> Tensor | Missing:
-    """[image, width] of the class token: the first prefix token, where the model has one."""
+    """Return the class token's feature [image, width]: the first prefix token, if there is one."""
     output = _tensor(output)
     num_prefix = int((layout.queries[0] >= 0).int().argmax())
     if output is None or output.ndim != 3 or not num_prefix or not num_class_tokens(model):
@@ -151,7 +181,7 @@ def class_feature(output: Any, layout: Layout, model: nn.Module) -> Tensor | Mis
 
 
 def num_class_tokens(model: nn.Module) -> int:
-    """How many class tokens a model has: by its parameter [..., token, width] of a known name."""
+    """Return how many class tokens a model has, judging by a parameter of a known name."""
     for name, parameter in model.named_parameters():
         if name.rpartition(".")[2] in CLASS_TOKENS:
             return parameter.shape[-2] if parameter.ndim > 1 else 1
@@ -159,13 +189,14 @@ def num_class_tokens(model: nn.Module) -> int:
 
 
 def _tensor(output: Any) -> Tensor | None:
+    """Return the output, or the first element of a tuple, if it is a tensor."""
     if isinstance(output, (tuple, list)) and output:
         output = output[0]
     return output if isinstance(output, Tensor) else None
 
 
 def _in_image_order(queries: Tensor, grid: Grid) -> bool:
-    """Whether prefix tokens come first, then the patches row by row, in one window."""
+    """Return whether prefix tokens come first, then the patches row by row, in one window."""
     num_prefix = queries.shape[1] - grid.num_patches
     expected = torch.arange(-num_prefix, grid.num_patches).clamp(min=-1)
     return len(queries) == 1 and num_prefix >= 0 and torch.equal(queries[0], expected)

@@ -1,18 +1,18 @@
-"""What a head does, in one word, by thresholds on its means over images.
+"""Name what a head does in one word, by thresholds on its means over images.
 
-The first rule that holds gives the name:
+The first rule that applies gives the name:
 
 - ``sink``: at least half of its attention goes to prefix tokens (or padding).
 - ``identity``: at least half of its attention stays on the patch itself.
-- ``local``: at least half of its attention stays in the 3x3 box, or all of it goes to one place
-  nearby (shifted): a mean offset of at most 3 patches with a spread of at most 2. Not so where it
-  is as far as ``global`` says: on a grid of a few patches everything is near.
-- ``positional``: attends alike whatever the image shows (position share of at least 0.9), and not
-  just because it is nearly uniform (entropy below 0.9).
-- ``global``: looks at least three quarters as far as uniform attention (score of at most 0.25).
+- ``local``: at least half of its attention stays in the 3x3 box, or all of it goes to one nearby
+  place (a mean offset of at most 3 patches with a spread of at most 2). A head whose score makes it
+  ``global`` is never local: on a grid of a few patches everything is near.
+- ``positional``: it attends alike whatever the image shows (position share of at least 0.9), and
+  not just because it is nearly uniform (entropy below 0.9).
+- ``global``: it looks at least three quarters as far as uniform attention (score of at most 0.25).
 - ``mixed``: none of these.
 
-Identity, local and sink heads may be positional too: the share itself is in the profile.
+Identity, local and sink heads may be positional as well; the profile holds the share itself.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ NEEDED = ("sink", "self_mass", "radius_mass", "offset", "offset_spread", "entrop
 def head_names(
     metrics: Mapping[str, Estimates], position_share: Sequence[np.ndarray] | None
 ) -> list[list[str]]:
-    """The name of every head of every layer."""
+    """Return the name of every head, [layer][head].
+
+    Raises:
+        UserError: If a metric that the names depend on was not measured.
+    """
     lacking = [name for name in NEEDED if name not in metrics]
     if position_share is None:
         lacking.append("position_share")
     if lacking or position_share is None:
         raise UserError(
-            f"expected the metrics that name heads, got none for {', '.join(lacking)}; "
+            f"heads cannot be named, because {', '.join(lacking)} was not measured; "
             "measure with metrics='all'"
         )
     means = {name: metrics[name].mean for name in NEEDED}
@@ -52,6 +56,7 @@ def head_names(
 
 
 def _name(head: Mapping[str, Any], position_share: float) -> str:
+    """Return the name of one head by the rules above."""
     offset, spread = np.hypot(*head["offset"]), head["offset_spread"]
     shifted = offset <= NAMING.max_shift and spread <= NAMING.max_spread
     if head["sink"] >= NAMING.mostly:

@@ -1,4 +1,4 @@
-"""How much the place of a query says about where it looks."""
+"""How much the position of a query tells about where it attends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearsight.measure.rows import Rows, wide
 
 
 def key_sums(rows: Rows) -> Float[Tensor, "image head more"]:
-    """Entropies of the rows, then the mass on every key cell of the image."""
+    """Entropies of the rows, followed by the mass on every key cell of the image."""
     received = wide(rows.weights.sum(3))  # [image, window, head, key]
     images, _, heads, _ = received.shape
     cells = rows.geometry.keys.clamp(min=0).to(received.device)  # [window, key]; missing: mass 0
@@ -24,7 +24,7 @@ def key_sums(rows: Rows) -> Float[Tensor, "image head more"]:
     return torch.cat([entropy_sums(rows)[..., None], masses], dim=-1)
 
 
-def normalised(total: Tensor, at: Geometry) -> Tensor:
+def normalised_information(total: Tensor, at: Geometry) -> Tensor:
     """NMI from the rows' entropies and the mass on every key, both summed over all queries."""
     num_queries = at.grid.num_patches
     of_keys = torch.special.entr(total[..., 1:] / num_queries).sum(-1)
@@ -33,7 +33,7 @@ def normalised(total: Tensor, at: Geometry) -> Tensor:
     return torch.where(largest > 0, shared / largest.where(largest > 0, 1.0), 0.0)
 
 
-NMI = RowMetric(Sum(key_sums), normalised)
+NMI = RowMetric(Sum(key_sums), normalised_information)
 
 
 def mutual_information(
@@ -41,11 +41,17 @@ def mutual_information(
 ) -> Float[Tensor, "batch head"]:
     """NMI = I(q; k) / sqrt(H(q) H(k)) between query and key positions, with p(q) = 1/N.
 
-    p(k|q) is the attention, p(k) its mean row, so I = H(k) - mean row entropy and H(q) = log N. The
-    definition of Park et al. (cl-vs-mim). ``attention`` is over patches (see ``patch_attention``)
-    and its rows sum to one. No unit. 0: every query attends alike. 1: the queries look at different
-    patches, one each. 0 too where H(k) is 0 (all look at one patch) or N is 1: nothing is told
-    there. Windows count over the whole image: that they differ is information. Float64.
+    p(k|q) is the attention and p(k) its mean row, so I = H(k) - mean row entropy and H(q) = log N,
+    as defined by Park et al. (cl-vs-mim). It has no unit. 0: every query attends alike. 1: the
+    queries attend to different patches, one each. It is 0 by definition if H(k) is 0 (all queries
+    attend to one patch) or N is 1. Windows count over the whole image: that they differ is
+    information.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+
+    Returns:
+        One number per image and head, in float64.
 
     >>> mutual_information(torch.eye(5)[None, None]).round(decimals=6).item()
     1.0

@@ -1,7 +1,7 @@
-"""In which direction a head looks, and how surely.
+"""In which direction a head attends, and how consistently.
 
-The offset of a pair is the place of the key minus that of the query, (down, right) in patches. A
-head that always looks at the patch above has the mean offset (-1, 0) and no spread but that of the
+The offset of a pair is the position of the key minus that of the query, (down, right) in patches. A
+head that always attends to the patch above has the mean offset (-1, 0) and no spread, except at the
 upper border, where there is no patch above.
 """
 
@@ -18,7 +18,7 @@ from nearsight.models.layers import Grid
 
 
 def row_offsets(rows: Rows) -> Float[Tensor, "image window head query 4"]:
-    """Mass of every row, its offset (down, right), and its squared distance; in patches."""
+    """Mass of every row, its summed offset (down, right) and squared distance, in patches."""
     weights = wide(rows.weights)
     cells = rows.geometry.cells.to(weights)[:, None]  # [window, 1, key, 2]
     points = rows.geometry.points[:, rows.span].to(weights)[:, None]
@@ -31,11 +31,12 @@ def row_offsets(rows: Rows) -> Float[Tensor, "image window head query 4"]:
 
 
 def offset_sums(rows: Rows) -> Float[Tensor, "image head 4"]:
-    """Mass, offset (down, right) and squared distance."""
+    """Mass, offset (down, right) and squared distance, summed over queries."""
     return row_offsets(rows).sum((1, 3))
 
 
 def spread(total: Tensor, at: Geometry) -> Tensor:
+    """Root mean square distance of attended offsets from their mean."""
     mass, offset, square = total.split([1, 2, 1], dim=-1)
     variance = square / mass - (offset / mass).square().sum(-1, keepdim=True)
     return variance[..., 0].clamp(min=0).sqrt()
@@ -49,11 +50,18 @@ OFFSET_SPREAD = RowMetric(OFFSETS, spread)
 def mean_offset(
     attention: Float[Tensor, "batch head query key"], grid: Grid
 ) -> Float[Tensor, "batch head 2"]:
-    """Mean attended offset (dy, dx): (1/N) sum_i sum_j A_ij (p_j - p_i).
+    """Mean attended offset (dy, dx) = (1/N) sum_i sum_j A_ij (p_j - p_i), per image and head.
 
-    ``attention`` is over patches (see ``patch_attention``) and its rows sum to one. In patches,
-    down and right positive. (0, 0): the head looks evenly around itself (at itself, in a box, at
-    everything alike). (rows - 1, cols - 1) is out of reach: only a corner can look so far. Float64.
+    It is in patches; down and right are positive. (0, 0): the head attends evenly around itself (to
+    itself, to a box, or uniformly). (rows - 1, cols - 1) cannot be reached: only a corner can look
+    so far.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+        grid: Rows and columns of patches.
+
+    Returns:
+        (down, right) per image and head, in float64.
 
     >>> mean_offset(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), Grid(1, 2)).flatten().tolist()
     [0.0, 0.5]
@@ -67,8 +75,15 @@ def offset_spread(
     """Root mean square distance of attended offsets from the head's mean offset.
 
     sqrt((1/N) sum_i sum_j A_ij |p_j - p_i - offset|^2), in patches, over all queries of an image.
-    ``attention`` is over patches and its rows sum to one. 0: every patch looks in one direction and
-    exactly as far. Large: directions or distances vary, within rows or from row to row. Float64.
+    0: every patch attends in one direction and exactly as far. Large: directions or distances vary,
+    within rows or from row to row.
+
+    Args:
+        attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
+        grid: Rows and columns of patches.
+
+    Returns:
+        One number per image and head, in float64.
 
     >>> both = torch.full((1, 1, 2, 2), 0.5)
     >>> round(offset_spread(both, Grid(1, 2)).item(), 4)

@@ -9,6 +9,7 @@ import torch
 from measure import reference_metrics as slow
 from measure import toy_models
 
+from nearsight.core import UserError
 from nearsight.measure.metrics.convention import CONVENTIONS, convention_of
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows.captured import capture_attention
@@ -82,7 +83,7 @@ def test_only_distances_follow_the_convention():
 
 @pytest.mark.parametrize(("given", "wanted"), [("paper", "keras"), ("keras", "pixels")])
 def test_rows_do_not_convert_where_patches_look_at_prefix_tokens(given, wanted):
-    with pytest.raises(ValueError, match="the numbers do not follow; measure again"):
+    with pytest.raises(UserError, match=r"measure again with convention="):
         measured(given).in_convention(wanted)
 
 
@@ -113,18 +114,16 @@ def test_padding_counts_as_distance_zero_where_rows_are_kept():
 
 def test_patches_that_are_not_square_have_no_distance_in_pixels():
     pixels = CONVENTIONS["pixels"]
-    with pytest.raises(
-        ValueError, match=r"expected square patches .* 3x5 grid on an image of 24x20"
-    ):
+    with pytest.raises(UserError, match=r"square patches, but a 3x5 grid on an image of 24x20"):
         pixels.patch(Grid(3, 5), (24, 20))
-    with pytest.raises(ValueError, match="expected square patches"):
+    with pytest.raises(UserError, match="needs square patches"):
         pixels.patch(Grid(3, 3), (25, 25))  # padded by the model: no whole number of pixels
     assert CONVENTIONS["convit"].patch(Grid(3, 5), (24, 20)) == 1
 
 
 def test_pixels_are_refused_before_all_images_are_seen():
     model = torch.nn.Sequential(Oblong(), toy_models.plain())
-    with pytest.raises(ValueError, match="expected square patches"):
+    with pytest.raises(UserError, match="needs square patches"):
         measure_model(model, toy_models.images(12, 10), convention="pixels")
 
 
@@ -136,7 +135,7 @@ class Oblong(torch.nn.Module):
 
 
 def test_an_unknown_convention_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="among paper, convit, pixels, keras, cl-vs-mim, got 'px'"):
+    with pytest.raises(UserError, match=r"'px'.*paper, convit, pixels, keras, cl-vs-mim"):
         measured("px")
 
 

@@ -7,6 +7,7 @@ from measure import reference_metrics as slow
 from measure import toy_models
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.measure.metrics.features import cls_similarity, locality_score
 from nearsight.measure.profile.profile import measure_model
 
@@ -131,5 +132,5 @@ def test_attention_without_a_block_around_it_has_no_features():
 
 
 def test_a_map_of_one_patch_has_no_neighbours():
-    with pytest.raises(ValueError, match="at least 2 patches"):
+    with pytest.raises(UserError, match="at least 2 patches"):
         locality_score(torch.ones(1, 1, 1, 3))

@@ -5,6 +5,7 @@ import torch
 from measure import toy_models
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.measure.profile.profile import measure_model
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.registry import create_model
@@ -119,5 +120,5 @@ def test_asking_for_the_position_share_alone_is_enough_for_names():
 
 def test_heads_without_the_needed_metrics_have_no_name():
     profile = measure_model(toy_models.plain(), toy_models.images(12, 20))
-    with pytest.raises(ValueError, match=r"got none for sink, .*measure with metrics='all'"):
+    with pytest.raises(UserError, match=r"sink, .*measure with metrics='all'"):
         _ = profile.head_names
