@@ -1,4 +1,4 @@
-"""Make the attention of a model local without training it: the lever behind ``ns.localise``."""
+"""Make the attention of a model local without training it, as ``ns.localise`` does."""
 
 from __future__ import annotations
 

@@ -1,19 +1,21 @@
-"""Locality as a lever: a fixed term on the attention logits of a model that is not trained again.
+"""Make attention local by a fixed term on the logits of a model, without training it again.
 
-softmax(q k^T / sqrt(width) + bias), with bias = -d^2 / (2 width^2) between patches at a distance of
-d patches, and 0 for prefix tokens. Rows of prefix tokens do not change.
+Attention becomes softmax(q k^T / sqrt(width) + bias), with bias = -d^2 / (2 width^2) between
+patches at a distance of d patches, and 0 for prefix tokens. Rows of prefix tokens do not change.
 
 Prior art, all for CLIP and all in its last layer: MaskCLIP (Zhou et al. 2022) lets a patch attend
-to itself only, SCLIP (Wang et al. 2024) to patches with similar queries or keys, ClearCLIP (Lan et
+only to itself, SCLIP (Wang et al. 2024) to patches with similar queries or keys, ClearCLIP (Lan et
 al. 2024) also drops the residual stream, and NACLIP (Hajimiri et al. 2025, arXiv 2404.08181) adds a
-Gaussian to the logits. What is new here: any model whose tokens can be placed, any layers, and a
-search on training images with controls and paired intervals (``nearsight localise``).
+Gaussian to the logits. What is new here: any model in which the positions of the tokens can be
+found, any layers, and a search on training images with controls and paired intervals (``nearsight
+localise``).
 
-How: the attention module of a chosen layer gets a child ``locality`` with the bias, which no state
-dict holds, and a forward that runs the old one inside a torch function mode. The mode adds the bias
-to the mask of fused attention (or to the logits before an explicit softmax) and passes everything
-else on, so attention stays fused; ``measure``, ``torch.export`` and ONNX see attention with a mask.
-What the mode makes of each layer is checked on a test image.
+Implementation: the attention module of each chosen layer gets a child module ``locality``, which
+holds the bias in buffers that are not part of the state dict, and a new ``forward`` that runs the
+old one inside a torch function mode. The mode adds the bias to the mask of fused attention (or to
+the logits before an explicit softmax) and passes all other calls on. Attention stays fused, and
+``measure``, ``torch.export`` and ONNX see attention with a mask. The changed attention of each
+layer is checked on a test image.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
-    evaluating,
+    evaluation_mode,
     inner_model,
     over_keys,
     refuse_unseen,
@@ -46,9 +48,9 @@ from nearsight.models.load import own_image_size
 
 CHILD = "locality"  # name of the child module
 EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
-TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # of attention weights, on a test image
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # error of attention weights on test images
 HALF_TOLERANCE = 2e-2
-NUM_IMAGES = 2  # of the test: one would not tell images from windows
+NUM_IMAGES = 2  # with a single test image, images and windows could be confused
 FUSED = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"
 )  # fmt: skip
@@ -66,23 +68,24 @@ def localise(
 ) -> Model:
     """Make the attention of a model local, in place and without training.
 
-    Weights and their names stay as they are. What a patch gives to prefix tokens grows, because the
-    added term is never positive; ``measure_model(..., metrics=("sink",))`` tells by how much.
+    Weights and their names do not change. Patches give a larger share to prefix tokens than before,
+    because the added term is never positive; ``measure_model(..., metrics=("sink",))`` measures it.
 
     Args:
-        model: Any model whose tokens ``measure`` can place.
+        model: Any model that ``measure_model`` can measure.
         width: Standard deviation of the Gaussian in patches, or a text such as ``window:3`` or
-            ``gaussian:0.7@last3`` (see ``nearsight evaluate --help``). None: undo.
+            ``gaussian:0.7@last3`` (see ``nearsight evaluate --help``). None removes the term again.
         layers: ``last3`` (the default), ``all``, or numbers counted from 1 like ``4,6`` or ``4-6``.
-        keep_share: Give prefix tokens the share that they had; attention is then made twice.
+        keep_share: Keep the share that patches give to prefix tokens. Attention is then computed
+            twice.
         image_size: Height and width of the images; by default the model's own.
 
     Returns:
         The model itself.
 
     Raises:
-        UserError: The setting cannot be read, a layer's tokens cannot be placed, or its attention
-            cannot be changed.
+        UserError: If the setting cannot be read, the positions of a layer's tokens cannot be found,
+            or its attention cannot be changed.
 
     >>> from nearsight.models.load.registry import create_model
     >>> model = localise(create_model("mu"), width=0.7, layers="last1")
@@ -115,19 +118,24 @@ def localise(
 
 
 def _setting(width: float | int | str | Locality, layers: str | None, keep_share: bool) -> Locality:
+    """Return the locality that the arguments of ``localise`` describe."""
     if isinstance(width, Locality):
         return width
     if isinstance(width, str):
-        found = read_locality(width, layers)
-        if layers is not None and found.layers != layers:
-            raise UserError(f"layers is {layers!r}, but {width!r} names layers as well; leave one")
+        locality = read_locality(width, layers)
+        if layers is not None and locality.layers != layers:
+            raise UserError(
+                f"layers is {layers!r}, but {width!r} names layers as well; remove one of the two"
+            )
     else:
-        found = Locality(value=float(width), layers=layers or Locality.layers)
-    return Locality(found.kind, found.value, found.layers, keep_share or found.keep_share)
+        locality = Locality(value=float(width), layers=layers or Locality.layers)
+    return Locality(
+        locality.kind, locality.value, locality.layers, keep_share or locality.keep_share
+    )
 
 
-class _Adding(TorchFunctionMode):
-    """Adds the term of a layer to the logits of the attention made inside the ``with`` block."""
+class _AddingTerm(TorchFunctionMode):
+    """Add the term of a layer to the logits of the attention computed inside the ``with`` block."""
 
     def __init__(self, term: LayerLocality) -> None:
         super().__init__()
@@ -138,16 +146,18 @@ class _Adding(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
-            given = dict(zip(FUSED, args)) | kwargs
-            queries, keys = given["query"], given["key"]
-            given["attn_mask"] = self._mask(queries, keys, given.get("scale"), given)
-            return func(**given)
+            arguments = dict(zip(FUSED, args)) | kwargs
+            queries, keys = arguments["query"], arguments["key"]
+            arguments["attn_mask"] = self._mask(queries, keys, arguments.get("scale"), arguments)
+            return func(**arguments)
         if func is attend:
-            given = dict(zip(OURS, args)) | kwargs
-            bias, mask = given.pop("bias", None), given.pop("mask", None)
-            whole = {"attn_mask": attention_mask(bias, mask, given["queries"])}
-            given["mask"] = self._mask(given["queries"], given["keys"], given["scale"], whole)
-            return func(**given)
+            arguments = dict(zip(OURS, args)) | kwargs
+            bias, mask = arguments.pop("bias", None), arguments.pop("mask", None)
+            whole = {"attn_mask": attention_mask(bias, mask, arguments["queries"])}
+            arguments["mask"] = self._mask(
+                arguments["queries"], arguments["keys"], arguments["scale"], whole
+            )
+            return func(**arguments)
         if func is F.multi_head_attention_forward:
             return func(**self._multi_head(args, kwargs))
         if over_keys(func, args, kwargs) and self.term.fits(*args[0].shape[-2:]):
@@ -159,13 +169,13 @@ class _Adding(TorchFunctionMode):
     def _mask(
         self, queries: Tensor, keys: Tensor, scale: float | None, given: Mapping[str, Any]
     ) -> Tensor:
-        """The mask of fused attention with the term added to it."""
+        """Return the mask of fused attention with the term added to it."""
         num_queries, num_keys = queries.shape[-2], keys.shape[-2]
         if not self.term.fits(num_queries, num_keys):
             raise UserError(
-                f"attention was made local for a grid of {self.term.grid}, but now {num_queries} "
-                f"queries attend to {num_keys} keys; call ns.localise again with the image_size "
-                "of these images"
+                f"attention was made local for a grid of {self.term.grid}, but these images have "
+                f"{num_queries} queries and {num_keys} keys; call ns.localise again with their "
+                "image_size"
             )
         mask, logits = given.get("attn_mask"), None
         if self.term.needs_logits:
@@ -174,68 +184,72 @@ class _Adding(TorchFunctionMode):
         return _sum_of(mask, self.term.added(queries.shape[:-2], logits).to(queries.dtype))
 
     def _multi_head(self, args: tuple, kwargs: dict) -> dict[str, Any]:
-        """Arguments of torch's multi-head attention with the term in its mask."""
-        given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
+        """Return arguments of torch's multi-head attention with the term added to the mask."""
+        arguments = (
+            inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
+        )
         if self.term.needs_logits:
             raise UserError(
-                f"{self.term.locality} needs the logits of each head, which torch's "
-                "MultiheadAttention does not give; take another locality"
+                f"{self.term.locality} needs the logits of each head, to which torch's "
+                "MultiheadAttention gives no access; choose another locality"
             )
-        queries, num_heads = given["query"], given["num_heads"]  # [query, batch, width]
+        queries, num_heads = arguments["query"], arguments["num_heads"]  # [query, batch, width]
         num_batch = queries.shape[1] if queries.ndim == 3 else 1
         term = self.term.added((num_batch, num_heads)).to(queries.dtype)
         if term.shape[0] > 1:
             term = term.expand(-1, num_heads, -1, -1)
         term = term.flatten(0, 1)  # [1 or batch x head, query, key], as torch takes it
         term = term[0] if len(term) == 1 else term
-        return given | {"attn_mask": _sum_of(given.get("attn_mask"), term)}
+        return arguments | {"attn_mask": _sum_of(arguments.get("attn_mask"), term)}
 
 
 def _sum_of(mask: Tensor | None, term: Tensor) -> Tensor:
-    """A mask, as torch takes it, and what is added to it."""
+    """Return the sum of a mask, boolean or added to logits, and a term."""
     if mask is None:
         return term
     return torch.where(mask, term, -torch.inf) if mask.dtype == torch.bool else mask + term
 
 
 class LocalForward:
-    """The forward of an attention module with its child ``locality``.
+    """The forward of an attention module that has a child ``locality``.
 
-    It is an object and no closure, so that copies and pickles of the model have their own.
+    It is an object and not a closure, so that copies and pickles of the model get their own.
     """
 
     def __init__(self, module: nn.Module, earlier: Callable | None) -> None:
         self.module = module
-        self.earlier = earlier  # a forward that the module itself had, not its class
+        self.earlier = earlier  # a forward set on the module itself instead of its class
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with _Adding(getattr(self.module, CHILD)):
+        """Run the module's own forward with the term added to its logits."""
+        with _AddingTerm(getattr(self.module, CHILD)):
             if self.earlier is not None:
                 return self.earlier(*args, **kwargs)
             return type(self.module).forward(self.module, *args, **kwargs)
 
 
 def _install(module: nn.Module, term: LayerLocality) -> None:
+    """Give an attention module the term and the forward that applies it."""
     module.add_module(CHILD, term)
     module.forward = LocalForward(module, module.__dict__.get("forward"))
 
 
 def _undo(model: nn.Module) -> dict[nn.Module, LayerLocality]:
-    """Take the terms of all layers out of a model and return them by their modules."""
-    found = {}
+    """Remove the terms of all layers from a model and return them by their modules."""
+    terms = {}
     for module in list(model.modules()):
         forward = module.__dict__.get("forward")
         if isinstance(forward, LocalForward):
-            found[module] = module._modules.pop(CHILD)
+            terms[module] = module._modules.pop(CHILD)
             del module.forward
             if forward.earlier is not None:
                 module.forward = forward.earlier
-    return found  # type: ignore[return-value]
+    return terms  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
 class SeenLayer:
-    """A layer that attends between patches, as a test image saw it."""
+    """A layer with attention between patches, as observed on a test image."""
 
     call: AttentionCall
     layout: Layout
@@ -243,11 +257,12 @@ class SeenLayer:
 
     @property
     def module(self) -> nn.Module:
-        """The module that makes the attention."""
+        """The module that computes the attention."""
         return self.call.path[-1].module
 
 
 def _test_images(model: nn.Module, size: tuple[int, int]) -> Tensor:
+    """Return random images in the precision and on the device of the model."""
     generator = torch.Generator().manual_seed(0)
     image = torch.randn(NUM_IMAGES, 3, *size, generator=generator)
     like = next((x for x in model.parameters() if x.is_floating_point()), image)
@@ -255,30 +270,32 @@ def _test_images(model: nn.Module, size: tuple[int, int]) -> Tensor:
 
 
 def _watch(model: nn.Module, image: Tensor) -> list[SeenLayer]:
-    """Every layer that attends between patches."""
-    found: list[SeenLayer] = []
+    """Return every layer with attention between patches."""
+    layers: list[SeenLayer] = []
 
     def see(call: AttentionCall) -> None:
         layout = layout_of(call)
         if not isinstance(layout, Skipped):
             weights = Unfolded(call, layout, Buffers()).weights(EVERYTHING)
-            found.append(SeenLayer(call, layout, weights.clone()))
+            layers.append(SeenLayer(call, layout, weights.clone()))
 
-    with evaluating(model) as inner, AttentionCapture(inner, see) as capture:
+    with evaluation_mode(model) as inner, AttentionCapture(inner, see) as capture:
         inner(image)
         refuse_unseen(capture.unseen)
-    if not found:
+    if not layers:
         raise UserError(
-            f"{type(model).__name__} cannot be made local: none of its layers attends between "
-            "patches"
+            f"{type(model).__name__} cannot be made local, because none of its layers attends "
+            "between patches"
         )
-    return found
+    return layers
 
 
 def _term_of(locality: Locality, layer: SeenLayer, layers: Sequence[SeenLayer]) -> LayerLocality:
+    """Return the term of one layer; errors name the layer."""
     if sum(other.module is layer.module for other in layers) > 1:
         raise UserError(
-            f"layer {layer.call.name} cannot be made local: the model uses it more than once"
+            f"layer {layer.call.name} cannot be made local, because the model uses it more than "
+            "once; choose other layers"
         )
     try:
         return LayerLocality(locality, layer.layout, like=layer.weights)
@@ -287,19 +304,23 @@ def _term_of(locality: Locality, layer: SeenLayer, layers: Sequence[SeenLayer]) 
 
 
 def _check(model: nn.Module, image: Tensor, layer: SeenLayer, term: LayerLocality) -> None:
-    """Compare what one layer makes of the test image with its plain attention changed by hand."""
+    """Compare a layer's new attention on the test image with its old attention plus the term.
+
+    Raises:
+        UserError: If they differ by more than rounding explains.
+    """
     _install(layer.module, term)
     try:
-        (found,) = (x for x in _watch(model, image) if x.module is layer.module)
+        (seen,) = (x for x in _watch(model, image) if x.module is layer.module)
     finally:
         _undo(model)
     logits = layer.weights.log()
     expected = (logits + term.added_unfolded(logits)).softmax(-1)
-    known = expected.isfinite().all(-1)  # a row may have no weight left that is not rounded to 0
-    error = float((found.weights - expected)[known].abs().max()) if bool(known.any()) else 0.0
+    known = expected.isfinite().all(-1)  # not so if all weights that are left were rounded to 0
+    error = float((seen.weights - expected)[known].abs().max()) if bool(known.any()) else 0.0
     if not error <= TOLERANCE.get(image.dtype, HALF_TOLERANCE):
         raise UserError(
             f"layer {layer.call.name} ({type(layer.module).__name__}) cannot be made local: its "
-            f"attention differs from what was expected by {error:.2g}, so it is more than a "
-            "softmax of logits between tokens"
+            f"attention is more than a softmax of logits between tokens, because a term added to "
+            f"the logits changes it otherwise than expected (by {error:.2g})"
         )

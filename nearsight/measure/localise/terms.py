@@ -1,7 +1,7 @@
-"""What a locality adds to the logits of a layer whose tokens have a known place.
+"""Compute what a locality adds to the logits of a layer whose tokens have known positions.
 
-Rows of tokens without a place (prefix tokens, padding) get nothing, and neither do such keys. A
-patch that would be left with no patch at all keeps its row as it is.
+Nothing is added in rows and columns of tokens without a position (prefix tokens, padding). The row
+of a patch that could attend to no patch at all stays unchanged.
 """
 
 from __future__ import annotations
@@ -17,29 +17,32 @@ from nearsight.core import UserError
 from nearsight.measure.layout import Fold, Layout
 from nearsight.measure.localise.kinds import IDENTITY, Locality
 
-TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
+TOLERANCE = 1e-6  # in patches; coordinates of pooled cells are multiples of 1/2 or 1/3
 Bias = Float[Tensor, "window query key"]
 Placed = Bool[Tensor, "window query key"]
 
 
 def placed_pairs(layout: Layout) -> Placed:
-    """Return which pairs of a query and a key have both a place on the image."""
+    """Return which pairs of a query and a key both have a position on the image."""
     return (layout.queries >= 0)[:, :, None] & (layout.keys >= 0)[:, None, :]
 
 
 def offsets(layout: Layout, shifted: bool = False) -> Float[Tensor, "window query key 2"]:
-    """Return rows and columns from every query to every key in patches, float64.
+    """Return rows and columns from every query to every key in patches, in float64.
 
-    With ``shifted`` a query counts as the patch half a grid down and half a grid to the right,
-    where the grid ends going on at its other side.
+    With ``shifted``, a query counts as the patch half a grid down and half a grid to the right; the
+    grid continues at its opposite side.
 
     Raises:
-        UserError: The queries cannot be shifted, because the layer attends in windows.
+        UserError: If the queries cannot be shifted, because the layer attends in windows.
     """
     points = layout.grid.coordinates()
     if shifted:
         if len(layout.queries) > 1 or len(layout.cells) != layout.grid.num_patches:
-            raise UserError("a Gaussian around a wrong patch needs attention between all patches")
+            raise UserError(
+                "shifted needs attention between all patches, but this layer has windows or "
+                "pooled keys; choose other layers"
+            )
         size = torch.tensor([layout.grid.rows, layout.grid.cols])
         points = (points + size // 2) % size
     return (
@@ -49,7 +52,7 @@ def offsets(layout: Layout, shifted: bool = False) -> Float[Tensor, "window quer
 
 
 def locality_bias(locality: Locality, layout: Layout) -> Bias:
-    """Return what is added to the logits of a layer, float64, 0 where nothing is.
+    """Return the term for the logits of a layer, in float64; 0 where nothing is added.
 
     >>> from nearsight.measure.layout.tokens import row_by_row
     >>> from nearsight.models.layers import Grid
@@ -76,19 +79,19 @@ def locality_bias(locality: Locality, layout: Layout) -> Bias:
 
 
 class LayerLocality(nn.Module):
-    """What is added to the logits of one layer; the child ``locality`` of its attention.
+    """The term added to the logits of one layer; it is the child ``locality`` of the attention.
 
-    It has buffers only, which no state dict holds, and its text tells the localised model from the
-    plain one.
+    It has only buffers, which are not part of the state dict. Its ``repr`` distinguishes a
+    localised model from a plain one.
 
     Args:
-        locality: What was asked for.
-        layout: Where the tokens of the layer sit.
+        locality: What to do to the logits.
+        layout: Where the tokens of the layer are on the image.
         like: A tensor in the precision and on the device of the model.
     """
 
     bias: Tensor  # [window or 1, query, key]
-    pairs: Tensor  # the same shape: whether both have a place
+    pairs: Tensor  # of the same shape: whether query and key have a position
 
     def __init__(self, locality: Locality, layout: Layout, like: Tensor) -> None:
         super().__init__()
@@ -96,37 +99,41 @@ class LayerLocality(nn.Module):
         self.grid = layout.grid
         self.windows = _fold_of(layout)
         if locality.kind == "sinks" and not torch.equal(layout.queries, layout.keys):
-            raise UserError("sinks can be hidden only where all queries are keys as well")
+            raise UserError(
+                "sinks can be hidden only in layers whose queries are all keys as well; "
+                "choose other layers"
+            )
         bias, pairs = _alike(locality_bias(locality, layout), placed_pairs(layout))
         self.register_buffer("bias", bias.to(like.device, like.dtype), persistent=False)
         self.register_buffer("pairs", pairs.to(like.device), persistent=False)
 
     @property
     def needs_logits(self) -> bool:
-        """Whether what is added depends on the logits themselves."""
+        """Whether the term depends on the logits themselves."""
         return self.locality.keep_share or self.locality.kind == "sinks"
 
     def extra_repr(self) -> str:
+        """Return the text inside the brackets of the module's ``repr``."""
         return f"{self.locality}, grid {self.grid}"
 
     def fits(self, num_queries: int, num_keys: int) -> bool:
-        """Whether attention of this size is the one that was localised."""
+        """Return whether attention of this size is what the term was made for."""
         return (num_queries, num_keys) == tuple(self.bias.shape[-2:])
 
     def added(self, leading: Sequence[Any], logits: Tensor | None = None) -> Tensor:
-        """Return what is added to logits [*leading, query, key], ready to be broadcast.
+        """Return the term for logits [*leading, query, key], ready to be broadcast.
 
         Args:
-            leading: Sizes of the attention as the model folds images, windows and heads.
-            logits: The logits, where ``needs_logits``.
+            leading: Leading sizes of the attention as the model folds images, windows and heads.
+            logits: The logits, if ``needs_logits``.
         """
         windows, sizes = self.windows, tuple(leading)
-        if len(sizes) < len(windows.dims):  # heads are folded into the batch, or there is only one
+        if len(sizes) < len(windows.dims):  # heads are folded into the batch, or there is one head
             windows = Fold(windows.dims[: len(sizes)])
         return self._term(windows.fold(self.bias, sizes), windows.fold(self.pairs, sizes), logits)
 
     def added_unfolded(self, logits: Tensor) -> Tensor:
-        """Return what is added to logits [image, window, head, query, key]."""
+        """Return the term for logits [image, window, head, query, key]."""
         return self._term(self.bias[:, None], self.pairs[:, None], logits)
 
     def _term(self, bias: Tensor, pairs: Tensor, logits: Tensor | None) -> Tensor:
@@ -145,17 +152,17 @@ class LayerLocality(nn.Module):
         return bias
 
     def _sinks(self, logits: Tensor, pairs: Tensor) -> Tensor:
-        """-inf where another patch is a sink of this image and head."""
+        """Return -inf for keys that are a sink of this image and head, except for the own patch."""
         among = logits.masked_fill(~pairs, -torch.inf)
         weights = (among - among.logsumexp(-1, keepdim=True)).exp().nan_to_num(0.0)
         own = torch.eye(*weights.shape[-2:], dtype=torch.bool, device=weights.device)
         others = weights.masked_fill(own, 0.0)
-        sink = others.sum(-2, keepdim=True) > self.locality.value  # an even spread adds up to 1
+        sink = others.sum(-2, keepdim=True) > self.locality.value  # an even spread sums to 1
         return torch.zeros_like(logits).masked_fill(sink & ~own & pairs, -torch.inf)
 
 
 def _fold_of(layout: Layout) -> Fold:
-    """How the layer folds its windows; the number of heads does not matter here."""
+    """Return how the layer folds its windows; the number of heads does not matter here."""
     if isinstance(layout.windows, Fold):
         return layout.windows
     num_windows = len(layout.queries)
@@ -165,7 +172,7 @@ def _fold_of(layout: Layout) -> Fold:
 
 
 def _alike(bias: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
-    """One window where all are alike."""
+    """Keep only one window if all windows are alike."""
     if bool((bias == bias[:1]).all()) and bool((pairs == pairs[:1]).all()):
         return bias[:1], pairs[:1]
     return bias, pairs

@@ -1,4 +1,4 @@
-"""What is read out of a model besides metrics: what its parts have learned, and examples."""
+"""Read what a model's parts (GAug, GPSA) have learned, and capture example images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read-outs that have a function of their own in the front door."""
+"""The read-outs that ``nearsight`` exports as functions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from nearsight.models.parts.locat import LayerWidths, WidthReadOut
 
 
 def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[LayerWidths, ...]:
-    """Standard deviations and strengths of every layer with GAug, over ``images``.
+    """Return standard deviations and strengths of the Gaussians of every GAug layer over images.
 
-    ``images`` as ``measure_model`` takes them. The model is left as it was.
+    Args:
+        model: A model with GAug (LocAt); its state is restored afterwards.
+        images: A tensor, data set or iterable of batches, as for ``measure_model``.
+
+    Raises:
+        UserError: If the model has no GAug, or there are no images.
 
     >>> import torch
     >>> from nearsight.models.parts.locat.locat import add_locat
@@ -29,11 +34,19 @@ def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[L
 
 
 def gpsa_gates(model: nn.Module) -> dict[str, LayerGates]:
-    """Gates, centres and spans of every layer with GPSA, by the layer's name. No image is needed.
+    """Return gates, centres and spans of every GPSA layer, by the layer's name.
+
+    They are parameters of the model, so no image is needed.
+
+    Args:
+        model: A model with GPSA (ConViT).
+
+    Raises:
+        UserError: If the model has no GPSA.
 
     >>> from nearsight.models.load.registry import create_model
-    >>> found = gpsa_gates(create_model("timm/convit_tiny"))
-    >>> len(found), found["blocks.0.attn"].centre[1], round(found["blocks.0.attn"].gate[1], 3)
+    >>> gates = gpsa_gates(create_model("timm/convit_tiny"))
+    >>> len(gates), gates["blocks.0.attn"].centre[1], round(gates["blocks.0.attn"].gate[1], 3)
     (10, (0.5, -0.5), 0.731)
     """
     inner = inner_model(model)

@@ -1,8 +1,8 @@
-"""The read-outs of all parts of a model, collected, joined and written down together.
+"""Collect, merge and write the read-outs of all parts of a model.
 
-Which there are, the table of parts says; nothing here knows one of them. A collection is a
-dictionary by the read-out's key, and in it by number of the layer; read-outs without a layer are
-left out.
+The table of parts (``PARTS``) lists the read-outs; nothing here depends on a particular one. A
+collection is a dictionary by the read-out's key, whose values are dictionaries by layer number.
+Read-outs without a layer are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from nearsight.core import UserError
-from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluating, image_batches
+from nearsight.measure.capture import (
+    AttentionCall,
+    AttentionCapture,
+    evaluation_mode,
+    image_batches,
+)
 from nearsight.measure.layout import Layout, Skipped, layout_of
 from nearsight.models.parts import PARTS, ReadOut
 
@@ -24,7 +29,7 @@ Collection = dict[str, dict[int, Any]]
 
 
 class ReadOuts:
-    """Watches what the parts of a model do inside the ``with`` block."""
+    """Watch what the parts of a model do inside the ``with`` block."""
 
     def __init__(self, model: nn.Module) -> None:
         self.all = [kind(model) for kind in _kinds().values()]
@@ -39,22 +44,24 @@ class ReadOuts:
         self._entered.close()
 
     def add(self, layer: int, call: AttentionCall, layout: Layout) -> None:
-        """Show the call of a layer, whose tokens sit as ``layout`` says, to every read-out."""
+        """Show the call of a layer, and where its tokens are, to every read-out."""
         for each in self.all:
             each.add(layer, call, layout)
 
     @property
     def collected(self) -> Collection:
+        """What was read so far, without read-outs that have no layer."""
         return {each.key: each.layers for each in self.all if each.layers}
 
 
 def _kinds() -> dict[str, type[ReadOut]]:
-    found = [part.read_out for part in PARTS.values() if part.read_out]
-    return {kind.key: kind for kind in found}
+    """Return the classes of all read-outs by key."""
+    kinds = [part.read_out for part in PARTS.values() if part.read_out]
+    return {kind.key: kind for kind in kinds}
 
 
 def merge_collections(shares: Sequence[Collection]) -> Collection:
-    """Join what several processes collected of their share of the images."""
+    """Merge what several processes collected from their shares of the images."""
     kinds = _kinds()
     return {
         key: {layer: kinds[key].merge([share[key][layer] for share in shares]) for layer in layers}
@@ -63,15 +70,15 @@ def merge_collections(shares: Sequence[Collection]) -> Collection:
 
 
 class WrittenLayers(dict[int, Any]):
-    """The layers of a read-out as a file has them: their contents for JSON, no longer objects."""
+    """Layers of a read-out that was read from a file: JSON contents instead of objects."""
 
     def __init__(self, layers: Mapping[int, Any], contents: dict[str, Any]) -> None:
         super().__init__(layers)
-        self.contents = contents  # what holds for all layers
+        self.contents = contents  # what applies to all layers together
 
 
 def layer_contents(collected: Collection, layer: int) -> dict[str, Any]:
-    """Return what the read-outs say of a layer, for measure.json."""
+    """Return the read-outs of one layer for measure.json."""
     kinds = _kinds()
     return {
         key: layers[layer]
@@ -83,7 +90,7 @@ def layer_contents(collected: Collection, layer: int) -> dict[str, Any]:
 
 
 def overall_contents(collected: Collection) -> dict[str, Any]:
-    """Return what the read-outs say of all layers together, for measure.json."""
+    """Return the read-outs of all layers together for measure.json."""
     kinds = _kinds()
     return {
         key: layers.contents if isinstance(layers, WrittenLayers) else kinds[key].contents(layers)
@@ -92,28 +99,31 @@ def overall_contents(collected: Collection) -> dict[str, Any]:
 
 
 def written_collection(collected: Collection) -> dict[str, Any]:
-    """Return a collection for JSON; equal collections give equal text."""
+    """Convert a collection to JSON contents; equal collections give equal text."""
     overall = overall_contents(collected)
-    found = {
+    contents = {
         key: {
             "contents": overall[key],
             "layers": {layer: layer_contents(collected, layer)[key] for layer in layers},
         }
         for key, layers in collected.items()
     }
-    return json.loads(json.dumps(found))  # lists for tuples, as a file has them
+    return json.loads(json.dumps(contents))  # turns tuples into lists, as reading a file does
 
 
 def read_collection(written: Mapping[str, Any]) -> Collection:
-    """Return the collection that ``written_collection`` wrote down."""
+    """Restore a collection from the contents that ``written_collection`` made."""
     return {
-        key: WrittenLayers({int(i): x for i, x in found["layers"].items()}, found["contents"])
-        for key, found in written.items()
+        key: WrittenLayers({int(i): x for i, x in part["layers"].items()}, part["contents"])
+        for key, part in written.items()
     }
 
 
 def training_contents(collected: Collection, num_layers: int) -> dict[str, Any]:
-    """Return every layer, None without the part, of the read-outs that train.jsonl keeps."""
+    """Return what train.jsonl keeps of the read-outs of every layer.
+
+    A layer without the part has None.
+    """
     kinds = _kinds()
     return {
         key: [
@@ -128,7 +138,12 @@ def training_contents(collected: Collection, num_layers: int) -> dict[str, Any]:
 def read_layers(
     model: nn.Module, images: Tensor | Iterable[Any], kind: type[ReadOut]
 ) -> Mapping[int, Any]:
-    """Run one read-out alone over ``images`` and return its layers; the model is left as it was.
+    """Run one read-out over ``images`` and return its layers.
+
+    Args:
+        model: The model to read; its state is restored afterwards.
+        images: A tensor, data set or iterable of batches.
+        kind: The read-out.
 
     Raises:
         UserError: If the model does not have what is read, or there are no images.
@@ -142,7 +157,7 @@ def read_layers(
             read_out.add(num_layers, call, layout)
             num_layers += 1
 
-    with evaluating(model) as inner, kind(inner) as read_out:
+    with evaluation_mode(model) as inner, kind(inner) as read_out:
         if not read_out.is_present:
             refuse_absent(inner, kind)
         with AttentionCapture(inner, see):
@@ -150,20 +165,20 @@ def read_layers(
                 num_layers = 0
                 inner(batch)
     if not read_out.layers:
-        raise UserError("expected at least one batch of images, got none")
+        raise UserError("there are no images; pass at least one batch")
     return read_out.layers
 
 
 def refuse_absent(model: nn.Module, kind: type[ReadOut]) -> None:
+    """Raise a UserError that says how to add what a read-out reads."""
     raise UserError(
-        f"expected a model with {kind.title}, got {type(model).__name__} without; "
-        f"{kind.added_by} adds it"
+        f"{type(model).__name__} has no {kind.title} to read; {kind.added_by} adds it to a model"
     )
 
 
 @dataclass(frozen=True)
 class ShownShare:
-    """A share of a head's attention, and the words for it (``HeadShare`` says what they are)."""
+    """A share of a head's attention and its label (see ``HeadShare``)."""
 
     name: str
     label: str
@@ -179,12 +194,12 @@ class HeadShares:
     values: tuple[float, ...]
 
     def of_head(self, head: int | None) -> ShownShare | None:
-        """Return the share of one head; the mean over heads (None) has none."""
+        """Return the share of one head, or None for the mean over heads."""
         return None if head is None else ShownShare(self.name, self.label, self.values[head])
 
 
 def head_shares(call: AttentionCall) -> HeadShares | None:
-    """Return the share that a part shows beside the maps of this layer's heads, if one does."""
+    """Return the share that a part shows beside the maps of this layer's heads, if any does."""
     for part in PARTS.values():
         if part.head_share and (values := part.head_share.of(call)):
             return HeadShares(part.head_share.name, part.head_share.label, values)

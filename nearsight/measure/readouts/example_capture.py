@@ -16,7 +16,7 @@ from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
-    evaluating,
+    evaluation_mode,
     image_batches,
     inner_model,
     refuse_unseen,
@@ -39,7 +39,7 @@ from nearsight.runs import (
     picture_source,
 )
 
-MAX_WEIGHTS = 2**27  # of one image over all layers: more than a page can hold
+MAX_WEIGHTS = 2**27  # attention weights of one image in all layers that a page can hold
 NUM_COLOURS = 3  # principal components shown as red, green and blue
 
 
@@ -60,22 +60,26 @@ def capture_examples(
     pixels: Sequence[UInt8[np.ndarray, "height width 3"]],
     names: Sequence[str],
 ) -> Examples:
-    """Show a model a few images and return the attention and features of every layer.
+    """Run a model on a few images and return the attention and features of every layer.
 
     Args:
-        model: any model that ``measure_model`` takes; it is left as it was.
-        images: the images as the model takes them.
-        pixels: the same images to look at.
-        names: what the images are called.
+        model: Any model that ``measure_model`` takes; its state is restored afterwards.
+        images: The images as the model takes them.
+        pixels: The same images as pixels to show.
+        names: Names of the images.
+
+    Raises:
+        UserError: If the model has no attention between patches, or too much for a page.
 
     >>> from nearsight.models.load import create_model
     >>> pixels = [np.zeros((32, 32, 3), np.uint8)]
-    >>> found = capture_examples(create_model("mu"), torch.zeros(1, 3, 32, 32), pixels, ["black"])
-    >>> found.prefix_names, [layer.num_heads for layer in found.layers]
+    >>> images = torch.zeros(1, 3, 32, 32)
+    >>> examples = capture_examples(create_model("mu"), images, pixels, names=["black"])
+    >>> examples.prefix_names, [layer.num_heads for layer in examples.layers]
     (('[CLS]',), [2, 2])
     """
     inner = inner_model(model)
-    with evaluating(model):
+    with evaluation_mode(model):
         by_image = [
             _forward(inner, image)
             for batch in image_batches(images.split(1), inner)
@@ -93,7 +97,7 @@ def capture_examples(
 
 
 def prefix_names(model: nn.Module, num_prefix: int) -> tuple[str, ...]:
-    """Name the prefix tokens of a model: class tokens, then registers."""
+    """Return names for the prefix tokens of a model: class tokens, then registers."""
     num_class = min(num_class_tokens(model), num_prefix)
     named = ["[CLS]"] if num_class == 1 else [f"[CLS] {i + 1}" for i in range(num_class)]
     if getattr(model, "dist_token", None) is not None and num_prefix > num_class:
@@ -103,7 +107,8 @@ def prefix_names(model: nn.Module, num_prefix: int) -> tuple[str, ...]:
 
 
 def _forward(model: nn.Module, image: Float[Tensor, "1 3 h w"]) -> list[_Seen]:
-    found: list[_Seen] = []
+    """Return what one forward shows of every layer with attention between patches."""
+    layers: list[_Seen] = []
     num_weights = 0
 
     def keep(call: AttentionCall) -> None:
@@ -115,29 +120,29 @@ def _forward(model: nn.Module, image: Float[Tensor, "1 3 h w"]) -> list[_Seen]:
         if num_weights > MAX_WEIGHTS:
             raise UserError(
                 f"{type(model).__name__} has more than {MAX_WEIGHTS:,} attention weights for one "
-                "image of this size, which is too much for a page; give a smaller image size"
+                "image of this size, which is too much for a page; use a smaller image size"
             )
         tensors = Unfolded(call, layout, Buffers())
         prove(call, tensors)
         num_keys = Geometry(layout, tensors.device).num_keys
         layer = _Seen(call.name, layout, num_keys, on_the_image(tensors, layout).float().cpu())
-        found.append(layer)
+        layers.append(layer)
         block = block_of(call)
         if not isinstance(block, Missing):
-            block.told.append(lambda output: _keep_features(layer, output, model))
+            block.output_callbacks.append(lambda output: _keep_features(layer, output, model))
 
     with AttentionCapture(model, keep) as capture:
         model(image)
     refuse_unseen(capture.unseen)
-    if not found:
+    if not layers:
         raise UserError(
             f"{type(model).__name__} has no softmax attention between patches to explore"
         )
-    return found
+    return layers
 
 
 def _keep_features(layer: _Seen, output: Any, model: nn.Module) -> None:
-    """Keep the features of all patches, and of prefix tokens where the block has them."""
+    """Store the features of all patches, and of prefix tokens if the block has them."""
     patches = patch_features(output, layer.layout, carried_tokens(model))
     if isinstance(patches, Missing):
         return
@@ -149,11 +154,12 @@ def _keep_features(layer: _Seen, output: Any, model: nn.Module) -> None:
 
 
 def _places(layer: _Seen) -> LayerPlaces:
+    """Return where the tokens of a layer are."""
     layout = layer.layout
     rows, cols = (tuple(layout.cells[:, axis].unique().tolist()) for axis in (0, 1))
     if len(rows) * len(cols) != len(layout.cells):
         raise UserError(
-            f"the keys of layer {layer.name} do not lie on a grid, so there is no map of them"
+            f"the keys of layer {layer.name} do not form a grid, so they cannot be shown as a map"
         )
     num_features = 0 if layer.features is None else layer.features.shape[1]
     return LayerPlaces(
@@ -171,7 +177,8 @@ def _places(layer: _Seen) -> LayerPlaces:
 
 
 def _layers(seen: list[_Seen], places: Sequence[LayerPlaces]) -> tuple[LayerExample, ...]:
-    found = []
+    """Return the examples of all layers of one image."""
+    examples = []
     before: np.ndarray | None = None
     for layer, at in zip(seen, places, strict=True):
         likeness, colours = np.zeros(0, np.uint8), np.zeros((0, 3), np.uint8)
@@ -180,8 +187,8 @@ def _layers(seen: list[_Seen], places: Sequence[LayerPlaces]) -> tuple[LayerExam
             likeness = likeness_codes((unit @ unit.T).float().numpy())
             parts = principal_parts(layer.features[0, at.feature_prefix :], before)
             colours, before = part_colours(parts), parts
-        found.append(LayerExample.of(layer.weights[0].numpy(), likeness, colours, at))
-    return tuple(found)
+        examples.append(LayerExample.of(layer.weights[0].numpy(), likeness, colours, at))
+    return tuple(examples)
 
 
 def principal_parts(
@@ -189,8 +196,9 @@ def principal_parts(
 ) -> Float[np.ndarray, "patch 3"]:
     """Return the first three principal components of the patches of one image.
 
-    The sign of a component is arbitrary. It is chosen to agree with that of the layer ``before``,
-    so that colours do not flip from layer to layer; without one the largest value is positive.
+    The sign of a component is arbitrary. It is chosen to agree with the layer ``before``, so that
+    colours do not flip from layer to layer. Without one, the entry of largest magnitude is
+    positive.
 
     >>> parts = principal_parts(torch.tensor([[0.0, 3.0], [0.0, 0.0], [0.0, -6.0]]))
     >>> parts[:, 0].round(3).tolist()
@@ -208,7 +216,7 @@ def principal_parts(
 
 
 def part_colours(parts: Float[np.ndarray, "patch 3"]) -> UInt8[np.ndarray, "patch 3"]:
-    """Spread every component over 0..255; one that never changes becomes 128.
+    """Scale every component to 0..255; a constant component becomes 128.
 
     >>> part_colours(np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0]])).tolist()
     [[0, 128, 255], [255, 128, 0]]

@@ -26,15 +26,15 @@ def test_a_text_is_read_and_written_back(text, expected):
     ("text", "problem"),
     [
         ("gausian:1", "did you mean gaussian"),
-        ("gaussian:wide", "'wide' is no number"),
-        ("gaussian:0@last3", "must be positive; for the limit of width 0 take window:1"),
+        ("gaussian:wide", "'wide'"),
+        ("gaussian:0@last3", "must be positive.* window:1"),
         ("gaussian:nan", "must be positive"),
-        ("window:4", "a window has an odd side"),
-        ("window:2.5", "a window has an odd side"),
-        ("gaussian:1@", "cannot be read"),
-        ("gaussian:1+share", "cannot be read"),
-        ("identity:2", "cannot be read"),
-        ("identity+keep-share", "cannot keep their share"),
+        ("window:4", "must be odd"),
+        ("window:2.5", "must be odd"),
+        ("gaussian:1@", "gaussian:1@"),
+        ("gaussian:1+share", r"gaussian:1\+share"),
+        ("identity:2", "identity:2"),
+        ("identity+keep-share", r"leave out \+keep-share"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_words(text, problem):
@@ -52,5 +52,5 @@ def test_layers_are_counted_from_1_and_chosen_once(layers, expected):
 
 @pytest.mark.parametrize("layers", ["last8", "last0", "0", "8", "3-2", "one", "", "1-", "2,,3"])
 def test_layers_that_the_model_has_not_are_refused(layers):
-    with pytest.raises(UserError, match="the model has layers 1 to 7"):
+    with pytest.raises(UserError, match="layers 1 to 7"):
         Locality(layers=layers).choose_layers(7)

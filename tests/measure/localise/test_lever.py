@@ -250,7 +250,7 @@ class TestVit:
 
     def test_images_of_another_size_are_refused(self, model):
         ns.localise(model, 0.7)
-        with pytest.raises(UserError, match=r"grid of 3x5, but now 8 queries"):
+        with pytest.raises(UserError, match=r"grid of 3x5, .* 8 queries"):
             model.blocks[2].attn(torch.zeros(1, 8, 24))
 
     @pytest.mark.slow
@@ -289,7 +289,7 @@ def test_a_layer_that_mixes_position_after_the_softmax_is_refused():
 
 def test_torchs_multi_head_attention_has_no_logits_for_a_control():
     case = BY_NAME["torchvision: ViT"]
-    with pytest.raises(UserError, match="does not give"):
+    with pytest.raises(UserError, match="MultiheadAttention"):
         ns.localise(case.model(), 1.0, keep_share=True, layers="last1", image_size=case.size)
 
 
@@ -300,5 +300,5 @@ def test_a_model_without_patches_is_refused():
         def forward(self, images):
             return images.mean((2, 3))
 
-    with pytest.raises(UserError, match="none of its layers attends between patches"):
+    with pytest.raises(UserError, match="none of its layers attends"):
         ns.localise(Pixels())
