@@ -1,4 +1,4 @@
-"""Attention maps: where chosen patches or the class token look in given images."""
+"""Compute attention maps: where chosen patches or the class token attend in given images."""
 
 from __future__ import annotations
 

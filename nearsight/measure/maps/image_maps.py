@@ -1,9 +1,9 @@
-"""Where the class token and chosen patches look in one layer, in an image or over many.
+"""Compute where the class token and chosen patches attend in one layer.
 
-A map is a row of attention, put on the image: the mean over images and heads (or one head), the
-keys that are patches, made to sum to one; ``on_patches`` says what share of the attention that was.
-In a layer with windows a map covers the patch's window and is NaN elsewhere: it cannot look there.
-Pooled keys give a coarser map.
+A map is one row of attention, placed on the image. It is the mean over images and heads (or one
+head), restricted to patch keys and renormalised to sum to one; ``on_patches`` is the share of
+attention that these keys had. In a layer with windows, a map covers the window of the patch and is
+NaN elsewhere, where the patch cannot attend. Pooled keys give a coarser map.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
-    evaluating,
+    evaluation_mode,
     image_batches,
     refuse_unseen,
 )
@@ -35,7 +35,7 @@ from nearsight.models.layers import Grid, as_grid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VIEWS = "nearsight.explore.profile_views"  # a room above, looked up when maps are drawn
+VIEWS = "nearsight.explore.profile_views"  # in a room above, so imported when maps are drawn
 Patch = tuple[int, int]  # row and column, counted from 0
 DEFAULT_PLACES = (0.25, 0.5, 0.75)  # of height and width: upper left, middle, lower right
 MIDDLE = (0.5,)
@@ -43,54 +43,61 @@ MIDDLE = (0.5,)
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """``weights`` [row, col] sum to one over the patches that can be seen, NaN at the others."""
+    """One attention map.
+
+    Attributes:
+        weights: [row, col], which sum to one over the visible patches and are NaN at the others.
+        on_patches: Share of the row's attention that was on patches before it was renormalised.
+    """
 
     weights: np.ndarray
-    on_patches: float  # share of the attention, before what is not on patches was dropped
+    on_patches: float
 
     @property
     def times_uniform(self) -> np.ndarray:
-        """1 where attention is what attention to all patches alike would give."""
+        """The weights relative to uniform attention, which is 1 everywhere."""
         return self.weights * self.weights.size
 
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The maps of one layer, of one image or the mean over several; counted from 0."""
+    """The maps of one layer, for one image or averaged over several; numbers count from 0."""
 
     layer: int
     num_layers: int
     layer_name: str
     head: int | None  # None: mean over heads
     num_heads: int
-    share: ShownShare | None  # of the head, where a part of the layer has one to show
+    share: ShownShare | None  # such as a gate of the head, if the layer has a part with one
     num_images: int
     grid: Grid
     num_windows: int
     patches: tuple[Patch, ...]
-    of_class: AttentionMap | None  # the mean over them where a model has several class tokens
+    of_class: AttentionMap | None  # averaged over class tokens if the model has several
     of_patches: tuple[AttentionMap, ...]
 
     def plot(self, image: np.ndarray | None = None) -> Figure:
         """Draw the maps side by side and return matplotlib's figure.
 
-        The colour says how much more than uniform attention a patch gets. ``image`` is the picture
-        below the maps, uint8 [height, width, 3]; without one its place is grey.
+        The colour shows how many times the attention of an even spread a patch gets.
+
+        Args:
+            image: The picture below the maps, uint8 [height, width, 3]; grey by default.
         """
         return import_module(VIEWS).maps_figure(self, image)
 
 
 @dataclass(frozen=True)
 class LayerAttention:
-    """The attention of one layer, mean over images, [head, query, key] in the image's order."""
+    """The attention of one layer averaged over images, [head, query, key] in the image's order."""
 
     layer: int
     num_layers: int
     name: str
     layout: Layout
     weights: Float32[Tensor, "head query key"]
-    num_class: int  # class tokens among the queries, the first ones
-    shares: HeadShares | None = None  # of its heads, where a part of the layer has some to show
+    num_class: int  # number of class tokens, which are the first queries
+    shares: HeadShares | None = None  # such as gates of the heads, if the layer has any
     num_images: int = 1
 
 
@@ -103,13 +110,26 @@ def attention_maps(
     grid: Grid | Sequence[int] | None = None,
     num_prefix: int | None = None,
 ) -> AttentionMaps:
-    """Where the class token and ``patches`` of ``image`` look in ``layer``, by default the last.
+    """Return where the class token and some patches attend in one layer.
 
-    ``image`` is as the model takes it; of several the mean is taken. Patches are (row, column) of
-    the layer's grid; by default those a quarter, half and three quarters down and to the right.
-    ``head``: one head instead of the mean. All are counted from 0. ``grid`` and ``num_prefix`` are
-    found unless given. The model is left as it was, and
-    proved like every measurement.
+    The model's state is restored afterwards, and the weights are checked against the layer's
+    output.
+
+    Args:
+        model: Any model that ``measure_model`` takes.
+        image: One image as the model takes it, or several, over which attention is averaged.
+        patches: (row, column) in the layer's grid, counted from 0; by default the patches a
+            quarter, half and three quarters of the way from the upper left to the lower right.
+        layer: Number of the layer, counted from 0; by default the last.
+        head: Number of a head, counted from 0; by default the mean over heads.
+        grid: Rows and columns of patches; found automatically by default.
+        num_prefix: Number of class and register tokens; found automatically by default.
+
+    Returns:
+        The maps, which ``plot`` draws.
+
+    Raises:
+        UserError: If the layer cannot be measured, or there is no such layer, head or patch.
 
     >>> from nearsight.models.load.registry import create_model
     >>> maps = attention_maps(create_model("mu"), torch.zeros(3, 32, 32), [(0, 5)])
@@ -117,8 +137,8 @@ def attention_maps(
     (1, (8, 8), (8, 8))
     """
     images = image[None] if image.ndim == 3 else image
-    given = as_grid(grid), num_prefix
-    return chosen_maps(layer_attention(model, images, layer, *given), patches, head)
+    places = as_grid(grid), num_prefix
+    return chosen_maps(layer_attention(model, images, layer, *places), patches, head)
 
 
 def layer_attention(
@@ -128,11 +148,19 @@ def layer_attention(
     grid: Grid | None = None,
     num_prefix: int | None = None,
 ) -> LayerAttention:
-    """The attention of one layer, the mean over ``images`` (as ``measure_model`` takes them).
+    """Return the attention of one layer averaged over images; no other layer is stored.
 
-    No other layer is kept.
+    Args:
+        model: Any model that ``measure_model`` takes.
+        images: Images as ``measure_model`` takes them.
+        layer: Number of the layer, counted from 0; by default the last.
+        grid: Rows and columns of patches; found automatically by default.
+        num_prefix: Number of class and register tokens; found automatically by default.
+
+    Raises:
+        UserError: If the layer cannot be measured or does not exist, or there are no images.
     """
-    found: list[tuple[AttentionCall, Layout, Tensor]] = []  # of the present forward
+    kept: list[tuple[AttentionCall, Layout, Tensor]] = []  # the layer in the current forward
     total: Tensor | None = None
     num_layers = num_images = 0
 
@@ -144,10 +172,10 @@ def layer_attention(
         if layer is None or num_layers == layer:
             tensors = Unfolded(call, layout, Buffers())
             prove(call, tensors)
-            found[:] = [(call, layout, on_the_image(tensors, layout).double().sum(0).cpu())]
+            kept[:] = [(call, layout, on_the_image(tensors, layout).double().sum(0).cpu())]
         num_layers += 1
 
-    with evaluating(model) as inner, AttentionCapture(inner, keep) as capture:
+    with evaluation_mode(model) as inner, AttentionCapture(inner, keep) as capture:
         for batch in image_batches(images, inner):
             num_layers = 0
             inner(batch)
@@ -155,16 +183,16 @@ def layer_attention(
             if not num_layers:
                 name = type(inner).__name__
                 raise UserError(f"{name} has no softmax attention between patches to draw")
-            if not found:
+            if not kept:
                 raise UserError(
-                    f"expected a layer of 1 to {num_layers}, got {(layer or 0) + 1} "
-                    "(counted from 1)"
+                    f"there is no layer {(layer or 0) + 1}: {type(inner).__name__} has layers "
+                    f"1 to {num_layers}"
                 )
-            total = found[0][2] if total is None else total + found[0][2]
+            total = kept[0][2] if total is None else total + kept[0][2]
             num_images += len(batch)
     if total is None:
-        raise UserError("expected at least one image, got none")
-    call, layout, _ = found[0]
+        raise UserError("there are no images; pass at least one")
+    call, layout, _ = kept[0]
     return LayerAttention(
         layer=num_layers - 1 if layer is None else layer, num_layers=num_layers, name=call.name,
         layout=layout, weights=(total / num_images).float(),
@@ -176,34 +204,35 @@ def layer_attention(
 def chosen_maps(
     of: LayerAttention, patches: Sequence[Patch] | None = None, head: int | None = None
 ) -> AttentionMaps:
-    """The maps of some patches, and of the class token where there is one."""
+    """Return the maps of some patches, of one head or the mean, and of the class token if any.
+
+    Raises:
+        UserError: If there is no such patch or head.
+    """
     grid, num_heads = of.layout.grid, len(of.weights)
     chosen = default_patches(grid) if patches is None else tuple(patches)
     for row, col in chosen:
         if not (0 <= row < grid.rows and 0 <= col < grid.cols):
             raise UserError(
-                f"expected patches in rows 1 to {grid.rows} and columns 1 to {grid.cols}, "
-                f"got row {row + 1}, column {col + 1} (counted from 1)"
+                f"there is no patch in row {row + 1}, column {col + 1}: the grid has rows 1 to "
+                f"{grid.rows} and columns 1 to {grid.cols}"
             )
     if head is not None and not 0 <= head < num_heads:
-        raise UserError(
-            f"expected a head of 1 to {num_heads} of {of.name} or their mean, "
-            f"got {head + 1} (counted from 1)"
-        )
+        raise UserError(f"there is no head {head + 1}: layer {of.name} has heads 1 to {num_heads}")
     rows = of.weights.mean(0) if head is None else of.weights[head]  # [query, key]
     first = num_leading(of.layout.queries)
-    found = [(row * grid.cols + col) for row, col in chosen]
+    indices = [(row * grid.cols + col) for row, col in chosen]
     return AttentionMaps(
         layer=of.layer, num_layers=of.num_layers, layer_name=of.name, head=head,
         num_heads=num_heads, share=of.shares.of_head(head) if of.shares else None,
         num_images=of.num_images, grid=grid, num_windows=len(of.layout.queries), patches=chosen,
         of_class=_map(rows[: of.num_class].mean(0), of.layout) if of.num_class else None,
-        of_patches=tuple(_map(rows[first + index], of.layout, index) for index in found),
+        of_patches=tuple(_map(rows[first + index], of.layout, index) for index in indices),
     )  # fmt: skip
 
 
 def default_patches(grid: Grid, places: Sequence[float] = DEFAULT_PLACES) -> tuple[Patch, ...]:
-    """Patches on the way from the upper left to the lower right.
+    """Return patches on the way from the upper left to the lower right.
 
     >>> default_patches(Grid(8, 14))
     ((2, 3), (4, 7), (6, 10))
@@ -212,7 +241,7 @@ def default_patches(grid: Grid, places: Sequence[float] = DEFAULT_PLACES) -> tup
 
 
 def same_places(patches: Sequence[Patch], grid: Grid, other: Grid) -> tuple[Patch, ...]:
-    """The patches of another grid at the centres of these.
+    """Return the patches of another grid that lie at the centres of these.
 
     >>> same_places([(0, 1), (3, 3)], Grid(4, 4), Grid(8, 2))
     ((1, 0), (7, 1))
@@ -224,10 +253,12 @@ def same_places(patches: Sequence[Patch], grid: Grid, other: Grid) -> tuple[Patc
 
 
 def _map(row: Float[Tensor, " key"], layout: Layout, patch: int | None = None) -> AttentionMap:
-    """A row of attention as a map of the image; ``patch`` is the one that looks."""
+    """Return a row of attention as a map of the image; ``patch`` is the patch that attends."""
     size = [len(layout.cells[:, axis].unique()) for axis in (0, 1)]
     if size[0] * size[1] != len(layout.cells):
-        raise UserError("expected keys that lie on a grid, got keys that do not, so no map of them")
+        raise UserError(
+            "the keys of this layer do not form a grid, so they cannot be shown as a map"
+        )
     weights = row[-len(layout.cells) :].double()
     on_patches = float(weights.sum())
     if patch is not None and len(layout.queries) > 1:

@@ -1,4 +1,4 @@
-"""Images seen by several models, named ones or runs: the maps of each, ready to be drawn."""
+"""Run several models, by name or from runs, on the same images and return the maps of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nearsight.core import UserError
 from nearsight.data.input import Preprocessing, chosen_pictures, find_pictures, read_picture
-from nearsight.measure.folders import check_fit, sides
+from nearsight.measure.folders import check_fit, parse_image_size
 from nearsight.measure.localise import localise as localise_model
 from nearsight.measure.localise import read_locality
 from nearsight.measure.maps.image_maps import (
@@ -33,13 +33,13 @@ from nearsight.runs import RECORD, load_run, read_record
 from nearsight.runs.records import MeasuredModel
 
 ANY = Preprocessing("any", None, None)
-NUM_IMAGES = 100  # the paper's, or all there are
+NUM_IMAGES = 100  # as in the paper, or all if there are fewer
 BATCH_SIZE = 8
 
 
 @dataclass(frozen=True)
 class TargetMaps:
-    """What one model made of the images: their mean as it saw them, and where it looked."""
+    """The mean of the images as one model saw them, and where the model attended."""
 
     name: str
     pixels: UInt8[np.ndarray, "h w 3"]
@@ -48,7 +48,7 @@ class TargetMaps:
 
 @dataclass(frozen=True)
 class Viewer:
-    """A model in evaluation mode, and what an image goes through before it."""
+    """A model in evaluation mode and the preprocessing of its images."""
 
     name: str
     model: nn.Module
@@ -57,7 +57,7 @@ class Viewer:
 
 @dataclass
 class Pictures:
-    """Image files as batches of a model's input; ``total`` sums up the pixels that went by."""
+    """Iterate image files as batches of a model's input and sum up their pixels in ``total``."""
 
     folder: Path
     names: Sequence[str]
@@ -77,6 +77,7 @@ class Pictures:
 
     @property
     def mean(self) -> UInt8[np.ndarray, "h w 3"]:
+        """The mean of the images of the last pass."""
         return np.rint(self.total / len(self.names)).astype(np.uint8).transpose(1, 2, 0)
 
 
@@ -96,21 +97,35 @@ def target_maps(
     localise: str | None = None,
     device: str = "cpu",
 ) -> list[TargetMaps]:
-    """Where the class token and ``patches`` of an image file look, in every target.
+    """Return where the class token and some patches attend in an image, for several models.
 
-    A target is a run folder or a model by name. ``patches``, ``layer`` and ``head`` are those of
-    ``attention_maps``; ``head="all"`` gives every head, by default for the patch in the middle.
-    With a folder of ``images`` instead of an image attention is averaged over ``num_images`` of
-    them, min(100, all) by default, chosen by a fixed seed. The patches are those of the first
-    target's grid; in a target of another grid the patch at the same place of the image it sees
-    stands for them. ``weights`` go to the models that need them, in order; further ones take
-    ``pretrained`` or ``random_init``. With ``localise``, such as ``gaussian:1@last3``, every target
-    is followed by itself with local attention.
+    With a folder of images instead of one image, attention is averaged over images. The patches are
+    those of the first target's grid. In a target with another grid, they are replaced by the
+    patches at the same positions of the image as that target sees it.
+
+    Args:
+        targets: Run folders, or names of models.
+        image: An image file.
+        patches: As for ``attention_maps``.
+        layer: As for ``attention_maps``.
+        head: As for ``attention_maps``; "all" returns every head, by default for the middle patch.
+        images: A folder of images instead of ``image``.
+        num_images: How many images of the folder to use, chosen by a fixed seed; by default 100, or
+            all if there are fewer.
+        weights: Files for the models that need weights, in order.
+        pretrained: Load pretrained weights into models that have no file.
+        random_init: Leave models that have no file at random initialisation.
+        image_size: Image size of named models, as N or HxW.
+        localise: Such as ``gaussian:1@last3``: show every target again with local attention.
+        device: Where to run the models.
+
+    Raises:
+        UserError: If an option does not fit the targets, or a file cannot be read.
     """
     localities = [None] if localise is None else [None, read_locality(localise)]
     folder, names = _files(image, images, num_images)
     seen_by = viewers(targets, weights, pretrained, random_init, image_size)
-    found: list[TargetMaps] = []
+    results: list[TargetMaps] = []
     for viewer, locality in itertools.product(seen_by, localities):
         pictures = Pictures(folder, names, viewer.preprocessing, device)
         model = viewer.model.to(device)
@@ -120,34 +135,40 @@ def target_maps(
         localise_model(model, locality, image_size=(height, width))
         attention = layer_attention(model, pictures, layer)
         grid, wanted = attention.layout.grid, patches
-        if found:
-            first = found[0].maps[0]
+        if results:
+            first = results[0].maps[0]
             wanted = same_places(first.patches, first.grid, grid)
         elif patches is None:
             wanted = default_patches(grid, MIDDLE if head == "all" else DEFAULT_PLACES)
         heads = range(len(attention.weights)) if head == "all" else (head,)
         maps = tuple(chosen_maps(attention, wanted, each) for each in heads)
-        found.append(TargetMaps(name, pictures.mean, maps))
-    return found
+        results.append(TargetMaps(name, pictures.mean, maps))
+    return results
 
 
 def _files(
     image: Path | None, images: Path | None, num_images: int | None
 ) -> tuple[Path, Sequence[str]]:
-    """Before a model is built: a folder and the images in it to look at, of which one is read."""
+    """Check the options and return a folder and the names of the images in it.
+
+    One image is read, so that a mistake is reported before a model is built.
+    """
     if (image is None) == (images is None):
-        given = "none" if image is None else "both"
-        raise UserError(f"expected an image (--image) or a folder of them (--images), got {given}")
+        number = "neither is" if image is None else "both are"
+        raise UserError(f"give either --image FILE or --images FOLDER; {number} given")
     if images is not None:
         names, _ = find_pictures(Path(images))
         few = min(NUM_IMAGES, len(names)) if num_images is None else num_images
         return Path(images), chosen_pictures(names, few, Path(images))
     if num_images is not None:
-        raise UserError("expected a number of images only with a folder (--images), got --image")
+        raise UserError("--num-images needs a folder (--images), but --image is given")
     image = Path(image or "")
     if not image.is_file():
-        what = "a folder" if image.is_dir() else "no such file"
-        raise UserError(f"expected an image file, but {image} is {what}")
+        raise UserError(
+            f"--image is {image}, which is a folder; use --images for a folder"
+            if image.is_dir()
+            else f"--image is {image}, but there is no such file"
+        )
     read_picture(image.parent, image.name, ANY)
     return image.parent, [image.name]
 
@@ -159,30 +180,43 @@ def viewers(
     random_init: bool,
     image_size: str | None,
 ) -> list[Viewer]:
-    """The models of all targets, told apart by their names."""
+    """Return the models of all targets, with distinct names.
+
+    Args:
+        targets: Run folders, or names of models.
+        weights: Files for the models that need weights, in order.
+        pretrained: Load pretrained weights into models that have no file.
+        random_init: Leave models that have no file at random initialisation.
+        image_size: Image size of named models, as N or HxW.
+
+    Raises:
+        UserError: If a target is unknown, or an option does not fit the targets.
+    """
     if not targets:
-        raise UserError("expected at least one run folder or model, got none")
+        raise UserError("give at least one run folder or model")
     runs = [target for target in targets if (Path(target) / RECORD).is_file()]
     others = [target for target in targets if target not in runs]
     for target in others:
         try:
             check_name(target)
         except ValueError as error:
-            raise UserError(f"expected a run folder with {RECORD} or a model; {error}") from error
+            raise UserError(
+                f"{target} is neither a run folder with {RECORD} nor a model: {error}"
+            ) from error
     needy = [target for target in others if split_name(target)[0] != "hf"]
     if len(weights) > len(needy):
         raise UserError(
-            f"expected at most {len(needy)} files of weights, one per model that needs them, "
-            f"got {len(weights)}; runs and models of hf/ have their own"
+            f"--weights is given {len(weights)} times, but {len(needy)} of the targets can take "
+            "weights; runs and models of hf/ have their own"
         )
     if image_size is not None and runs:
-        raise UserError(f"{runs[0]} is a run, which has its own image size: leave out --image-size")
-    size = None if image_size is None else sides(image_size)
+        raise UserError(f"{runs[0]} is a run with an image size of its own; leave out --image-size")
+    size = None if image_size is None else parse_image_size(image_size)
     files = iter(weights)
-    found: list[Viewer] = []
+    result: list[Viewer] = []
     for target in targets:
         if target in runs:
-            found.append(run_viewer(target))
+            result.append(run_viewer(target))
             continue
         file = next(files, None) if target in needy else None
         own = file is not None or target not in needy
@@ -191,21 +225,25 @@ def viewers(
         )
         detail = file.name if file else named.weights
         name = target if targets.count(target) == 1 else f"{target}, {detail}"
-        found.append(Viewer(name, named.model, named.preprocessing))
-    names = [viewer.name for viewer in found]
+        result.append(Viewer(name, named.model, named.preprocessing))
+    names = [viewer.name for viewer in result]
     return [
         replace(x, name=target) if target in runs and names.count(x.name) > 1 else x
-        for x, target in zip(found, targets)
+        for x, target in zip(result, targets)
     ]
 
 
 def run_viewer(target: str) -> Viewer:
-    """A run: its best weights; the image becomes a middle crop of the size the model takes."""
+    """Return a run with its best weights; an image is cropped in the middle to the run's size.
+
+    Raises:
+        UserError: If the folder holds a measurement of a model instead of a run.
+    """
     record = read_record(Path(target))
     if isinstance(record, MeasuredModel):
         raise UserError(
-            f"{target} holds the measurement of {record.model.name}, not the model; "
-            "give its name and weights"
+            f"{target} holds the measurement of {record.model.name}, not the model itself; "
+            "give the model's name and weights instead"
         )
     run = load_run(target)
     data = record.data

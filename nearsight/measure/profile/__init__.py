@@ -1,4 +1,4 @@
-"""Measure every head of a model in one pass, with the null lines to compare it to."""
+"""Measure every head of a model in one pass, and the null lines to compare it with."""
 
 from __future__ import annotations
 

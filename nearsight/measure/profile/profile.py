@@ -1,7 +1,7 @@
 """Measure every attention head of any Vision Transformer, one layer of one batch at a time.
 
-``measure_model`` takes a model as it is and images as it takes them; ``Profile`` holds every metric
-per image, layer and head, with means and intervals over images.
+``measure_model`` takes a model and images; ``Profile`` holds every metric per image, layer and
+head, with means and intervals over images.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCapture,
-    evaluating,
+    evaluation_mode,
     image_batches,
     inner_model,
     refuse_unseen,
@@ -34,7 +34,7 @@ from nearsight.measure.metrics import (
     Estimates,
     chosen_metrics,
     convention_of,
-    converted,
+    convert_estimates,
     head_names,
 )
 from nearsight.measure.profile.recorder import LayerFacts, Recorder
@@ -46,31 +46,37 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VIEWS = "nearsight.explore.profile_views"
-COMPARED = ("layers", "skipped", "metrics", "convention", "unavailable")
+COMPARED = ("layers", "skipped", "metrics", "convention", "unavailable")  # by ==
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """Every metric of every head: ``profile.mad.mean[layer][head]``, ``.low``, ``.high``.
+    """The metrics of every head of a model, per image, with means and 95 % intervals.
 
-    Printed it is a table; in a notebook a table and a figure. ``to_pandas`` gives a row per head,
+    Every metric is an attribute with ``.mean[layer][head]``, ``.low``, ``.high`` and ``.values``. A
+    profile prints as a table; a notebook also shows a figure. ``to_pandas`` returns a row per head,
     ``plot`` draws, ``save`` writes a file that ``nearsight.load_profile`` reads, and
     ``nearsight.write_report`` makes a page of one or more profiles.
+
+    >>> from nearsight.models.load.registry import create_model
+    >>> profile = measure_model(create_model("mu"), torch.zeros(2, 3, 32, 32))
+    >>> len(profile.mad.mean), profile.entropy.mean[0].shape, str(profile.grid)
+    (2, (2,), '8x8')
     """
 
     layers: tuple[LayerFacts, ...]
-    skipped: tuple[tuple[str, str], ...]  # layers without patch-to-patch attention, and why
+    skipped: tuple[tuple[str, str], ...]  # layers that were not measured, each with the reason
     metrics: dict[str, Estimates]
     convention: Convention = PAPER
-    unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; its values are NaN
+    unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; the values are NaN
     position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
-    readouts: Collection = field(default_factory=dict)  # by key, and by number of the layer
-    name: str = ""  # what tables and figures call the model
+    readouts: Collection = field(default_factory=dict)  # by key, then by number of the layer
+    name: str = ""  # of the model in tables and figures
     num_parameters: int = 0
-    seconds: float = 0.0  # that measuring took
+    seconds: float = 0.0  # duration of the measurement
 
     def __eq__(self, other: object) -> bool:
-        """Whether both hold the same numbers of the same layers; names may differ."""
+        """Return whether both hold the same numbers for the same layers; names may differ."""
         if not isinstance(other, Profile):
             return NotImplemented
         mine, yours = self.position_share or (), other.position_share or ()
@@ -96,39 +102,41 @@ class Profile:
             if name in self.metrics:
                 return self.metrics[name]
             raise AttributeError(
-                f"{name} was not measured: ask for it with metrics=(..., {name!r}) or metrics='all'"
+                f"{name} was not measured; measure again with metrics=(..., {name!r}) or 'all'"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def grid(self) -> Grid:
-        """That of the first layer; later ones of a hierarchical model are coarser."""
+        """The grid of the first layer; later layers of a hierarchical model are coarser."""
         return self.layers[0].grid
 
     @property
     def num_images(self) -> int:
+        """The number of images measured."""
         return len(next(iter(self.metrics.values())).values[0])
 
     @property
     def read_layers(self) -> list[int]:
         """The layers, counted from 0, whose patch rows an output may read.
 
-        All of them, unless the logits are known not to depend on what the patches of a layer
-        gather, as in the last layer of a classifier that reads its class token. Means, minima and
+        These are all layers, except those whose patch rows are known not to influence the logits,
+        such as the last layer of a classifier that reads only its class token. Means, minima and
         counts are over these layers.
         """
         return [i for i, layer in enumerate(self.layers) if not layer.unread]
 
     @property
     def head_names(self) -> list[list[str]]:
-        """What every head does, in one word; see ``head_names.py`` for the thresholds."""
+        """One word per head, [layer][head]; ``metrics/head_kinds.py`` has the rules."""
         return head_names(self.metrics, self.position_share)
 
     def to_pandas(self) -> Any:
-        """Return a pandas table with a row per head: each metric's mean and 95 % interval.
+        """Return a pandas table with one row per head: the mean and 95 % interval of each metric.
 
-        Layers and heads are counted from 1. A metric with several numbers per head has a column
-        for each (``offset_1``, ``offset_2``); one of a whole layer stands in every row of it.
+        Layers and heads are counted from 1. A metric with several numbers per head has a column for
+        each (``offset_1``, ``offset_2``). A metric of a whole layer is repeated in the rows of its
+        heads.
 
         Raises:
             UserError: If pandas is not installed.
@@ -139,8 +147,8 @@ class Profile:
         """Draw the profile and return matplotlib's figure.
 
         Args:
-            kind: "depth" (MAD and entropy through the layers), "plane" (a point per head, MAD
-                against entropy) or "heads" (a map of all heads).
+            kind: "depth" (MAD and entropy by layer), "plane" (MAD against entropy, a point per
+                head) or "heads" (a map of all heads).
         """
         return _view("profile_figure")(self, kind)
 
@@ -151,17 +159,21 @@ class Profile:
         return write_values(path, self, most_per_head=None)
 
     def in_convention(self, name: str) -> Profile:
-        """The same measurement with distances in another convention, where that is exact."""
+        """Return the same measurement with distances in another convention.
+
+        Raises:
+            UserError: If the distances cannot be converted exactly.
+        """
         wanted = convention_of(name)
-        metrics = converted(self.metrics, self.layers, self.convention, wanted)
+        metrics = convert_estimates(self.metrics, self.layers, self.convention, wanted)
         return replace(self, metrics=metrics, convention=wanted)
 
 
 def _view(name: str) -> Callable[..., Any]:
     """Return a function that shows a profile.
 
-    Pages, tables and figures are made in rooms above this one, which measuring must not need: they
-    are looked up when a profile is shown.
+    Pages, tables and figures are made in rooms above this one. Measuring must not depend on them,
+    so they are imported when a profile is shown.
     """
     return getattr(import_module(VIEWS), name)
 
@@ -177,25 +189,26 @@ def measure_model(
 ) -> Profile:
     """Measure how local every attention head of a model is.
 
-    The model is measured in evaluation mode and left as it was.
+    The model runs in evaluation mode; its state is restored afterwards.
 
     Args:
         model: Any Vision Transformer with softmax attention between patches.
-        images: A tensor [n, 3, h, w] as the model takes it; a ``torch`` data set of such images
-            (or of tuples that begin with one); or a loader or other iterable of batches, which may
-            be tuples or dictionaries whose first entry is the images.
-        grid: Rows and columns of patches, as ``Grid(8, 8)`` or ``(8, 8)``; found unless given.
-        num_prefix: The number of class and register tokens; found unless given.
+        images: A tensor [n, 3, h, w] as the model takes it; a torch data set of such images (or of
+            tuples that begin with one); or a loader or other iterable of batches, which may be
+            tuples or dictionaries whose first entry is the images.
+        grid: Rows and columns of patches, as ``Grid(8, 8)`` or ``(8, 8)``. Found automatically by
+            default.
+        num_prefix: The number of class and register tokens. Found automatically by default.
         convention: How distances are counted: paper (grid diagonals), convit, pixels, keras or
             cl-vs-mim.
         metrics: Names of metrics, or "all".
-        progress: Called with the number of images done after every batch.
+        progress: Called after every batch with the number of images done.
 
     Returns:
-        A ``Profile``.
+        The profile of the model.
 
     Raises:
-        UserError: If a layer cannot be measured, with its name and what to give.
+        UserError: If a layer cannot be measured. The message names the layer and what to do.
 
     >>> from nearsight.models.load.registry import create_model
     >>> profile = measure_model(create_model("mu"), torch.zeros(5, 3, 32, 32))
@@ -203,13 +216,13 @@ def measure_model(
     (5, 2, 'blocks.1.attn')
     """
     began = time.perf_counter()
-    counted = convention_of(convention)
-    chosen = chosen_metrics(metrics, counted)
+    wanted = convention_of(convention)
+    chosen = chosen_metrics(metrics, wanted)
     readouts = ReadOuts(inner_model(model))
-    recorder = Recorder(chosen, as_grid(grid), num_prefix, counted, readouts)
-    found: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
+    recorder = Recorder(chosen, as_grid(grid), num_prefix, wanted, readouts)
+    batches: list[list[dict[str, Tensor]]] = []  # [batch][layer][metric]
     first: Tensor | None = None
-    with evaluating(model) as inner, readouts, AttentionCapture(inner, recorder) as capture:
+    with evaluation_mode(model) as inner, readouts, AttentionCapture(inner, recorder) as capture:
         for batch in image_batches(images, inner):
             recorder.begin()
             first = batch[:1].clone() if first is None else first
@@ -217,25 +230,25 @@ def measure_model(
             refuse_unseen(capture.unseen)
             recorder.pass_over((x.name, unseen_reason(x)) for x in capture.passed_over)
             _check_layers(recorder, inner)
-            found.append(recorder.values)
+            batches.append(recorder.values)
             recorder.num_images += len(batch)
             if progress:
                 progress(recorder.num_images)
     if first is None:
-        raise UserError("expected at least one batch of images, got none")
+        raise UserError("there are no images to measure; pass at least one batch")
     unread = unread_layers(model, first, *recorder.given)
     layers = tuple(recorder.layers)
     if unread is not None and len(unread) == len(layers):
         layers = tuple(replace(layer, unread=x) for layer, x in zip(layers, unread))
     estimates = {
-        name: Estimates([_joined(found, layer, name) for layer in range(len(layers))])
-        for name in found[0][0]
+        name: Estimates([_concatenate(batches, layer, name) for layer in range(len(layers))])
+        for name in batches[0][0]
     }
     return Profile(
         layers,
         tuple(recorder.skipped),
-        converted(estimates, layers, replace(PAPER, rows=counted.rows), counted),
-        counted,
+        convert_estimates(estimates, layers, replace(PAPER, rows=wanted.rows), wanted),
+        wanted,
         tuple(recorder.unavailable),
         recorder.position_share() if chosen.position_share else None,
         readouts.collected,
@@ -245,12 +258,13 @@ def measure_model(
     )
 
 
-def _joined(found: list[list[dict[str, Tensor]]], layer: int, metric: str) -> np.ndarray:
-    return torch.cat([batch[layer][metric] for batch in found]).numpy()
+def _concatenate(batches: list[list[dict[str, Tensor]]], layer: int, metric: str) -> np.ndarray:
+    """Concatenate the values of all batches, for one layer and metric."""
+    return torch.cat([batch[layer][metric] for batch in batches]).numpy()
 
 
 def _check_layers(recorder: Recorder, model: nn.Module) -> None:
-    """Every forward shows the same layers, and there are some."""
+    """Raise a UserError unless every forward shows the same layers, at least one."""
     kind = type(model).__name__
     if not recorder.values and recorder.skipped:
         reasons = {reason: name for name, reason in reversed(recorder.skipped)}
@@ -262,6 +276,6 @@ def _check_layers(recorder: Recorder, model: nn.Module) -> None:
         )
     if len(recorder.values) != len(recorder.layers):
         raise UserError(
-            f"expected the {len(recorder.layers)} attention layers of the first batch, "
-            f"got {len(recorder.values)} in a later one"
+            f"{kind} ran {len(recorder.layers)} attention layers in the first batch but "
+            f"{len(recorder.values)} in a later one; all batches must run the same layers"
         )

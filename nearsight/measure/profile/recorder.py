@@ -1,4 +1,4 @@
-"""What is measured of each attention call: its place, its proof, its metrics per image and head."""
+"""Measure each attention call: check its weights and compute its metrics per image and head."""
 
 from __future__ import annotations
 
@@ -30,11 +30,22 @@ from nearsight.models.layers import Grid
 
 
 class Recorder:
-    """Consumes the attention calls of one forward after another.
+    """Consume the attention calls of one forward after another and hold their metrics.
 
-    ``values[layer][metric]`` holds the numbers of the last forward, [image, head, ...] in float64
-    on the CPU ([image] of metrics of a whole layer); facts, skipped layers and metrics that are
-    not available for a layer are those of the first. ``maps`` go over all forwards.
+    Args:
+        metrics: The metrics to compute.
+        grid: Patch grid; found automatically by default.
+        num_prefix: Number of prefix tokens; found automatically by default.
+        convention: How distances are counted.
+        readouts: Read-outs that see the same calls.
+
+    Attributes:
+        values: By layer and metric, the numbers of the last forward: [image, head, ...] in float64
+            on the CPU, or [image] for metrics of a whole layer.
+        layers: Facts of the measured layers, from the first forward.
+        skipped: Names of layers that cannot be measured, with the reason.
+        unavailable: Metric, layer and reason of each metric that a layer does not have.
+        maps: The mean attention map of each layer over all forwards.
     """
 
     def __init__(
@@ -54,18 +65,19 @@ class Recorder:
         self.unavailable: list[tuple[str, str, str]] = []  # metric, layer, reason
         self.values: list[dict[str, Tensor]] = []
         self.maps: list[MeanMap] = []
-        self.num_images = 0  # before the present forward
+        self.num_images = 0  # in earlier forwards
         self._proved = False
         self._buffers = Buffers()
         self._geometries: list[tuple[Layout, Geometry]] = []
 
     def begin(self) -> None:
-        """A new forward."""
+        """Start a new forward."""
         if self.values:
             self._proved = True
         self.values = []
 
     def __call__(self, call: AttentionCall) -> None:
+        """Measure one attention call."""
         layout = layout_of(call, *self.given)
         if isinstance(layout, Skipped):
             if not self._proved:
@@ -78,7 +90,7 @@ class Recorder:
             self.convention.patch(facts.grid, facts.image_size)
             self.layers.append(facts)
             self.maps.append(MeanMap(facts.num_heads))
-        values = self._measured(tensors, geometry, call.name)
+        values = self._metrics_of(tensors, geometry, call.name)
         if self.readouts:
             self.readouts.add(len(self.values), call, layout)
         self.values.append(values)
@@ -86,19 +98,20 @@ class Recorder:
             self._await_features(call, layout, values, tensors.num_images)
 
     def pass_over(self, layers: Iterable[tuple[str, str]]) -> None:
-        """Note layers in which no attention was seen, by name and reason."""
+        """Record layers in which no attention was seen, by name and reason."""
         if not self._proved:
             self.skipped += layers
 
     def _geometry(self, layout: Layout, device: torch.device) -> Geometry:
-        """That of an equal layout seen before, else a new one."""
-        for known, geometry in self._geometries:
-            if _equal(known, layout) and geometry.device == device:
+        """Return the geometry of a layout, reusing that of an equal layout."""
+        for seen, geometry in self._geometries:
+            if _equal(seen, layout) and geometry.device == device:
                 return geometry
         self._geometries.append((layout, Geometry(layout, device)))
         return self._geometries[-1][1]
 
-    def _measured(self, tensors: Unfolded, geometry: Geometry, layer: str) -> dict[str, Tensor]:
+    def _metrics_of(self, tensors: Unfolded, geometry: Geometry, layer: str) -> dict[str, Tensor]:
+        """Return the metrics of attention of one layer."""
         totals = self._totals(tensors, geometry)
         values = {
             name: each.value(totals[each.total], geometry).cpu()
@@ -108,9 +121,9 @@ class Recorder:
         return values
 
     def _totals(self, tensors: Unfolded, geometry: Geometry) -> dict[Sum, Tensor]:
-        """Over all rows of a layer."""
+        """Return the totals over all rows of a layer."""
         asked = list(dict.fromkeys(each.total for each in self.metrics.of_rows.values()))
-        totals = self._added_up(tensors, geometry, asked)
+        totals = self._sum_rows(tensors, geometry, asked)
         for each in asked:
             if each.derive:
                 parts = (totals[part] for part in each.parts)
@@ -121,7 +134,7 @@ class Recorder:
     def _add_directly(
         self, tensors: Unfolded, geometry: Geometry, each: Sum, total: Tensor
     ) -> None:
-        """Replace what could not be derived (NaN) by the sum over rows, head by head."""
+        """Replace totals that could not be derived (NaN) with the sum over rows, head by head."""
         lost = total.isnan().flatten(2).any(-1)  # [image, head]
         if not bool(lost.any()):
             return
@@ -133,10 +146,10 @@ class Recorder:
                     total[images, head] = total[images, head].masked_fill(here[:, None], 0.0)
                 total[images, head] += each.of(rows)[:, 0].masked_fill(~here[:, None], 0.0)
 
-    def _added_up(
+    def _sum_rows(
         self, tensors: Unfolded, geometry: Geometry, asked: list[Sum]
     ) -> dict[Sum, Tensor]:
-        """The totals of the sums asked for that are added up over rows, and of parts of others."""
+        """Add up sums over rows: those asked for, and the parts others are derived from."""
         sums = list(dict.fromkeys(part for each in asked for part in each.parts or (each,)))
         mean_map = self._mean_map()
         if not mean_map and not sums:  # metrics of features only
@@ -165,22 +178,32 @@ class Recorder:
         return totals
 
     def position_share(self) -> tuple[np.ndarray, ...]:
-        """Of every layer, over all images, [head]."""
+        """Return the position share of every layer over all images, [head]."""
         return tuple(x.share(self.num_images).numpy() for x in self.maps)
 
     def _mean_map(self) -> MeanMap | None:
-        """That of the present layer, if asked for and if the first forward had this layer."""
+        """Return the mean map of the current layer, if asked for.
+
+        It is None for layers that the first forward did not have.
+        """
         layer = len(self.values)
         return self.maps[layer] if self.metrics.position_share and layer < len(self.maps) else None
 
     def _await_features(
         self, call: AttentionCall, layout: Layout, values: dict[str, Tensor], num_images: int
     ) -> None:
-        """Metrics of features, once the block around the attention has its output."""
+        """Compute metrics of features as soon as the block around the attention has its output.
+
+        Args:
+            call: The attention call of the layer.
+            layout: Where its tokens are.
+            values: Where to put the metrics.
+            num_images: Number of images in the batch.
+        """
         metrics, first = self.metrics.of_features, not self._proved
 
-        def add(found: dict[str, Tensor | Missing]) -> None:
-            for name, value in found.items():
+        def add(metric_values: dict[str, Tensor | Missing]) -> None:
+            for name, value in metric_values.items():
                 if isinstance(value, Missing):
                     values[name] = torch.full((num_images,), torch.nan, dtype=torch.float64)
                     if first:
@@ -193,15 +216,24 @@ class Recorder:
         if isinstance(block, Missing):
             add(dict.fromkeys(metrics, block))
         else:
-            block.told.append(lambda output: add(feature_values(metrics, output, layout, model)))
+            block.output_callbacks.append(
+                lambda output: add(feature_values(metrics, output, layout, model))
+            )
 
     def _refuse_impossible(self, values: Mapping[str, Tensor], of: str, layer: str) -> None:
-        """Raise where a value is not a number, or none that its metric can have."""
+        """Raise a UserError if a value is NaN or outside the limits of its metric.
+
+        Args:
+            values: Values by metric.
+            of: What they are of, for the message.
+            layer: Name of the layer.
+        """
         for name, value in values.items():
             if not math.isfinite(value.sum()):  # one NaN makes a sum NaN
                 raise UserError(
-                    f"expected numbers, got NaN in the {of} layer {layer} "
-                    f"for image {self._first_image(~value.isfinite())} (counted from 0)"
+                    f"{name} is NaN in the {of} layer {layer} "
+                    f"for image {self._first_image(~value.isfinite())} (counted from 0): the model "
+                    "computes NaN or infinite numbers for it"
                 )
             if not value.numel():
                 continue
@@ -210,16 +242,18 @@ class Recorder:
                 least, most = metric(name).limits
                 raise UserError(
                     f"{name} in the {of} layer {layer} is {bad:.3g} for image "
-                    f"{self._first_image(value == bad)} (counted from 0), but it lies between "
+                    f"{self._first_image(value == bad)} (counted from 0), but it must lie between "
                     f"{least:g} and {most:g}: the model's logits are too large to be measured, or "
                     "the model is broken"
                 )
 
     def _first_image(self, is_bad: Tensor) -> int:
+        """Return the number of the first image for which a value is bad."""
         return self.num_images + int(is_bad.reshape(len(is_bad), -1).any(1).nonzero()[0])
 
 
 def _equal(a: Layout, b: Layout) -> bool:
+    """Return whether two layouts put all tokens at the same positions."""
     tables: list[tuple[Any, Any]] = [
         (a.queries, b.queries),
         (a.keys, b.keys),
@@ -229,7 +263,7 @@ def _equal(a: Layout, b: Layout) -> bool:
 
 
 def _image_size(call: AttentionCall) -> tuple[int, int] | None:
-    """Of the images that the model got, if it got images."""
+    """Return the height and width of the images that the model got, if it got images."""
     sizes = [x.shape[-2:] for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
     return (sizes[0][0], sizes[0][1]) if sizes else None
 
@@ -237,6 +271,15 @@ def _image_size(call: AttentionCall) -> tuple[int, int] | None:
 def _facts(
     call: AttentionCall, layout: Layout, geometry: Geometry, num_heads: int, error: float
 ) -> LayerFacts:
+    """Return the facts of a layer that do not depend on images.
+
+    Args:
+        call: Its attention call.
+        layout: Where its tokens are.
+        geometry: The geometry made from the layout.
+        num_heads: Number of heads.
+        error: The error that ``prove`` found.
+    """
     note = layout.note
     if call.multiplied is not None:
         mixed = "Metrics are of the softmax rows, before the layer mixes its heads."

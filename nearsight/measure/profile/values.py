@@ -1,9 +1,9 @@
-"""A profile as one safetensors file: every metric per image and head.
+"""Store a profile as one safetensors file: every metric per image and head.
 
-One float64 array [image, head] or [image, head, few] per metric and layer, named ``mad.3`` (layers
-counted from 0). The header holds the names of the images, the facts of the layers and what was
-read out of the model's parts. ``measure.safetensors`` of a run folder is such a file, so that two
-models compare in pairs.
+There is one float64 array [image, head] or [image, head, few] per metric and layer, named ``mad.3``
+(layers are counted from 0). The header holds the names of the images, the facts of the layers and
+the read-outs of the model's parts. ``measure.safetensors`` of a run folder is such a file, which
+allows paired comparisons of two models.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nearsight.measure.readouts import read_collection, written_collection
 from nearsight.models.layers import Grid
 
 VALUES = "measure.safetensors"
-MOST_PER_HEAD = 4  # numbers; longer ones (distance profiles) are in measure.json as means only
+MOST_PER_HEAD = 4  # numbers per head; of longer metrics, measure.json has the means only
 POSITION_SHARE = "position_share"  # [head] over all images, not per image
 
 
@@ -38,16 +38,24 @@ def write_values(
     image_names: Sequence[str] | None = None,
     most_per_head: int | None = MOST_PER_HEAD,
 ) -> Path:
-    """Write a profile to a file and return its path; ``values_bytes`` has the arguments.
+    """Write a profile to a file and return its path.
+
+    Args:
+        path: The file; its folder must exist.
+        profile: What was measured.
+        image_names: Names of the images; by default their numbers.
+        most_per_head: Leave out metrics with more numbers per head and image; None keeps all.
 
     Raises:
-        UserError: If there is not one name for each image, or the file cannot be written.
+        UserError: If there is not one name for each image, or the folder is missing.
     """
     target = Path(path)
     try:
         write_bytes(target, values_bytes(profile, image_names, most_per_head))
     except FileNotFoundError as error:
-        raise UserError(f"cannot write {target}: the folder {target.parent} is missing") from error
+        raise UserError(
+            f"cannot write {target}: there is no folder {target.parent}; create it first"
+        ) from error
     return target
 
 
@@ -60,7 +68,7 @@ def values_bytes(
 
     Args:
         profile: What was measured.
-        image_names: Which image is which; by default their numbers.
+        image_names: Names of the images; by default their numbers.
         most_per_head: Leave out metrics with more numbers per head and image; None keeps all.
 
     Raises:
@@ -69,7 +77,7 @@ def values_bytes(
     names = [str(i) for i in range(profile.num_images)] if image_names is None else image_names
     if len(names) != profile.num_images:
         raise UserError(
-            f"expected a name for each of the {profile.num_images} images, got {len(names)}"
+            f"there are {profile.num_images} images but {len(names)} names; pass one name per image"
         )
     arrays = {
         f"{name}.{layer}": np.ascontiguousarray(values, np.float64)
@@ -93,11 +101,15 @@ def values_bytes(
 
 
 def read_values(path: str | Path) -> tuple[Profile, list[str]]:
-    """Return the profile and the names of its images, as ``write_values`` left them."""
+    """Return the profile and the names of its images from a file that ``write_values`` wrote.
+
+    Raises:
+        UserError: If the file is missing or damaged.
+    """
     path = Path(path)
     if not path.is_file():
         raise UserError(
-            f"expected the values of every image in {path}, but there is no such file; "
+            f"the values of every image should be in {path}, but there is no such file; "
             "run nearsight measure again"
         )
     try:
@@ -133,8 +145,11 @@ def load_profile(path: str | Path) -> Profile:
     """Return a profile that ``Profile.save`` or ``nearsight measure`` wrote.
 
     Args:
-        path: The file: one given to ``save``, or ``measure.safetensors`` of a measured folder,
-            which leaves out metrics with many numbers per head (masses by distance).
+        path: A file written by ``save``, or ``measure.safetensors`` of a measured folder, which
+            lacks metrics with many numbers per head (masses by distance).
+
+    Raises:
+        UserError: If the file is missing or damaged.
 
     >>> import tempfile, torch
     >>> from nearsight.measure.profile import measure_model
@@ -148,7 +163,7 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def _facts(layer: dict[str, Any]) -> LayerFacts:
-    """JSON has lists for tuples and dictionaries for grids."""
+    """Restore the facts of a layer from JSON, which has no tuples and no grids."""
     size = layer["image_size"]
     own = {"grid": Grid(**layer["grid"]), "image_size": tuple(size) if size else None}
     return LayerFacts(**layer | own)

@@ -8,6 +8,7 @@ from measure.toy_models import images, plain, pooled, windows
 from torch import nn
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.measure.layout.tokens import row_by_row
 from nearsight.measure.maps.image_maps import (
     LayerAttention,
@@ -130,17 +131,17 @@ def test_several_class_tokens_are_drawn_as_their_mean():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"patches": [(3, 0)]}, r"rows 1 to 3 and columns 1 to 5, got row 4, column 1"),
-        ({"patches": [(0, -1)]}, r"got row 1, column 0"),
-        ({"layer": 2}, r"expected a layer of 1 to 2, got 3"),
-        ({"head": 2}, r"expected a head of 1 to 2 of blocks.1.attn or their mean, got 3"),
+        ({"patches": [(3, 0)]}, r"row 4, column 1: .* rows 1 to 3 and columns 1 to 5"),
+        ({"patches": [(0, -1)]}, r"row 1, column 0"),
+        ({"layer": 2}, r"layer 3: .* layers 1 to 2"),
+        ({"head": 2}, r"head 3: .* blocks\.1\.attn has heads 1 to 2"),
     ],
 )
 def test_what_is_not_there_is_said(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         attention_maps(plain(), images(12, 20)[0], **options)
 
 
 def test_a_model_without_attention_is_refused():
-    with pytest.raises(ValueError, match="Conv2d has no softmax attention"):
+    with pytest.raises(UserError, match="Conv2d has no softmax attention"):
         attention_maps(nn.Conv2d(3, 5, 2), images(12, 20)[0])

@@ -12,6 +12,7 @@ from PIL import Image
 from runs.made_records import DATA, model_contents, run_contents
 from safetensors.torch import save_file
 
+from nearsight.core import UserError
 from nearsight.data.input.pictures import chosen_pictures, find_pictures
 from nearsight.measure.maps.image_maps import attention_maps
 from nearsight.measure.maps.viewers import target_maps
@@ -128,17 +129,17 @@ def test_a_folder_is_averaged_over_as_many_images_as_asked_for(run_folder, tmp_p
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"image_size": "16"}, r"run is a run, which has its own image size"),
-        ({"weights": [Path("w")]}, r"at most 0 files of weights, .* got 1; runs and models"),
+        ({"image_size": "16"}, r"run is a run .* leave out --image-size"),
+        ({"weights": [Path("w")]}, r"--weights is given 1 times, but 0 of the targets"),
     ],
 )
 def test_what_a_run_has_of_its_own_cannot_be_given(options, sentence, run_folder, picture):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         target_maps([str(run_folder[0])], picture, **options)
 
 
 def test_a_measured_model_is_no_target(run_folder, picture):
     folder, _ = run_folder
     (folder / "run.json").write_text(json.dumps(model_contents("vit_x")))
-    with pytest.raises(ValueError, match="holds the measurement of vit_x, not the model"):
+    with pytest.raises(UserError, match="measurement of vit_x"):
         target_maps([str(folder)], picture)
