@@ -138,7 +138,7 @@ def evaluate(
     from nearsight.core import find_device
     from nearsight.evaluate import evaluate_targets
     from nearsight.evaluate.benches import Settings
-    from nearsight.measure.folders import sides
+    from nearsight.measure.folders import parse_image_size
     from nearsight.report.write import print_evaluations, write_evaluation_figures
 
     settings = Settings(
@@ -150,7 +150,8 @@ def evaluate(
     with counting("evaluating") as count:
         found = evaluate_targets(
             targets, settings, weights=weights or (), pretrained=pretrained,
-            random_init=random_init, image_size=None if image_size is None else sides(image_size),
+            random_init=random_init,
+            image_size=None if image_size is None else parse_image_size(image_size),
             localise=localise or (), out=out, estimate=estimate, progress=count,
         )  # fmt: skip
     if estimate:

@@ -90,7 +90,7 @@ def search(
     widths_wanted, depths_wanted = _numbers(widths, "--widths"), _numbers(depths, "--depths")
     from nearsight.core import find_device
     from nearsight.evaluate import SearchSettings, search_locality
-    from nearsight.measure.folders import sides
+    from nearsight.measure.folders import parse_image_size
     from nearsight.report.figures.localise import write_search_figures
     from nearsight.runs.records import LOCALISE_FILE
 
@@ -102,7 +102,7 @@ def search(
     )  # fmt: skip
     path = search_locality(
         target, settings, weights=weights, pretrained=pretrained, random_init=random_init,
-        image_size=None if image_size is None else sides(image_size), out=out,
+        image_size=None if image_size is None else parse_image_size(image_size), out=out,
     )  # fmt: skip
     record = LOCALISE_FILE.read(path.parent)
     for remark in record.remarks:

@@ -79,13 +79,13 @@ def show_models(
     for key, remedy in NOT_SET.items():
         if key in options:
             raise UserError(f"--set does not accept {key}. {remedy}")
-    from nearsight.measure.folders import sides
+    from nearsight.measure.folders import parse_image_size
     from nearsight.models.cost import named_cost, own_names, print_cost, print_names
 
     if name is None:
         print_names()
         return Result(content=own_names())
-    found = named_cost(name, sides(image_size) if image_size else None, **options)
+    found = named_cost(name, parse_image_size(image_size) if image_size else None, **options)
     print_cost(found)
     return Result(content=found.contents())
 

@@ -15,7 +15,7 @@ from nearsight.evaluate.bench_runner import Say, estimate_subject, evaluate_subj
 from nearsight.evaluate.benches import Progress, Settings
 from nearsight.evaluate.features import Subject, open_subject, subject_of
 from nearsight.evaluate.result import Evaluation
-from nearsight.measure.folders import default_folder, finished_run, sides
+from nearsight.measure.folders import default_folder, finished_run, parse_image_size
 from nearsight.measure.localise import read_locality
 from nearsight.runs import EVALUATE, RECORD, Stage, read_evaluate
 from nearsight.runs.records import RECORDS
@@ -98,9 +98,9 @@ def evaluate_run(
     run, _ = finished_run(path, device, data_root)
     found = evaluate_model(
         path, data or run.protocol.data.name, tasks, method=method, layer=layer, place=place,
-        image_size=None if image_size is None else sides(image_size), num_train=num_train,
-        num_val=num_val, options=options or {}, controls=controls, device=device,
-        data_root=data_root, say=lambda text: None, progress=progress,
+        image_size=None if image_size is None else parse_image_size(image_size),
+        num_train=num_train, num_val=num_val, options=options or {}, controls=controls,
+        device=device, data_root=data_root, say=lambda text: None, progress=progress,
     )  # fmt: skip
     return found.write(path, device)
 

@@ -75,7 +75,7 @@ def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
         (["locatvit_tinny"], "did you mean locatvit_tiny"),
         (["torchvision/vit_b16"], "did you mean vit_b_16"),
         (["hf/./nowhere"], "there is no folder ./nowhere"),
-        (["mu", "--image-size", "many"], "expected --image-size as N or HxW"),
+        (["mu", "--image-size", "many"], "--image-size is 'many', but it must be N or HxW"),
         (["mu", "--image-size", "31"], "divisible by the patch size 3"),
         (["torchvision/vit_b_16", "--image-size", "64x128"], "Expected 224 but got 64"),
         (["mu", "--set", "reg_tokens"], "expected KEY=VALUE"),

@@ -1,4 +1,4 @@
-"""Measurements on disk: measure a run or a named model, write and compare the files."""
+"""Measure a run or a named model into a folder, and compare measured folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearsight.measure.folders.run_folder import (
     measure_run,
 )
 from nearsight.measure.folders.source import MEASUREMENT_FILES
-from nearsight.measure.folders.target import measure_target, sides
+from nearsight.measure.folders.target import measure_target, parse_image_size
 from nearsight.measure.profile import VALUES, read_values
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "measure_run",
     "measure_target",
     "measurement",
+    "parse_image_size",
     "profile_difference",
     "read_values",
-    "sides",
 ]

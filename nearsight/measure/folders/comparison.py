@@ -1,4 +1,4 @@
-"""diff.json: how two measured folders differ on the images both were measured on."""
+"""Compute diff.json: how two measured folders differ on the images both were measured on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ METHOD = (
 
 
 def folder_difference(a: Path, b: Path) -> DiffRecord:
-    """Return the record of diff.json: b - a of two folders that ``nearsight measure`` wrote."""
+    """Return the record of diff.json: b - a of two folders that ``nearsight measure`` wrote.
+
+    Raises:
+        UserError: If the folders were measured on different images, or cannot be compared.
+    """
     first, second = _read(Path(a)), _read(Path(b))
     _check_images(first, second)
     difference = profile_difference(first["profile"], second["profile"])
@@ -43,7 +47,7 @@ def folder_difference(a: Path, b: Path) -> DiffRecord:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """What a comparison needs of one folder."""
+    """Return what a comparison needs from one folder."""
     measured = read_measured(folder, read_record(folder))
     record, measure = measured.record, measured.measure
     profile, images = read_values(folder / VALUES)
@@ -57,25 +61,25 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _check_images(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """UserError unless both saw the same images."""
+    """Raise a UserError unless both folders were measured on the same images."""
     one, two = first["images"], second["images"]
     if one == two and first["data"]["hash"] == second["data"]["hash"]:
         return
     if len(one) != len(two):
-        found = f"{len(one):,} and {len(two):,} images"
+        difference = f"{len(one):,} and {len(two):,} images"
     elif one != two:
         name, other = next((x, y) for x, y in zip(one, two) if x != y)
-        found = f"{name} in one where the other has {other}"
+        difference = f"{name} in one where the other has {other}"
     else:
-        found = "files of the same names but other contents"
+        difference = "files of the same names but with other contents"
     raise UserError(
-        f"expected the same images for {first['folder']} and {second['folder']}, got {found}; "
-        "measure both on the same folder and with the same --num-images"
+        f"{first['folder']} and {second['folder']} were measured on different images "
+        f"({difference}); measure both on the same folder and with the same --num-images"
     )
 
 
 def _layers(difference: ProfileDifference, profile: Profile) -> list[dict[str, Any]]:
-    """Every layer: how the mean over its heads differs and, where they pair up, every head."""
+    """Return how every layer's mean over heads differs and, if heads correspond, every head."""
     if difference.level == "model":
         return []
     return [
@@ -89,6 +93,7 @@ def _layers(difference: ProfileDifference, profile: Profile) -> list[dict[str, A
 
 
 def _heads(difference: ProfileDifference, metric: str, layer: int) -> dict[str, list[float]]:
+    """Return how every head of a layer differs, or nothing if heads do not correspond."""
     estimates = difference.metrics.get(metric)
     if estimates is None:
         return {}

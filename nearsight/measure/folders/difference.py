@@ -1,8 +1,9 @@
-"""How two models differ on the same images: b - a, head by head, with paired 95 % intervals.
+"""Compute how two models differ on the same images: b - a, with paired 95 % intervals.
 
-Images differ more from each other than models do on one image, so the interval is of the mean of
-the per-image differences, Student's t of b - a. For an extreme (the most local head) each half of
-the images takes the head that the other half chooses, so that no head is chosen for its luck.
+Images differ more from each other than models do on one image. The interval is therefore that of
+the mean of the per-image differences b - a (Student's t). For an extreme (the most local head),
+each half of the images takes the head that the other half chooses, so that no head is chosen by
+luck.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile
 from nearsight.stats import other_half_values, t_interval
 
-SCORE = "score"  # 1 - MAD / MAD of uniform attention, free of the grid's size
+SCORE = "score"  # 1 - MAD / MAD of uniform attention, comparable between grids
 
 Level = Literal["head", "layer", "model"]
 
 
 @dataclass(frozen=True)
 class Change:
-    """b - a of one number with its 95 % interval."""
+    """b - a of one number, with its 95 % interval."""
 
     value: float
     low: float
@@ -33,31 +34,47 @@ class Change:
 
     @property
     def excludes_zero(self) -> bool:
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class ProfileDifference:
-    """b - a: ``metrics[name].mean[layer][head]``, ``.low``, ``.high``.
+    """b - a of two profiles: ``metrics[name].mean[layer][head]``, ``.low`` and ``.high``.
 
-    ``level``: what is compared one to one. "head": every head; "layer": only the mean over a
-    layer's heads, as the numbers of heads differ (``metrics`` is empty); "model": only ``mean`` and
-    ``most_local``, as the numbers of layers differ (``layer_means`` is empty too).
-    ``distance``: "mad", or "score" where the grids differ; there larger is more local.
+    Attributes:
+        num_images: Number of images.
+        level: What is compared one to one. "head": every head. "layer": only the mean over a
+            layer's heads, because the numbers of heads differ (``metrics`` is empty). "model": only
+            ``mean`` and ``most_local``, because the numbers of layers differ (``layer_means`` is
+            empty too).
+        distance: "mad", or "score" if the grids differ; a larger score is more local.
+        metrics: Differences of every head.
+        layer_means: Differences of the mean over each layer's heads.
+        mean: Differences of the mean over all heads.
+        most_local: Difference of the smallest MAD (or largest score) of any head.
+        notes: Sentences about what was converted or left out.
     """
 
     num_images: int
     level: Level
     distance: str
     metrics: dict[str, Estimates]
-    layer_means: dict[str, list[Change]]  # of the mean over each layer's heads
-    mean: dict[str, Change]  # of the mean over all heads
-    most_local: Change  # of the smallest MAD (largest score) of any head
+    layer_means: dict[str, list[Change]]
+    mean: dict[str, Change]
+    most_local: Change
     notes: tuple[str, ...]
 
 
 def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
-    """b - a of two profiles of the same images in the same order.
+    """Return b - a of two profiles of the same images in the same order.
+
+    Args:
+        a: The profile to compare with. Distances are counted in its convention.
+        b: The other profile.
+
+    Raises:
+        UserError: If the numbers of images differ, or MAD was not measured in both.
 
     >>> from nearsight.measure.profile.profile import measure_model
     >>> from nearsight.models.load.registry import create_model
@@ -69,8 +86,8 @@ def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
     """
     if a.num_images != b.num_images:
         raise UserError(
-            f"expected two profiles of the same images, got {a.num_images} and {b.num_images} "
-            "images; measure both on the same ones"
+            f"the profiles are of {a.num_images} and {b.num_images} images; measure both models "
+            "on the same images"
         )
     notes: list[str] = []
     if a.convention != b.convention:
@@ -104,22 +121,24 @@ Values = dict[str, list[np.ndarray]]
 
 
 def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Values, str]:
-    """The metrics both have, one number per image and head; MAD as a score if the grids differ."""
+    """Return the metrics that both have, with MAD replaced by the score if the grids differ."""
     shared = [
         name
         for name in a.metrics
         if name in b.metrics and _per_image(a, name) and _per_image(b, name)
     ]
     if "mad" not in shared:
-        raise UserError("expected MAD in both profiles; measure both with it")
-    found: list[Values] = [
+        raise UserError(
+            "the profiles cannot be compared without MAD; measure both with the metric 'mad'"
+        )
+    values_of: list[Values] = [
         {name: [x.reshape(len(x), -1) for x in profile.metrics[name].values] for name in shared}
         for profile in (a, b)
     ]
     grids = [[str(layer.grid) for layer in profile.layers] for profile in (a, b)]
     if grids[0] == grids[1] or (len(grids[0]) != len(grids[1]) and set(grids[0]) == set(grids[1])):
-        return found[0], found[1], "mad"
-    for profile, values in zip((a, b), found):
+        return values_of[0], values_of[1], "mad"
+    for profile, values in zip((a, b), values_of):
         values.pop("mad")
         if SCORE not in shared:
             values[SCORE] = _scores(profile)
@@ -129,11 +148,11 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
         "1 - MAD / MAD of uniform attention: larger is more local; other metrics depend on the "
         "grid too."
     )
-    return found[0], found[1], SCORE
+    return values_of[0], values_of[1], SCORE
 
 
 def _per_image(profile: Profile, metric: str) -> bool:
-    """Whether a metric has one number per image and head (or layer), everywhere."""
+    """Return whether a metric has one finite number per image and head (or layer) everywhere."""
     return all(
         values.ndim <= 2 and bool(np.isfinite(values).all())
         for values in profile.metrics[metric].values
@@ -141,7 +160,7 @@ def _per_image(profile: Profile, metric: str) -> bool:
 
 
 def _scores(profile: Profile) -> list[np.ndarray]:
-    """From MAD, for a profile in which the score was not measured."""
+    """Compute the score from MAD, for a profile in which it was not measured."""
     diagonals = profile.in_convention("paper").mad.values
     return [
         1 - values / layer.grid.uniform_distance()
@@ -150,6 +169,7 @@ def _scores(profile: Profile) -> list[np.ndarray]:
 
 
 def _level(a: Profile, b: Profile, notes: list[str]) -> Level:
+    """Return what can be compared one to one, and add a note if it is not the heads."""
     heads = [[layer.num_heads for layer in profile.layers] for profile in (a, b)]
     if len(heads[0]) != len(heads[1]):
         notes.append(
@@ -164,14 +184,14 @@ def _level(a: Profile, b: Profile, notes: list[str]) -> Level:
 
 
 def _mean_change(first: list[np.ndarray], second: list[np.ndarray]) -> Change:
-    """Of the mean over all heads of all layers."""
+    """Return the change of the mean over all heads of all layers."""
     one, two = (np.concatenate(layers, axis=1).mean(1) for layers in (first, second))
     mean, low, high, _ = t_interval(torch.from_numpy(two - one))
     return Change(mean.item(), low.item(), high.item())
 
 
 def _extreme_change(first: list[np.ndarray], second: list[np.ndarray], largest: bool) -> Change:
-    """Of the most extreme head mean, each model's head chosen on the other half of the images."""
+    """Return the change of the most extreme head; each half of the images chooses for the other."""
     one, two = (other_half_values(np.concatenate(x, axis=1), largest) for x in (first, second))
     mean, low, high, _ = t_interval(torch.from_numpy(two - one))
     return Change(mean.item(), low.item(), high.item())

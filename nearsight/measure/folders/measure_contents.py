@@ -1,4 +1,4 @@
-"""The contents of measure.json: a profile boiled down to means, intervals and null lines."""
+"""Make the contents of measure.json from a profile: means, intervals and null lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from nearsight.stats import extreme_interval, t_interval
 
 
 def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
-    """measure.json without what only the run knows (data, images chosen, time, hardware).
+    """Return measure.json without what only the run knows (data, chosen images, time, hardware).
 
-    ``nulls``: those that were measured (see nulls.py), beside the two every grid has.
+    Args:
+        profile: The measurement.
+        nulls: Measured null lines (see ``profile/nulls.py``), beside the two that every grid has.
     """
     return {
         "schema_version": MEASURE_VERSION,
@@ -47,7 +49,7 @@ def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[s
 
 
 def _null_lines(profile: Profile, layer: LayerFacts) -> dict[str, float]:
-    """Null lines of a layer's grid with distances as the profile's convention counts them."""
+    """Return the null lines of a layer's grid, with distances in the profile's convention."""
     per_diagonal = profile.convention.patch(layer.grid, layer.image_size) * layer.grid.diagonal
     return {
         line: value * per_diagonal if metric(line.partition("_")[2]).is_distance else value
@@ -56,7 +58,7 @@ def _null_lines(profile: Profile, layer: LayerFacts) -> dict[str, float]:
 
 
 def _layer(profile: Profile, index: int) -> dict[str, Any]:
-    """Facts, null lines and every metric of a layer; NaN (not available) becomes null."""
+    """Return facts, null lines and every metric of a layer; NaN (not available) becomes null."""
     facts = profile.layers[index]
     numbers: dict[str, Any] = {
         name: _per_head(estimates, index) for name, estimates in profile.metrics.items()
@@ -75,7 +77,7 @@ def _layer(profile: Profile, index: int) -> dict[str, Any]:
 
 
 def _per_head(estimates: Estimates, index: int) -> dict[str, Any]:
-    """Mean, 95 % interval over images and standard deviation of every head of a layer."""
+    """Return mean, 95 % interval over images and standard deviation of every head of a layer."""
     parts = {
         "mean": estimates.mean,
         "low": estimates.low,
@@ -89,46 +91,51 @@ def _per_head(estimates: Estimates, index: int) -> dict[str, Any]:
 
 
 def _tensors(estimates: Estimates) -> list[Tensor]:
+    """Return the values of every layer as tensors."""
     return [torch.from_numpy(values) for values in estimates.values]
 
 
 def _of_mean(layers: list[Tensor]) -> dict[str, float]:
-    """Mean over all heads of the layers given, with its interval over images."""
+    """Return the mean over all heads of some layers, with its interval over images."""
     mean, low, high, _ = t_interval(torch.cat(layers, dim=1).mean(1))
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
 def layer_means(estimates: Estimates) -> list[dict[str, float]]:
-    """Mean over the heads of every layer, with its interval over images."""
+    """Return the mean over the heads of every layer, with its interval over images."""
     return [_of_mean([layer]) for layer in _tensors(estimates)]
 
 
 def _of_extreme(values: list[Tensor], layers: Sequence[int], largest: bool) -> dict[str, Any]:
-    """The smallest or largest head mean of these layers, where it is, and its interval."""
-    found = extreme_interval(torch.cat([values[i] for i in layers], dim=1).numpy(), largest)
+    """Return the smallest or largest head mean of some layers, where it is, and its interval."""
+    extreme = extreme_interval(torch.cat([values[i] for i in layers], dim=1).numpy(), largest)
     homes = [(i + 1, head) for i in layers for head in range(1, values[i].shape[1] + 1)]
     return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "layer": homes[found.place][0],
-        "head": homes[found.place][1],
+        "value": extreme.value,
+        "low": extreme.low,
+        "high": extreme.high,
+        "layer": homes[extreme.place][0],
+        "head": homes[extreme.place][1],
         "method": "head chosen on one half of the images, estimated on the other",
     }
 
 
 def _summaries(profile: Profile) -> dict[str, Any]:
-    """The summary of the layers that an output reads and, where there are others, of all layers."""
+    """Return the summary of the layers that an output reads, and of all layers if others exist."""
     every, read = list(range(len(profile.layers))), profile.read_layers
     if not read:
         read = every
-    found = {"summary": _summary(profile, read)}
-    return found if read == every else found | {"summary_of_all_layers": _summary(profile, every)}
+    summaries = {"summary": _summary(profile, read)}
+    return (
+        summaries
+        if read == every
+        else summaries | {"summary_of_all_layers": _summary(profile, every)}
+    )
 
 
 def _summary(profile: Profile, layers: list[int]) -> dict[str, Any]:
-    """Numbers over the heads of these layers; means of single layers are there for every layer."""
-    found: dict[str, Any] = {"layers": [i + 1 for i in layers]}
+    """Return numbers over the heads of some layers; means of single layers are given for all."""
+    numbers: dict[str, Any] = {"layers": [i + 1 for i in layers]}
     for entry in CATALOGUE:
         if not entry.summary or entry.name not in profile.metrics:
             continue
@@ -136,25 +143,25 @@ def _summary(profile: Profile, layers: list[int]) -> dict[str, Any]:
         for extreme in ("min", "max"):
             if extreme in entry.summary:
                 largest = extreme == "max"
-                found[f"{extreme}_{entry.name}"] = _of_extreme(values, layers, largest)
-        found[f"mean_{entry.name}"] = _of_mean([values[i] for i in layers])
-        found[f"layer_mean_{entry.name}"] = layer_means(profile.metrics[entry.name])
+                numbers[f"{extreme}_{entry.name}"] = _of_extreme(values, layers, largest)
+        numbers[f"mean_{entry.name}"] = _of_mean([values[i] for i in layers])
+        numbers[f"layer_mean_{entry.name}"] = layer_means(profile.metrics[entry.name])
     if "mad" in profile.metrics:
-        found |= _against_lines(profile, layers)
+        numbers |= _against_lines(profile, layers)
         if "self_mass" in profile.metrics:
-            found["most_local_self_mass"] = _of_most_local(profile, found["min_mad"])
-    return found
+            numbers["most_local_self_mass"] = _of_most_local(profile, numbers["min_mad"])
+    return numbers
 
 
 def _of_most_local(profile: Profile, least: dict[str, Any]) -> dict[str, float]:
-    """The self-mass of the head with the smallest MAD, with its interval over images."""
+    """Return the self-mass of the head with the smallest MAD, with its interval over images."""
     layer, head = least["layer"] - 1, least["head"] - 1
     mean, low, high, _ = t_interval(_tensors(profile.self_mass)[layer][:, head])
     return {"value": mean.item(), "low": low.item(), "high": high.item()}
 
 
 def _against_lines(profile: Profile, layers: list[int]) -> dict[str, Any]:
-    """MAD against the lines of each layer's own grid: heads below the box, and the score."""
+    """Return heads below the 3x3 box, and the score, by the null lines of each layer's own grid."""
     lines = [_null_lines(profile, x) for x in profile.layers]
     values = _tensors(profile.mad)
     scores = [1 - x / line["uniform_mad"] for x, line in zip(values, lines)]
@@ -166,12 +173,12 @@ def _against_lines(profile: Profile, layers: list[int]) -> dict[str, Any]:
 
 
 def _heads_below_box(profile: Profile, layers: list[int], boxes: list[float]) -> dict[str, int]:
-    """How many heads are below the 3x3 line and, by their self-mass, of which kind."""
+    """Return how many heads are below the 3x3 line and, judging by self-mass, of which kind."""
     mads = [x.tolist() for x in profile.mad.mean]
     if "self_mass" not in profile.metrics:
         below = [x < boxes[i] for i in layers for x in mads[i]]
         return {"heads_below_box": sum(below)}
     kinds = near_kinds(mads, [x.tolist() for x in profile.self_mass.mean], boxes)
-    found = [x for i in layers for x in kinds[i] if x]
-    counts = {f"{kind}_heads": found.count(kind) for kind in NEAR_KINDS}
-    return {"heads_below_box": len(found), **counts}
+    near = [x for i in layers for x in kinds[i] if x]
+    counts = {f"{kind}_heads": near.count(kind) for kind in NEAR_KINDS}
+    return {"heads_below_box": len(near), **counts}

@@ -1,7 +1,7 @@
-"""Measure a model by name on a folder of images, into a folder like that of a run.
+"""Measure a named model on a folder of images, into a folder like that of a run.
 
 run.json             kind "model": name, weights, preprocessing, images, provenance
-and the files of source.py
+and the files listed in source.py
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from nearsight.runs import (
 )
 from nearsight.runs.records import RUN_FILE, TrainedRun
 
-KIND = "model"  # of run.json: a model that was measured, not trained here
+KIND = "model"  # in run.json: a model that was measured, not trained here
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}
 BATCH_SIZE = 32
-NUM_NAMED = 3  # images that cannot be read; further ones are counted
+NUM_NAMED = 3  # unreadable images that a note names; further ones are only counted
 
 
 class ModelChoice(NamedTuple):
-    """A model by name, and the weights and the image size asked for."""
+    """The name of a model, and the weights and image size to use."""
 
     name: str
     weights: Path | None = None
@@ -61,7 +61,18 @@ class ModelChoice(NamedTuple):
 
 
 class PictureSource(MeasuredSource):
-    """A named model, and pictures chosen from a folder."""
+    """A named model, and pictures chosen from a folder.
+
+    Args:
+        choice: The model.
+        images: The folder.
+        num_images: How many pictures to choose; None for the usual number.
+        resize: Whether to preprocess the pictures; otherwise they are used as they are.
+        batch_size: Pictures per batch.
+        device: Where to run the model.
+        locality: How to make the model's attention local first, if at all.
+        skip_corrupt: Leave out pictures that cannot be read, and name them in a note.
+    """
 
     def __init__(
         self,
@@ -83,14 +94,14 @@ class PictureSource(MeasuredSource):
         if skip_corrupt:
             self.names, corrupt = readable_pictures(images, self.names)
         size = None if resize else equal_size(images, self.names)
-        found = named_model(*choice)
-        self.steps = found.preprocessing if resize else found.preprocessing.untouched()
+        named = named_model(*choice)
+        self.steps = named.preprocessing if resize else named.preprocessing.untouched()
         self.size = size or self.steps.crop
-        self.model = self._made_local(found.model.to(device))
+        self.model = self._localise(named.model.to(device))
         check_fit(self.model, self.size, choice.name, device)
-        self.digests: dict[str, str] = {}  # sha256 of every file that was read, by its name
+        self.digests: dict[str, str] = {}  # sha256 of every file that was read, by name
         self.record: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": KIND}
-        self.record |= _origin(found, choice.weights, device)
+        self.record |= _origin(named, choice.weights, device)
         if corrupt:
             more = ", ..." if len(corrupt) > NUM_NAMED else ""
             self.record["notes"].append(
@@ -100,33 +111,38 @@ class PictureSource(MeasuredSource):
         if locality is not None:
             self.record["notes"].append(f"Its attention was made local: {locality}.")
 
-    def _made_local(self, model: nn.Module) -> nn.Module:
+    def _localise(self, model: nn.Module) -> nn.Module:
+        """Make the attention of a model local, if asked for."""
         if self.locality is None:
             return model
         return localise(model, self.locality, image_size=self.size)
 
     def batches(self, positions: Sequence[int]) -> PictureBatches:
+        """Return the pictures at these positions in ``names`` as batches of the model's input."""
         names = [self.names[position] for position in positions]
         return PictureBatches(
             self.images, names, self.steps, self.batch_size, self.device, self.digests
         )
 
     def pictures(self, positions: Sequence[int]) -> list[np.ndarray]:
+        """Return the pictures at these positions as pixels."""
         names = [self.names[position] for position in positions]
         pixels = [read_picture(self.images, name, self.steps)[0] for name in names]
         return [each.transpose(1, 2, 0) for each in pixels]
 
     def fresh_model(self) -> nn.Module:
+        """Return the same architecture at random initialisation."""
         size = self.choice.image_size
-        found = named_model(self.choice.name, random_init=True, image_size=size)
-        return self._made_local(found.model.to(self.device))
+        named = named_model(self.choice.name, random_init=True, image_size=size)
+        return self._localise(named.model.to(self.device))
 
     def gather(self, world: World) -> None:
+        """Collect the digests of files that other processes read."""
         for digests in world.gather(dict(self.digests)):
             self.digests |= digests
 
     def null_problem(self, error: ValueError) -> None:
-        """Note the problem in run.json: the measurement itself stands."""
+        """Note the problem in run.json; the measurement itself remains valid."""
         self.record["notes"].append(f"The null lines of the model were not measured: {error}.")
 
     @cached_property
@@ -144,6 +160,7 @@ class PictureSource(MeasuredSource):
         }
 
     def facts(self) -> dict[str, Any]:
+        """Return what measure.json says about the model and its images."""
         return {
             "num_available": self.num_available,
             "image_seed": SEED,
@@ -154,6 +171,7 @@ class PictureSource(MeasuredSource):
         }
 
     def own_files(self) -> dict[str, bytes]:
+        """Return run.json."""
         facts = {"data": self.data, "preprocessing": self.steps.facts()}
         return {RECORD: RUN_FILE.encode(self.record | facts)}
 
@@ -179,14 +197,43 @@ def measure_named(
     nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Measure the model of ``name`` on the pictures in ``images``; the path of its measure.json.
+    """Measure a named model on a folder of pictures and return the path of its measure.json.
 
-    ``out`` defaults to ``runs/<name>``. ``localise`` makes the model's attention local first, such
-    as ``gaussian:1@last3``. ``num_images``: min(1,000, all) by default, chosen by a
-    fixed seed: the same pictures for every model. ``resize=False`` takes prepared pictures as they
-    are. ``skip_corrupt`` leaves out images that cannot be read, and names them. ``force`` writes
-    over a measurement of other images, weights or settings. ``progress`` is told (images done,
-    images in all).
+    Args:
+        name: A model of nearsight, timm (``timm/...``), torchvision or Hugging Face (``hf/...``).
+        images: The folder of pictures.
+        out: Where to write; by default ``runs/<name>``.
+        weights: A file of weights.
+        pretrained: Download the library's pretrained weights.
+        random_init: Measure the model at random initialisation.
+        image_size: Height and width of the model's input; by default the model's own.
+        localise: Make the model's attention local first, such as ``gaussian:1@last3``.
+        num_images: How many pictures to choose by a fixed seed, the same for every model; by
+            default 1,000, or all if there are fewer.
+        resize: Preprocess the pictures as the model needs; False uses prepared pictures as they
+            are.
+        skip_corrupt: Leave out pictures that cannot be read, and name them in run.json.
+        convention: How distances are counted.
+        metrics: Names of metrics, or "all".
+        batch_size: Pictures per batch.
+        device: Where to run the model.
+        force: Overwrite a measurement of other images, weights or settings.
+        nulls: Also measure the null lines (random initialisation, shuffled patches).
+        progress: Called with the number of images done and the number of all images.
+
+    Raises:
+        UserError: If the model, its weights or the pictures cannot be used, or the folder holds
+            something else.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     (pictures := Path(root) / "pictures").mkdir()
+    ...     for shade in (0, 120):
+    ...         Image.new("RGB", (32, 32), (shade,) * 3).save(pictures / f"{shade}.png")
+    ...     path = measure_named("mu", pictures, Path(root) / "out", random_init=True, nulls=False)
+    ...     path.name, sorted(x.name for x in path.parent.iterdir())[:2]
+    ('measure.json', ['examples.json', 'measure.json'])
     """
     locality = None if localise is None else read_locality(localise)
     own = name if locality is None else f"{name}-{locality}"
@@ -198,7 +245,7 @@ def measure_named(
     source = PictureSource(
         choice, Path(images), num_images, resize, batch_size, device, locality, skip_corrupt
     )
-    with _made(folder):
+    with _created(folder):
         return measure_folder(
             folder,
             source,
@@ -213,7 +260,7 @@ def measure_named(
 
 
 def default_folder(name: str) -> Path:
-    """``runs/`` and the name without what a file system may not like.
+    """Return ``runs/`` and the model's name without characters that file systems may not allow.
 
     >>> default_folder("hf/facebook/dinov2-small").as_posix()
     'runs/hf-facebook-dinov2-small'
@@ -222,22 +269,26 @@ def default_folder(name: str) -> Path:
 
 
 def _check_folder(folder: Path, name: str) -> None:
-    """Never write over a run that was trained, or over the measurement of another model."""
+    """Raise a UserError if the folder holds a trained run or the measurement of another model."""
     finish_measurement(folder)
     if not (folder / RECORD).is_file():
         return
     record = read_record(folder)
     if isinstance(record, TrainedRun):
-        raise UserError(f"{folder} is a run that was trained; give another folder with --out")
+        raise UserError(f"{folder} holds a trained run; choose another folder with --out")
     if record.model.name != name:
         raise UserError(
-            f"{folder} holds the measurement of {record.model.name}; give another folder with --out"
+            f"{folder} holds the measurement of {record.model.name}; choose another folder with "
+            "--out"
         )
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """The folder exists before the work, so that it can be written; a failure leaves no trace."""
+def _created(folder: Path) -> Iterator[None]:
+    """Create the folder before the work, to see that it can be written.
+
+    A failure removes it again.
+    """
     was_there = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -250,7 +301,17 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device: str) -> None:
-    """One empty image through the model, so that a size it does not take is said in words."""
+    """Run the model on one empty image to check that it accepts this size.
+
+    Args:
+        model: The model.
+        size: Height and width of its images.
+        name: Name of the model, for the message.
+        device: Where the model is.
+
+    Raises:
+        UserError: If the model fails.
+    """
     assert size is not None
     try:
         with torch.inference_mode():
@@ -260,29 +321,29 @@ def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device:
     except (AssertionError, RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
-            f"expected images that {name} takes, got {size[0]}x{size[1]} pixels "
-            f"({reason.rstrip('.')}); give its size with --image-size, or other images"
+            f"{name} does not accept images of {size[0]}x{size[1]} pixels "
+            f"({reason.rstrip('.')}); set its size with --image-size, or use other images"
         ) from error
 
 
-def _origin(found: NamedModel, weights: Path | None, device: str) -> dict[str, Any]:
-    """What the record says of the model and of where all this came from."""
-    origin: dict[str, Any] = {"from": found.weights}
+def _origin(named: NamedModel, weights: Path | None, device: str) -> dict[str, Any]:
+    """Return what run.json says about the model and where it came from."""
+    origin: dict[str, Any] = {"from": named.weights}
     if weights is not None:
         origin |= {"file": str(weights), "sha256": file_hash(weights)}
-    elif found.weights == "random initialisation":
+    elif named.weights == "random initialisation":
         origin["seed"] = INITIAL_SEED
     source = provenance(device)
-    if library := LIBRARIES.get(found.source):
+    if library := LIBRARIES.get(named.source):
         source["versions"][library] = metadata.version(library)
     return {
         "status": "measured",
         "model": {
-            "name": found.name,
-            "source": found.source,
-            "num_parameters": found.num_parameters,
+            "name": named.name,
+            "source": named.source,
+            "num_parameters": named.num_parameters,
         },
         "weights": origin,
-        "notes": list(found.notes),
+        "notes": list(named.notes),
         "provenance": source,
     }

@@ -30,16 +30,22 @@ from nearsight.runs import (
 )
 from nearsight.runs.records import TrainedRun
 
-IMAGE_SEED = 0  # which images: the same for every protocol and every seed
+IMAGE_SEED = 0  # chooses the images, the same for every protocol and every seed
 
 
 def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarray:
-    """Sorted indices of the test images to measure: a function of the two numbers alone."""
+    """Return the sorted indices of the test images to measure.
+
+    They depend on the two numbers alone.
+
+    Raises:
+        UserError: If there are not as many test images, or fewer than 2 are asked for.
+    """
     wanted = min(NUM_TEST_IMAGES, num_available) if num_images is None else num_images
     if not 2 <= wanted <= num_available:
         raise UserError(
-            f"expected between 2 and {num_available} images (the test set has {num_available}), "
-            f"got {wanted}"
+            f"--num-images is {wanted}, but it must be between 2 and {num_available}, the number "
+            "of test images"
         )
     chosen = draws.sample("measured images", IMAGE_SEED, length=num_available, num=wanted)
     return chosen.numpy()
@@ -48,25 +54,38 @@ def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarr
 def finished_run(
     path: Path, device: str = "cpu", data_root: Path | None = None
 ) -> tuple[LoadedRun, Dataset]:
-    """A run that was trained to the end, with the very data it was trained on."""
+    """Return a run that was trained to the end, with the data it was trained on.
+
+    Raises:
+        UserError: If training has not finished, or the data changed since.
+    """
     record = read_record(path)
     if isinstance(record, TrainedRun) and not record.is_finished:
         raise UserError(
-            f"expected a finished run, but training in {path} has not finished; "
-            "start its train command again, it continues where it stopped"
+            f"training in {path} has not finished; start its train command again, which continues "
+            "where it stopped"
         )
     run = load_run(path, device)
     dataset = load_dataset(run.protocol.data, data_root)
     if dataset.hash != run.record.data.hash:
         raise UserError(
-            f"expected the data this run was trained on ({run.record.data.name}, hash "
-            f"{run.record.data.hash}), got {dataset.name} with hash {dataset.hash}"
+            f"{path} was trained on {run.record.data.name} with hash {run.record.data.hash}, but "
+            f"the data set {dataset.name} now has hash {dataset.hash}; restore the data, or pass "
+            "the folder that holds it as --data-root"
         )
     return run, dataset
 
 
 class RunSource(MeasuredSource):
-    """The best weights of a finished run, and images of its test set."""
+    """The best weights of a finished run, and images of its test set.
+
+    Args:
+        path: Folder of the run.
+        num_images: How many test images to choose; None for the usual number.
+        device: Where to run the model.
+        data_root: Folder of data sets; by default the usual one.
+        batch_size: Images per batch.
+    """
 
     def __init__(
         self,
@@ -81,20 +100,22 @@ class RunSource(MeasuredSource):
         self.model = self.run.model
         self.chosen = chosen_images(len(self.dataset.test.images), num_images)
         self.names = [f"test/{index}" for index in self.chosen]
-        self.copied: tuple[str, ...] = ()  # files of the run that go with a measurement elsewhere
+        self.copied: tuple[str, ...] = ()  # files of the run to copy to another folder
 
     def batches(self, positions: Sequence[int]) -> Iterator[Tensor]:
+        """Yield the test images at these positions in ``names`` as batches of the model's input."""
         indices = self.chosen[list(positions)]
         for start in range(0, len(indices), self.batch_size):
             images = self.dataset.test.images[indices[start : start + self.batch_size]]
             yield self.run.transform(torch.from_numpy(images)).to(self.device)
 
     def pictures(self, positions: Sequence[int]) -> list[np.ndarray]:
+        """Return the test images at these positions as pixels."""
         images = self.dataset.test.images[self.chosen[list(positions)]]
         return list(images.transpose(0, 2, 3, 1))
 
     def fresh_model(self) -> nn.Module:
-        """Return the weights before training: those that the run's seed gives."""
+        """Return the model before training, with the weights that the run's seed gives."""
         settings = self.run.protocol.model
         num_classes = settings.num_classes or len(self.dataset.classes)
         with torch.random.fork_rng(devices=[]):
@@ -103,9 +124,11 @@ class RunSource(MeasuredSource):
         return fresh.to(self.device)
 
     def own_files(self) -> dict[str, bytes]:
+        """Return the run's record and log if the measurement goes to another folder."""
         return {name: (self.path / name).read_bytes() for name in self.copied}
 
     def facts(self) -> dict[str, Any]:
+        """Return what measure.json says about the model and its images."""
         return {
             "num_available": len(self.dataset.test.images),
             "image_seed": IMAGE_SEED,
@@ -130,11 +153,33 @@ def measure_run(
 ) -> Path:
     """Measure the best weights of a finished run and write ``measure.json`` into its folder.
 
-    ``num_images`` test images, min(5,000, all) by default, chosen by a fixed seed: the same images
-    for every protocol. ``out`` is another folder to write into, with copies of the run's record and
-    log. ``force`` writes over a measurement with other settings. ``progress`` is told (images done,
-    images in all). Under torchrun every process takes its share of the images and the first one
-    writes.
+    Under torchrun every process measures its share of the images, and the first one writes.
+
+    Args:
+        path: Folder of the run.
+        num_images: How many test images to choose by a fixed seed, the same for every protocol; by
+            default 5,000, or all if there are fewer.
+        device: Where to run the model.
+        data_root: Folder of data sets; by default the usual one.
+        batch_size: Images per batch.
+        convention: How distances are counted.
+        metrics: Names of metrics, or "all".
+        out: Another folder to write to, with copies of the run's record and log.
+        force: Overwrite a measurement with other settings.
+        nulls: Also measure the null lines (random initialisation, shuffled patches).
+        progress: Called with the number of images done and the number of all images.
+
+    Returns:
+        The path of measure.json.
+
+    Raises:
+        UserError: If training has not finished, the data changed, or the folder holds another
+            measurement.
+
+    >>> measure_run(Path("runs/none"))
+    Traceback (most recent call last):
+        ...
+    nearsight.core.errors.UserError: ...
     """
     folder = Path(path if out is None else out)
     source = RunSource(Path(path), num_images, device, data_root, batch_size)
@@ -156,9 +201,11 @@ def measure_run(
 
 
 def _check_elsewhere(folder: Path, run: Path) -> None:
-    """Never write the measurement of a run into the folder of another run or model."""
+    """Raise a UserError if the folder belongs to another run or model."""
     if (folder / RECORD).is_file() and read_record(folder) != read_record(run):
-        raise UserError(f"{folder} is of another run or model; give another folder with --out")
+        raise UserError(
+            f"{folder} belongs to another run or model; choose another folder with --out"
+        )
 
 
 MEASURE_STAGE = Stage("measure", MEASURE, measure_run)

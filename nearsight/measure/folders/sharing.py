@@ -1,7 +1,7 @@
-"""One profile of the images that several processes measured.
+"""Combine the measurements of several processes into one profile.
 
-Under torchrun every process measures its share of the images (``World.share``); values per image
-come back in the order of the images, so that the result is that of a single process.
+Under torchrun every process measures its share of the images (``World.share``). The values per
+image are put back into the order of the images, so the result equals that of a single process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from nearsight.measure.readouts import merge_collections
 
 
 def gather_profile(profile: Profile, world: World) -> Profile:
-    """Return the profile of the images of all processes, in their order (collective)."""
+    """Return the profile of the images of all processes, in their order; all must call it.
+
+    Raises:
+        UserError: If position_share was asked for, which needs all images in one process.
+    """
     if world.size == 1:
         return profile
     if profile.position_share is not None:
-        raise UserError("position_share is measured in one process; leave it out of the metrics")
+        raise UserError(
+            "position_share cannot be measured by several processes; leave it out of --metrics or "
+            "start one process"
+        )
     parts = world.gather({name: x.values for name, x in profile.metrics.items()})
     metrics = {
         name: Estimates([np.concatenate([p[name][i] for p in parts]) for i in range(len(values))])

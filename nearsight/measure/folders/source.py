@@ -1,8 +1,8 @@
-"""Measure what a source offers, a trained run or a named model, into a folder.
+"""Measure a source (a trained run or a named model) into a folder.
 
-measure.json         metrics of every head with intervals and null lines (summary.py)
+measure.json         metrics of every head with intervals and null lines (measure_contents.py)
 measure.safetensors  every metric per image and head (measure/profile/values.py)
-examples.json        attention and features of a few of the images (runs/examples.py)
+examples.json        attention and features of a few of the images (runs/records)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from nearsight.runs import (
 )
 from nearsight.runs.records import EXAMPLES_FILE, MEASURE_FILE, MeasureRecord
 
-NUM_EXAMPLES = 4  # images whose attention is kept
+NUM_EXAMPLES = 4  # images whose attention goes to examples.json
 MEASUREMENT_FILES = (MEASURE, VALUES, EXAMPLES)
 PREPARATION = ("resize", "crop", "keep_ratio", "interpolation", "mean", "std")
 
@@ -68,7 +68,7 @@ class MeasuredSource(ABC):
         """Return the same architecture at random initialisation, for a null line."""
 
     def gather(self, world: World) -> None:  # noqa: B027 (a source may have nothing to gather)
-        """Collect what the other processes noted while their images were read (collective)."""
+        """Collect what other processes noted while reading images; all processes must call it."""
 
     def null_problem(self, error: ValueError) -> None:
         """Note why the null lines could not be measured, or raise the error."""
@@ -97,20 +97,20 @@ def measure_folder(
 ) -> Path:
     """Measure the model of a source on its images and write the files into ``folder``.
 
-    Under torchrun every process takes its share of the images and the first one writes.
+    Under torchrun every process measures its share of the images, and the first one writes.
 
     Args:
         folder: A folder that exists.
         source: The model and its images.
         convention: How distances are counted.
         metrics: Names of metrics, or "all".
-        num_images: How many images were asked for; None: as many as is usual.
+        num_images: How many images were asked for; None for the usual number.
         device: Where the model is.
-        force: Whether a measurement of other images, weights or settings is written over.
-        nulls: Whether to measure the null lines of the model (random initialisation, shuffled
-            patches) too, on a few of the images.
-        progress: Called with the images done and the images in all, of this process; those of the
-            null lines count.
+        force: Overwrite a measurement of other images, weights or settings.
+        nulls: Also measure the null lines of the model (random initialisation, shuffled patches) on
+            a few of the images.
+        progress: Called with the number of images done and of all images of this process, including
+            those of the null lines.
 
     Returns:
         The path of measure.json.
@@ -125,7 +125,10 @@ def measure_folder(
         _check_settings(folder, before, len(source.names), convention, metrics)
     num = len(source.names)
     if num < 2 * world.size:
-        raise UserError(f"expected at least 2 images for each of {world.size} processes, got {num}")
+        raise UserError(
+            f"{world.size} processes need at least {2 * world.size} images, but there are {num}; "
+            "raise --num-images or start fewer processes"
+        )
     own = range(num)[world.share(num)]
 
     few = spread_positions(num) if nulls and world.is_main else ()
@@ -149,10 +152,10 @@ def measure_folder(
     source.gather(world)
     if world.is_main:
         lines = _nulls(source, profile, lambda done: report(len(own) + done)) if nulls else {}
-        examples, told = _examples(source)
+        examples, examples_record = _examples(source)
         contents = measurement(profile, lines) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
-        contents |= {"native": native_code(), "examples": told}
+        contents |= {"native": native_code(), "examples": examples_record}
         contents["settings"] = measured_settings(num_images, convention, metrics)
         if before is not None:
             _check_subject(folder, before, contents)
@@ -162,7 +165,7 @@ def measure_folder(
 
 
 def _earlier(folder: Path) -> MeasureRecord | None:
-    """The measurement that a folder has; None if it has none, or one that cannot be read."""
+    """Return the measurement in a folder; None if there is none or it cannot be read."""
     finish_measurement(folder)
     try:
         return MEASURE_FILE.read(folder) if (folder / MEASURE).is_file() else None
@@ -177,21 +180,29 @@ def _check_settings(
     convention: str,
     metrics: Sequence[str] | str,
 ) -> None:
-    """Refuse to write over a measurement that has other settings; further metrics are no loss."""
-    said = []
+    """Refuse to overwrite a measurement with other settings; additional metrics are allowed.
+
+    Args:
+        folder: The folder.
+        before: The measurement in it.
+        num_images: New number of images.
+        convention: New convention.
+        metrics: New metrics.
+    """
+    differences = []
     if before.convention.name != convention:
-        said.append(f"convention {before.convention.name}")
+        differences.append(f"convention {before.convention.name}")
     if before.num_images != num_images:
-        said.append(f"{before.num_images} images")
-    known = before.settings["metrics"] if before.settings else ()
-    if lost := missing_names(known, metrics):
-        said.append(f"the metrics {', '.join(lost)}")
-    if said:
-        raise _other_measurement(folder, f"with {' and '.join(said)}")
+        differences.append(f"{before.num_images} images")
+    measured = before.settings["metrics"] if before.settings else ()
+    if lost := missing_names(measured, metrics):
+        differences.append(f"the metrics {', '.join(lost)}")
+    if differences:
+        raise _other_measurement(folder, f"with {' and '.join(differences)}")
 
 
 def _check_subject(folder: Path, before: MeasureRecord, contents: dict[str, Any]) -> None:
-    """Refuse to write over a measurement of other images or weights."""
+    """Refuse to overwrite a measurement of other images or weights."""
     if before.data.hash != contents["data"]["hash"]:
         raise _other_measurement(folder, f"of other images ({before.data.name})")
     old, new = (
@@ -203,17 +214,18 @@ def _check_subject(folder: Path, before: MeasureRecord, contents: dict[str, Any]
 
 
 def _other_measurement(folder: Path, what: str) -> UserError:
+    """Return the error that a measurement would be lost."""
     return UserError(
         f"{folder} has a measurement {what}, which would be lost; "
-        "give another folder with --out, or write over it with --force"
+        "choose another folder with --out, or overwrite it with --force"
     )
 
 
 def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
-    """Return at most ``wanted`` positions at equal steps among ``num``.
+    """Return at most ``wanted`` evenly spaced positions among ``num``.
 
-    The chosen images of an image folder are sorted by class, so that the first ones would be of a
-    class or two.
+    The chosen images of an image folder are sorted by class, so the first ones would all be of one
+    or two classes.
 
     >>> list(spread_positions(5)), spread_positions(640), list(spread_positions(11, 4))
     ([0, 1, 2, 3, 4], range(0, 640, 10), [0, 2, 4, 6])
@@ -222,20 +234,24 @@ def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
 
 
 def _examples(source: MeasuredSource) -> tuple[bytes | None, dict[str, Any]]:
-    """Return examples.json with the attention of a few images, or None, and what is told of it."""
+    """Return examples.json with the attention of a few images, and what measure.json says about it.
+
+    The file is None if its contents cannot be shown.
+    """
     positions = spread_positions(len(source.names), NUM_EXAMPLES)
     names = [source.names[position] for position in positions]
     images = torch.cat([batch.cpu() for batch in source.batches(positions)])
     try:
-        found = capture_examples(source.model, images, source.pictures(positions), names)
-    except UserError as error:  # too many weights, or keys that lie on no grid
+        examples = capture_examples(source.model, images, source.pictures(positions), names)
+    except UserError as error:  # too many weights, or keys that do not form a grid
         return None, {"names": [], "problem": str(error)}
-    return EXAMPLES_FILE.encode(found.contents()), {"names": names}
+    return EXAMPLES_FILE.encode(examples.contents()), {"names": names}
 
 
 def _nulls(
     source: MeasuredSource, profile: Profile, progress: Callable[[int], None]
 ) -> dict[str, Any]:
+    """Measure the null lines, or let the source note why that failed."""
     few = source.batches(spread_positions(len(source.names)))
     try:
         return measured_nulls(source.model, source.fresh_model(), few, profile, progress)

@@ -1,4 +1,4 @@
-"""What ``nearsight measure`` is pointed at: a run folder or a model by name."""
+"""Find what ``nearsight measure`` is to measure: a run folder or a named model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,35 @@ def measure_target(
     nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Measure a finished run, or a model on a folder of images; the path of measure.json."""
+    """Measure a finished run, or a model on a folder of images.
+
+    Args:
+        target: A run folder, or the name of a model.
+        images: Folder of images, for models.
+        out: Where to write; by default the run folder or ``runs/<name>``.
+        weights: File of weights, for models.
+        pretrained: Download pretrained weights, for models.
+        random_init: Measure at random initialisation, for models.
+        num_images: How many images to choose.
+        resize: Preprocess the images, for models.
+        skip_corrupt: Leave out images that cannot be read, for models.
+        image_size: As N or HxW, for models.
+        localise: Make attention local first, for models.
+        convention: How distances are counted.
+        metrics: "default", "all", or names separated by commas.
+        batch_size: Images per batch.
+        device: Where to run the model.
+        data_root: Folder of data sets, for runs.
+        force: Overwrite another measurement.
+        nulls: Also measure the null lines.
+        progress: Called with the number of images done and the number of all images.
+
+    Returns:
+        The path of measure.json.
+
+    Raises:
+        UserError: If the target is unknown, or an option does not fit it.
+    """
     chosen = metric_names(metrics)
     shared: dict[str, Any] = {
         "num_images": num_images, "convention": convention, "metrics": chosen,
@@ -60,10 +88,12 @@ def measure_target(
     try:
         check_name(target)
     except ValueError as error:
-        raise UserError(f"expected a run folder with {RECORD} or a model; {error}") from error
+        raise UserError(
+            f"{target} is neither a run folder with {RECORD} nor a model: {error}"
+        ) from error
     if images is None:
-        raise UserError(f"expected images to measure {target} on, got none; give --images DIR")
-    size = None if image_size is None else sides(image_size)
+        raise UserError(f"there are no images to measure {target} on; give --images DIR")
+    size = None if image_size is None else parse_image_size(image_size)
     return measure_named(
         target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,
         image_size=size, resize=resize, localise=localise,
@@ -72,7 +102,7 @@ def measure_target(
 
 
 def metric_names(text: str) -> Sequence[str] | str:
-    """What ``--metrics`` asks for.
+    """Return the metrics that the value of ``--metrics`` names.
 
     >>> metric_names("mad, entropy")
     ('mad', 'entropy')
@@ -82,35 +112,43 @@ def metric_names(text: str) -> Sequence[str] | str:
     return tuple(name.strip() for name in text.split(","))
 
 
-def sides(text: str) -> tuple[int, int]:
-    """Height and width of ``--image-size``.
+def parse_image_size(text: str) -> tuple[int, int]:
+    """Return height and width from the value of ``--image-size``.
 
-    >>> sides("224"), sides("160x224")
+    Raises:
+        UserError: If it is neither N nor HxW.
+
+    >>> parse_image_size("224"), parse_image_size("160x224")
     ((224, 224), (160, 224))
     """
     parts = text.lower().split("x")
     if not 1 <= len(parts) <= 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"expected --image-size as N or HxW in pixels, got {text!r}")
+        raise UserError(
+            f"--image-size is {text!r}, but it must be N or HxW in pixels, such as 224 or 160x224"
+        )
     return int(parts[0]), int(parts[-1])
 
 
 def _check_run(target: str, options: list[str]) -> None:
-    """A run has its own weights and images; a measured model is measured again by its name."""
+    """Refuse options that a run does not take, and folders that hold a measured model.
+
+    A run is measured with its own weights and images; a model is measured again by its name.
+    """
     record = read_record(Path(target))
     if isinstance(record, MeasuredModel):
         raise UserError(
-            f"{target} holds the measurement of a model; to repeat it run "
+            f"{target} holds the measurement of a model, not a run; to repeat the measurement run "
             f"{record.provenance.command}"
         )
     if options:
         raise UserError(
-            f"{target} is a run, which is measured with its own weights on its own test images: "
+            f"{target} is a run, which is measured with its own weights on its own test images; "
             f"leave out {', '.join(options)}"
         )
 
 
 def _check_cell(folder: Path, asked: dict[str, Any]) -> None:
-    """Refuse to measure the cell of a study in its folder as the study would not."""
+    """Refuse to measure the cell of a study, in its folder, with settings of one's own."""
     if not (folder / CELL_FILE.name).is_file():
         return
     cell = CELL_FILE.read(folder)
@@ -123,6 +161,6 @@ def _check_cell(folder: Path, asked: dict[str, Any]) -> None:
     other = [name for name, value in asked.items() if planned[name] != value]
     if other:
         raise UserError(
-            f"{folder} is a cell of a study, which its measurement belongs to; yours differs in "
-            f"{', '.join(other)}: write it elsewhere with --out DIR"
+            f"{folder} is a cell of a study and must keep the measurement the study planned, but "
+            f"yours differs in {', '.join(other)}; write yours to another folder with --out DIR"
         )

@@ -12,6 +12,7 @@ import scipy.stats
 from measure.folders.made_profiles import NUM_IMAGES, made_profile
 from runs.made_records import measure_contents, model_contents
 
+from nearsight.core import UserError
 from nearsight.measure.folders.comparison import folder_difference
 from nearsight.measure.folders.difference import profile_difference
 from nearsight.measure.metrics.estimates import Estimates
@@ -137,7 +138,7 @@ def test_other_grids_are_compared_by_score():
 
 
 def test_other_images_are_refused():
-    with pytest.raises(ValueError, match="got 13 and 11 images"):
+    with pytest.raises(UserError, match="13 and 11 images"):
         profile_difference(made_profile(1), made_profile(2, num_images=11))
 
 
@@ -169,19 +170,19 @@ def test_values_come_back_as_they_were_written(tmp_path: Path):
         for one, two in zip(estimates.values, profile.metrics[name].values, strict=True):
             assert one.dtype == np.float64
             assert np.array_equal(one, two)
-    with pytest.raises(ValueError, match="a name for each of the 13 images, got 12"):
+    with pytest.raises(UserError, match="13 images but 12 names"):
         write_values(tmp_path / "w.safetensors", profile, names(12))
 
 
 def test_values_that_are_damaged_or_missing_are_one_sentence(tmp_path: Path):
     path = tmp_path / "v.safetensors"
-    with pytest.raises(ValueError, match="there is no such file; run nearsight measure again"):
+    with pytest.raises(UserError, match="there is no such file; run nearsight measure again"):
         read_values(path)
     write_values(path, made_profile(3), names())
     whole = path.read_bytes()
     for content in (whole[:-50], b"", b"nonsense" * 9):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="is damaged"):
+        with pytest.raises(UserError, match="is damaged"):
             read_values(path)
 
 
@@ -213,9 +214,9 @@ def test_two_folders_are_compared_by_what_is_in_them(tmp_path: Path):
 def test_folders_of_other_images_are_refused_with_what_differs(tmp_path: Path):
     a = write_folder(tmp_path / "a", 1, names())
     for name, images, data_hash, words in (
-        ("fewer", names(11), "00ff", "got 13 and 11 images; measure both on the same folder"),
+        ("fewer", names(11), "00ff", "13 and 11 images"),
         ("renamed", [*names()[:-1], "z.png"], "00ff", "é/12.png in one where the other has z.png"),
-        ("changed", names(), "11ff", "files of the same names but other contents"),
+        ("changed", names(), "11ff", "files of the same names but with other contents"),
     ):
         with pytest.raises(ValueError, match=words):
             folder_difference(a, write_folder(tmp_path / name, 2, images, data_hash))
@@ -226,7 +227,7 @@ def test_a_folder_without_measurement_is_said(tmp_path: Path):
     with pytest.raises(ValueError, match=r"expected a run folder with run.json"):
         folder_difference(a, tmp_path / "nowhere")
     (a / "measure.safetensors").unlink()
-    with pytest.raises(ValueError, match="there is no such file; run nearsight measure again"):
+    with pytest.raises(UserError, match="there is no such file; run nearsight measure again"):
         folder_difference(a, a)
     (a / "measure.json").unlink()
     with pytest.raises(ValueError, match=r"run nearsight measure .*a first"):

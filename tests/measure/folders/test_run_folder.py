@@ -14,6 +14,7 @@ from runs.made_records import DATA, run_contents
 from safetensors.torch import save_file
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.data.sets.dataset import Dataset, ImageSet
 from nearsight.measure.folders.run_folder import chosen_images, measure_run
 from nearsight.measure.profile.profile import measure_model
@@ -36,7 +37,7 @@ def test_images_are_chosen_by_their_number_alone():
 
 @pytest.mark.parametrize("number", [-1, 0, 1, 32])
 def test_a_number_of_images_that_is_not_there_is_refused(number):
-    with pytest.raises(ValueError, match="between 2 and 31 images"):
+    with pytest.raises(UserError, match="between 2 and 31 images"):
         chosen_images(31, number)
 
 
@@ -92,7 +93,7 @@ def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):
 
 
 def test_more_images_than_the_test_set_has_are_refused(run_folder):
-    with pytest.raises(ValueError, match="between 2 and 23 images"):
+    with pytest.raises(UserError, match="between 2 and 23 images"):
         measure_run(run_folder, num_images=24)
     assert not (run_folder / "measure.json").exists()
 
@@ -101,14 +102,14 @@ def test_other_data_than_the_runs_are_refused(run_folder, monkeypatch):
     monkeypatch.setattr(
         "nearsight.measure.folders.run_folder.load_dataset", lambda *_: dataset(seed=1)
     )
-    with pytest.raises(ValueError, match="expected the data this run was trained on"):
+    with pytest.raises(UserError, match="restore the data"):
         measure_run(run_folder)
 
 
 def test_a_run_that_has_not_finished_is_refused(run_folder):
     record = json.loads((run_folder / "run.json").read_text())
     (run_folder / "run.json").write_text(json.dumps(record | {"status": "running"}))
-    with pytest.raises(ValueError, match="has not finished"):
+    with pytest.raises(UserError, match="has not finished"):
         measure_run(run_folder)
 
 
