@@ -26,7 +26,7 @@ EVERYWHERE: frozenset[Table] = TABLES | {"figures", "training"}
 
 SHARE, DIAGONALS, PATCHES, COSINE = "share", "grid diagonals", "patches", "cosine"
 ANY = -math.inf, math.inf
-# By how much a value may exceed its limits. Logits of 1e4 in float32 cause such errors in entropies.
+# How far a value may exceed its limits. Logits of 1e4 in float32 cause such errors in entropies.
 TOLERANCE = 1e-3
 
 
