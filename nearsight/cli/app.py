@@ -318,14 +318,14 @@ def measure(
     """
     from nearsight.core import join_processes
     from nearsight.measure.folders import measure_target
-    from nearsight.measure.layout import keeping_places
+    from nearsight.measure.layout import keep_places
     from nearsight.report.write import print_measurements
     from nearsight.runs import read_measure
 
     with (
         join_processes(device) as world,
         counting(f"measuring {target}") as count,
-        keeping_places(progress=lambda done, most: count(done, most, "finding where tokens sit")),
+        keep_places(progress=lambda done, most: count(done, most, "finding where tokens sit")),
     ):
         path = measure_target(
             target, images, out, weights=weights, pretrained=pretrained, random_init=random_init,

@@ -1,4 +1,4 @@
-"""Try every model file of timm, torchvision and Hugging Face: what is measured, and what is not."""
+"""Try every model file of timm, torchvision and Hugging Face, and list what can be measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build one model with random weights, measure it, and say in one row what came of it."""
+"""Build one model with random weights, measure it, and describe the result in one row."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from nearsight.measure.profile import measure_model
 
 UNCLEAR = "where its tokens sit is not clear"
 GAP = re.compile(r"the smallest gap is ([\d.]+) cells")
-ENOUGH_SECONDS = 60.0  # after which no larger image is tried
-MOST_REASON = 300  # characters of an error
+ENOUGH_SECONDS = 60.0  # no larger image is tried after this time
+MOST_REASON = 300  # characters of an error that are kept
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """What came of one model. ``outcome`` is "measured", "refused", "not built" or "crashed"."""
+    """The result for one model; ``outcome`` is "measured", "refused", "not built" or "crashed"."""
 
     model: str
     outcome: str
     image_side: int | None = None
     num_layers: int = 0
     proof_error: float | None = None
-    gap: float | None = None  # the smallest one of the layers whose places were found
-    reason: str = ""  # of a refusal, of a crash, or of layers that were left out
+    gap: float | None = None  # smallest gap of the layers whose positions were measured
+    reason: str = ""  # for a refusal, a crash, or layers that were left out
     seconds: float = 0.0
-    num_unclear: int = 0  # layers that were left out as their places are not clear
+    num_unclear: int = 0  # layers left out because their positions are not clear
 
     def contents(self) -> dict[str, Any]:
+        """Return the row as JSON contents."""
         return asdict(self)
 
 
 def try_model(name: str) -> ModelRow:
     """Measure a model with random weights on two images of noise.
 
-    The smallest image that the model takes is used, or a larger one where more of its layers are
-    clear. Nothing is downloaded.
+    The smallest image that the model accepts is used, or a larger one if more of its layers are
+    clear then. Nothing is downloaded.
     """
     torch.manual_seed(0)
     began = time.perf_counter()
@@ -73,7 +74,7 @@ def try_model(name: str) -> ModelRow:
 
 
 def measured_row(name: str, model: nn.Module, images: Tensor) -> ModelRow:
-    """Measure a model on some images, and say what came of it."""
+    """Measure a model on some images and return the result."""
     side = images.shape[-1]
     try:
         profile = measure_model(model, images, metrics=("mad",))
@@ -98,16 +99,16 @@ def measured_row(name: str, model: nn.Module, images: Tensor) -> ModelRow:
 
 
 def counted_reasons(reasons: list[str]) -> str:
-    """Return each reason once, with the number of layers and the largest gap seen in them.
+    """Return each reason once, with the number of layers and their largest gap.
 
     >>> counted_reasons(["it pools", "it pools"])
     '2 layers left out: it pools'
     """
-    found: dict[str, list[str]] = {}
+    layers_by_reason: dict[str, list[str]] = {}
     for reason in reasons:
-        found.setdefault(GAP.sub("GAP", reason), []).append(reason)
+        layers_by_reason.setdefault(GAP.sub("GAP", reason), []).append(reason)
     sentences = []
-    for text, each in found.items():
+    for text, each in layers_by_reason.items():
         gaps = [float(x) for reason in each for x in GAP.findall(reason)]
         if gaps:
             text = text.replace("GAP", f"the smallest gap is at most {max(gaps):.2f} cells")
@@ -116,4 +117,5 @@ def counted_reasons(reasons: list[str]) -> str:
 
 
 def _sentence(error: Exception) -> str:
+    """Return an error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MOST_REASON]

@@ -1,4 +1,4 @@
-"""Build models with random weights for one image size after another; nothing is downloaded."""
+"""Build models with random weights for one image size after another, without downloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from nearsight.models.compat import declare_missing_ops
 
-SIDES = (96, 128, 224, 256)  # of the images, in this order
+SIDES = (96, 128, 224, 256)  # sides of the images, in the order they are tried
 SMALL = {
     "hidden_size": 48,
     "num_hidden_layers": 2,
@@ -29,7 +29,7 @@ Build = tuple[
 
 
 def builds(name: str) -> Iterator[Build]:
-    """Build a model, as ``covered_models`` names it, for one image size after another."""
+    """Yield a model, named as by ``covered_models``, for one image size after another."""
     declare_missing_ops()
     library, _, rest = name.partition("/")
     builders = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}
@@ -37,7 +37,7 @@ def builds(name: str) -> Iterator[Build]:
 
 
 def _tried(make: Callable[..., nn.Module], *options: dict[str, Any]) -> nn.Module | Exception:
-    """The model with the first options that it takes, or the last error."""
+    """Return the model with the first options that it accepts, or the last error."""
     error: Exception = ValueError("there are no options")
     for each in options:
         try:
@@ -48,6 +48,7 @@ def _tried(make: Callable[..., nn.Module], *options: dict[str, Any]) -> nn.Modul
 
 
 def _timm(name: str) -> Iterator[Build]:
+    """Build a model of timm."""
     import timm
 
     def make(**options: Any) -> nn.Module:
@@ -60,6 +61,7 @@ def _timm(name: str) -> Iterator[Build]:
 
 
 def _torchvision(name: str) -> Iterator[Build]:
+    """Build a model of torchvision."""
     from torchvision.models import get_model
 
     def make(**options: Any) -> nn.Module:
@@ -75,14 +77,15 @@ def _torchvision(name: str) -> Iterator[Build]:
 
 
 def _hugging_face(kind: str) -> Iterator[Build]:
+    """Build a model of Hugging Face from its type."""
     for side in SIDES:
-        for smaller in SMALLER:  # some are built with numbers that do not fit, and fail later
+        for smaller in SMALLER:  # some models accept numbers that do not fit, and fail later
             yield side, _tried(lambda **given: _from_configuration(kind, **given),
                                {"side": side, "smaller": smaller})  # fmt: skip
 
 
 def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Module:
-    """The model of a configuration class, or its vision part, with some numbers made smaller."""
+    """Return the model of a configuration, or its vision part, with some numbers made smaller."""
     from transformers import AutoBackbone, AutoConfig, AutoModel
 
     whole = AutoConfig.for_model(kind)

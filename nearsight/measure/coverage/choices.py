@@ -1,4 +1,4 @@
-"""The models to try: one of every model file, small, with attention where a variant has it."""
+"""Choose the models to try: a small one of every model file, with attention if any has it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from nearsight.models.compat import declare_missing_ops
 
-# Variants with attention of files whose smallest model has none, and small ones whose name does
-# not say so.
+# Variants with attention for files whose smallest model has none, and small variants whose names
+# do not reveal their size.
 TIMM_CHOICES = {
     "beit": ("beit_base_patch16_224",),
     "byoanet": ("botnet26t_256", "halonet26t", "lambda_resnet26t"),
@@ -52,11 +52,12 @@ HF_LEFT_OUT = ("timm_wrapper", "timm_backbone", "perceiver", "levit_text")
 
 
 def covered_models() -> list[str]:
-    """Names of all models to try, as ``timm/NAME``, ``torchvision/NAME`` and ``hf/MODEL_TYPE``."""
+    """Return the models to try, as ``timm/NAME``, ``torchvision/NAME`` and ``hf/MODEL_TYPE``."""
     return [*_timm(), *(f"torchvision/{name}" for name in TORCHVISION), *_hugging_face()]
 
 
 def _timm() -> Iterator[str]:
+    """Yield the models of timm."""
     declare_missing_ops()
     import timm
 
@@ -67,12 +68,13 @@ def _timm() -> Iterator[str]:
 
 
 def _size(name: str) -> tuple[int, int, str]:
-    """The order of names by how small their models are, as far as the names say."""
+    """Return a sort key by which names of small models come first, as far as names tell."""
     ranks = [rank for rank, word in enumerate(SIZES) if re.search(rf"{word}(?![a-z])", name)]
     return min(ranks, default=len(SIZES)), len(name), name
 
 
 def _hugging_face() -> Iterator[str]:
+    """Yield the vision models of Hugging Face."""
     try:
         from transformers.models.auto import modeling_auto
     except ImportError:

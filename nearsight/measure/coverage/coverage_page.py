@@ -1,4 +1,4 @@
-"""The table of what was tried, for docs/families.md."""
+"""Write the table of the models that were tried to docs/families.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_page(path: Path, rows: Sequence[ModelRow]) -> None:
 
 
 def coverage_table(rows: Sequence[ModelRow]) -> str:
-    """A table with a row per model, after a sentence with the counts."""
+    """Return a table with a row per model, after a sentence with the counts."""
     counts = {x: sum(row.outcome == x for row in rows) for x in OUTCOMES}
     unbuilt = f", {counts['not built']} not built" if counts["not built"] else ""
     lines = [

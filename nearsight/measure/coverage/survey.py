@@ -1,7 +1,7 @@
-"""Run the attempts of all models, each in a process of its own, into one file of rows.
+"""Try all models, each in its own process, and collect the results in one file.
 
-The processes are forked from a server that has imported the libraries and done nothing else, so
-that the imports are paid once. A model that crashes its process, or takes too long, is one row.
+The processes are forked from a server that has imported the libraries and done nothing else, so the
+imports happen once. A model that crashes its process, or takes too long, still gets a row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run_coverage(
         folder: Where ``coverage.jsonl`` is, or will be.
         names: Models to try; all by default.
         progress: Called with the number of finished models and of all models.
-        again: Outcomes of rows that are tried again, such as "crashed", and names of models.
+        again: Outcomes (such as "crashed") and names of models that are tried again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ROWS_FILE
@@ -55,14 +55,14 @@ def run_coverage(
 
 
 def read_rows(path: Path) -> list[ModelRow]:
-    """The last row of every model in a file."""
+    """Return the last row of every model in a file."""
     lines = path.read_text().splitlines() if path.exists() else []
     rows = {row["model"]: ModelRow(**row) for row in map(json.loads, lines)}
     return list(rows.values())
 
 
 def _in_process(name: str, attempt: Callable[[str], ModelRow] = try_model) -> ModelRow:
-    """Try a model in a process of its own."""
+    """Try a model in its own process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([WARM])
     receiver, sender = context.Pipe(duplex=False)
@@ -83,5 +83,6 @@ def _in_process(name: str, attempt: Callable[[str], ModelRow] = try_model) -> Mo
 
 
 def _send(sender: Connection, attempt: Callable[[str], ModelRow], name: str) -> None:
+    """Try a model and send the result through a pipe."""
     sender.send(attempt(name))
     sender.close()

@@ -1,6 +1,6 @@
-"""Import what the attempts need, once, in the process that all of them are forked from.
+"""Import what the attempts need, once, in the process from which all are forked.
 
-Nothing may run here that starts threads: a forked process has only the thread that forked it.
+Nothing here may start threads: a forked process has only the thread that forked it.
 """
 
 from __future__ import annotations

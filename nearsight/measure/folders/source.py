@@ -22,7 +22,7 @@ from nearsight.core import UserError, World
 from nearsight.measure.catalogue import DEFAULT_METRICS
 from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.folders.sharing import gather_profile
-from nearsight.measure.layout import keeping_places
+from nearsight.measure.layout import keep_places
 from nearsight.measure.profile import (
     NULL_IMAGES,
     VALUES,
@@ -139,7 +139,7 @@ def measure_folder(
             progress(done, total)
 
     began = time.perf_counter()
-    with keeping_places(folder if world.is_main else None):
+    with keep_places(folder if world.is_main else None):
         measured = measure_model(
             source.model,
             source.batches(own),

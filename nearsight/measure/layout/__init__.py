@@ -1,9 +1,9 @@
-"""Where the queries and keys of an attention call sit on the image, for every family of models."""
+"""Find where the queries and keys of an attention call are on the image, in any model."""
 
 from __future__ import annotations
 
 from nearsight.measure.layout.families import layout_of
-from nearsight.measure.layout.found import keeping_places
+from nearsight.measure.layout.found import keep_places
 from nearsight.measure.layout.geometry import MAX_RADIUS, Geometry
 from nearsight.measure.layout.placing import Fold
 from nearsight.measure.layout.tokens import LayerFacts, Layout, Skipped
@@ -15,6 +15,6 @@ __all__ = [
     "LayerFacts",
     "Layout",
     "Skipped",
-    "keeping_places",
+    "keep_places",
     "layout_of",
 ]

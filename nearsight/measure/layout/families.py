@@ -1,9 +1,9 @@
-"""What is known of each family of models: the one table from a module's class to its layout.
+"""The table of model families: from the class of a module to the layout of its attention.
 
 A class is named with its package, so that a module of the same name elsewhere is not mistaken for
-it; subclasses count. The innermost module of an attention call that is in the table decides. The
-table saves time: a model that is neither in it nor declares its grid and prefix tokens itself is
-measured to find its places (found.py).
+it. Subclasses count as their parents. The innermost module of an attention call that is in the
+table decides. The table saves time: a model that is not in it and does not declare its grid and
+prefix tokens is measured to find its layout (found.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch import nn
 from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall, Place
 from nearsight.measure.layout import pooled, windows
-from nearsight.measure.layout.found import found_layout
+from nearsight.measure.layout.found import find_layout
 from nearsight.measure.layout.tokens import (
     Given,
     Layout,
     Skipped,
-    checked,
+    check_sizes,
     declares,
     global_layout,
     refuse,
@@ -33,22 +33,22 @@ Family = Callable[[AttentionCall, Place, Given], Layout | Skipped]
 
 
 def own_grids(layout: Callable[[AttentionCall, Place], Layout]) -> Family:
-    """A family whose layers say themselves where their tokens sit; the user cannot."""
+    """Make a family whose layers determine their own grids; the user cannot set them."""
 
     def family(call: AttentionCall, place: Place, given: Given) -> Layout:
         if given.grid is not None or given.num_prefix is not None:
             kind = type(place.module).__name__
             raise UserError(
-                f"expected no grid= and no num_prefix= for a model with {kind}, "
-                "whose layers have grids of their own; leave them out"
+                f"grid= and num_prefix= cannot be set for a model with {kind}, whose layers have "
+                "grids of their own; leave them out"
             )
         return layout(call, place)
 
     return family
 
 
-def prefixed(num_prefix: int | Callable[[Place], int]) -> Family:
-    """Attention between all tokens, with a known number of prefix tokens."""
+def with_prefix(num_prefix: int | Callable[[Place], int]) -> Family:
+    """Make a family of attention between all tokens with a known number of prefix tokens."""
 
     def family(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
         num = num_prefix if isinstance(num_prefix, int) else num_prefix(place)
@@ -57,22 +57,24 @@ def prefixed(num_prefix: int | Callable[[Place], int]) -> Family:
     return family
 
 
-def skipped(reason: str) -> Family:
+def skip_layers(reason: str) -> Family:
+    """Make a family whose layers are left out for this reason."""
     return lambda call, place, given: Skipped(reason)
 
 
-def refused(reason: str) -> Family:
+def refuse_models(reason: str) -> Family:
+    """Make a family whose models are refused for this reason."""
     return lambda call, place, given: refuse(call, reason)
 
 
 def feature_map(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
-    """Attention between all patches of the map [b, c, row, col] that the attention gets."""
+    """Locate tokens in attention between all patches of its input map [b, c, row, col]."""
     rows, cols = call.path[-1].inputs[0].shape[2:4]
     return global_layout(call, given, num_prefix=0, sizes=[(rows, cols)])
 
 
 def naflex(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
-    """NaFlexViT of timm has a grid where it gets images, not patches cut beforehand."""
+    """Locate tokens in timm's NaFlexViT, which must get images and not patches."""
     images = place.inputs[0]
     if getattr(images, "ndim", None) != 4:
         refuse(
@@ -86,11 +88,13 @@ def naflex(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
 
 
 def _registers(place: Place) -> int:
+    """Return the number of class and register tokens by a Hugging Face configuration."""
     model: Any = place.module
     return 1 + model.config.num_register_tokens
 
 
 def class_name(kind: type) -> str:
+    """Return the full name of a class, as in ``FAMILIES``."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -112,66 +116,74 @@ FAMILIES: dict[str, Family] = {
     "timm.models.mvitv2.MultiScaleAttention": own_grids(pooled.mvit),
     "timm.models.mvitv2.MultiScaleAttentionPoolFirst": own_grids(pooled.mvit),
     "timm.models.pvt_v2.Attention": own_grids(pooled.pvt),
-    "timm.models.cait.TalkingHeadAttn": prefixed(0),
-    "timm.models.cait.ClassAttn": skipped(CLASS_ATTENTION),
-    "timm.models.convit.GPSA": prefixed(0),
-    "timm.models.convit.MHSA": prefixed(1),
+    "timm.models.cait.TalkingHeadAttn": with_prefix(0),
+    "timm.models.cait.ClassAttn": skip_layers(CLASS_ATTENTION),
+    "timm.models.convit.GPSA": with_prefix(0),
+    "timm.models.convit.MHSA": with_prefix(1),
     "timm.models.naflexvit.NaFlexVit": naflex,
     "timm.models.shvit.SHSA": feature_map,
-    "timm.models.xcit.XCA": skipped(CHANNELS),
-    "timm.models.davit.ChannelAttention": skipped(CHANNELS),
-    "timm.models.davit.ChannelAttentionV2": skipped(CHANNELS),
-    "timm.models.edgenext.CrossCovarianceAttn": skipped(CHANNELS),
-    "timm.layers.attention_pool.AttentionPoolLatent": skipped(ONE_QUERY),
-    "timm.layers.attention_pool.AttentionPoolPrr": skipped(REFINEMENT),
-    "torchvision.models.vision_transformer.VisionTransformer": prefixed(1),
+    "timm.models.xcit.XCA": skip_layers(CHANNELS),
+    "timm.models.davit.ChannelAttention": skip_layers(CHANNELS),
+    "timm.models.davit.ChannelAttentionV2": skip_layers(CHANNELS),
+    "timm.models.edgenext.CrossCovarianceAttn": skip_layers(CHANNELS),
+    "timm.layers.attention_pool.AttentionPoolLatent": skip_layers(ONE_QUERY),
+    "timm.layers.attention_pool.AttentionPoolPrr": skip_layers(REFINEMENT),
+    "torchvision.models.vision_transformer.VisionTransformer": with_prefix(1),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": own_grids(
         windows.torchvision_swin
     ),
 }
 
 HUGGING_FACE = {
-    "vit.modeling_vit.ViTPreTrainedModel": prefixed(1),
-    "deit.modeling_deit.DeiTPreTrainedModel": prefixed(2),
-    "beit.modeling_beit.BeitPreTrainedModel": prefixed(1),
-    "dinov2.modeling_dinov2.Dinov2PreTrainedModel": prefixed(1),
+    "vit.modeling_vit.ViTPreTrainedModel": with_prefix(1),
+    "deit.modeling_deit.DeiTPreTrainedModel": with_prefix(2),
+    "beit.modeling_beit.BeitPreTrainedModel": with_prefix(1),
+    "dinov2.modeling_dinov2.Dinov2PreTrainedModel": with_prefix(1),
     "dinov2_with_registers.modeling_dinov2_with_registers.Dinov2WithRegistersPreTrainedModel": (
-        prefixed(_registers)
+        with_prefix(_registers)
     ),
-    "dinov3_vit.modeling_dinov3_vit.DINOv3ViTPreTrainedModel": prefixed(_registers),
-    "clip.modeling_clip.CLIPPreTrainedModel": prefixed(1),
-    "siglip.modeling_siglip.SiglipPreTrainedModel": prefixed(0),
-    "vit_mae.modeling_vit_mae.ViTMAEPreTrainedModel": refused(SHUFFLED),
+    "dinov3_vit.modeling_dinov3_vit.DINOv3ViTPreTrainedModel": with_prefix(_registers),
+    "clip.modeling_clip.CLIPPreTrainedModel": with_prefix(1),
+    "siglip.modeling_siglip.SiglipPreTrainedModel": with_prefix(0),
+    "vit_mae.modeling_vit_mae.ViTMAEPreTrainedModel": refuse_models(SHUFFLED),
 }
 for part in PARTS.values():
-    FAMILIES |= {class_name(kind): prefixed(num) for kind, num in part.num_prefix.items()}
-    FAMILIES |= {class_name(kind): skipped(reason) for kind, reason in part.skipped.items()}
+    FAMILIES |= {class_name(kind): with_prefix(num) for kind, num in part.num_prefix.items()}
+    FAMILIES |= {class_name(kind): skip_layers(reason) for kind, reason in part.skipped.items()}
 FAMILIES |= {f"transformers.models.{name}": family for name, family in HUGGING_FACE.items()}
 
 
 def layout_of(
     call: AttentionCall, grid: Grid | None = None, num_prefix: int | None = None
 ) -> Layout | Skipped:
-    """Where the tokens of this call sit; ``grid`` and ``num_prefix`` are what the user says.
+    """Return where the tokens of an attention call are on the image.
 
-    A UserError names the layer and the reason where that is not known, or not as the user says.
+    Args:
+        call: The attention call.
+        grid: The grid, if the user gives it.
+        num_prefix: The number of prefix tokens, if the user gives it.
+
+    Raises:
+        UserError: If the positions are unknown, or do not agree with what the user gives. The
+            message names the layer.
     """
     if call.sizes[-1] == 1:
         return Skipped("it attends to 1 token only, which has no distance to any other")
     given = Given(grid, num_prefix)
     for place in reversed(call.path):
         if family := family_of(type(place.module)):
-            found = family(call, place, given)
+            layout = family(call, place, given)
             break
     else:
-        found = unlisted_layout(call, given)
-    return checked(call, found) if isinstance(found, Layout) else found
+        layout = unlisted_layout(call, given)
+    return check_sizes(call, layout) if isinstance(layout, Layout) else layout
 
 
 def unlisted_layout(call: AttentionCall, given: Given) -> Layout | Skipped:
-    """Where the tokens sit in a model that the table does not know.
+    """Return where the tokens are in a model that the table does not know.
 
-    As the user says; or as a model of a known library declares, if that fits; or as measured.
+    The user's word comes first, then what a model of a known library declares, if it fits;
+    otherwise the model is measured.
     """
     if given != Given():
         return global_layout(call, given)
@@ -180,11 +192,11 @@ def unlisted_layout(call: AttentionCall, given: Given) -> Layout | Skipped:
             return global_layout(call, given)
         except UserError:
             pass  # not a ViT with prefix tokens and patches in rows
-    return found_layout(call)
+    return find_layout(call)
 
 
 def family_of(kind: type[nn.Module]) -> Family | None:
-    """What the table knows of a class or the classes it comes from."""
+    """Return the table's entry of a class or of the classes it inherits from."""
     for each in kind.__mro__:
         if family := FAMILIES.get(class_name(each)):
             return family

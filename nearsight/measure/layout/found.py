@@ -1,7 +1,7 @@
-"""Layouts that were found by measuring the model, kept for every architecture and image size.
+"""Keep layouts that were found by measuring a model, by its architecture and image size.
 
-Where tokens sit does not depend on weights, so places are found once: in memory for a process, and
-in the output folder of a command that says so with ``keeping_places``.
+Positions of tokens do not depend on weights, so each layout is found once. It is kept in memory,
+and in the output folder of a command that uses ``keep_places``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nearsight.measure.layout.placing import (
 from nearsight.measure.layout.tokens import Layout, Skipped, refuse
 from nearsight.models.layers import Grid
 
-VERSION = 2  # of the method and of the file: places of another version are found anew
+VERSION = 2  # of the method and the file; positions of another version are measured again
 PLACES_FILE = "places.json"
 LIBRARIES = ("torch", "timm", "torchvision", "transformers")
 SIMPLE = (bool, int, float, str, type(None), torch.Size)
@@ -40,6 +40,8 @@ SIMPLE = (bool, int, float, str, type(None), torch.Size)
 
 @dataclass(frozen=True)
 class _Keeping:
+    """Where to keep layouts, and whom to tell about progress."""
+
     folder: Path | None = None
     progress: Callable[[int, int], None] | None = None
 
@@ -49,15 +51,15 @@ _known: dict[str, ModelPlaces] = {}  # by fingerprint of architecture and image 
 
 
 @contextmanager
-def keeping_places(
+def keep_places(
     folder: Path | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[None]:
-    """Keep the places found inside the block in a folder, and report how far a search is.
+    """Store layouts found inside the ``with`` block in a folder, and report progress.
 
     Args:
-        folder: An existing folder for ``places.json``; that of an outer block by default.
-        progress: Called with the forward passes done and the most there may be; by default that
-            of an outer block.
+        folder: An existing folder for ``places.json``; by default that of an enclosing block.
+        progress: Called with the number of forward passes done and the largest possible number; by
+            default that of an enclosing block.
     """
     outer = _keeping.get()
     token = _keeping.set(_Keeping(folder or outer.folder, progress or outer.progress))
@@ -67,11 +69,11 @@ def keeping_places(
         _keeping.reset(token)
 
 
-def found_layout(call: AttentionCall) -> Layout | Skipped:
-    """Where the tokens of a call sit, by measuring the model that made it.
+def find_layout(call: AttentionCall) -> Layout | Skipped:
+    """Return where the tokens of a call are by measuring the model that made it.
 
     Raises:
-        UserError: If the whole model has no fixed places, or makes other calls than those found.
+        UserError: If the model has no fixed positions, or makes other calls than those measured.
     """
     images = [x for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
     if not images:
@@ -80,20 +82,20 @@ def found_layout(call: AttentionCall) -> Layout | Skipped:
     places = model_places(call.path[0])
     if places.refusal:
         refuse(call, places.refusal)
-    known = places.calls[call.number] if call.number < len(places.calls) else None
-    if known is None or known.name != call.name or known.sizes[-2:] != call.sizes[-2:]:
+    entry = places.calls[call.number] if call.number < len(places.calls) else None
+    if entry is None or entry.name != call.name or entry.sizes[-2:] != call.sizes[-2:]:
         refuse(call, "the model made other attention calls when its tokens were placed")
-    found = known.found
-    if isinstance(found, Unplaced):
-        return Skipped(found.reason)
-    note = f"Places were found by measuring (gap {found.confidence:.2f} cells)."
-    if found.note:
-        note = f"{note} {found.note}"
-    return Layout(found.grid, found.queries, found.keys, found.cells, found.fold, note)
+    placed = entry.found
+    if isinstance(placed, Unplaced):
+        return Skipped(placed.reason)
+    note = f"Places were found by measuring (gap {placed.confidence:.2f} cells)."
+    if placed.note:
+        note = f"{note} {placed.note}"
+    return Layout(placed.grid, placed.queries, placed.keys, placed.cells, placed.fold, note)
 
 
 def model_places(place: Place) -> ModelPlaces:
-    """The places of a model for images of this size, found now or before."""
+    """Return the positions of a model's tokens for images of this size, measured now or before."""
     key = fingerprint(place)
     if key not in _known:
         keeping = _keeping.get()
@@ -105,7 +107,10 @@ def model_places(place: Place) -> ModelPlaces:
 
 
 def fingerprint(place: Place) -> str:
-    """A hash of all that places can depend on: code, sizes, options and tables, not weights."""
+    """Return a hash of all that positions depend on: code, sizes, options and tables.
+
+    Weights are not part of it.
+    """
     model = place.module
     facts: list[Any] = [VERSION, [(x, _version(x)) for x in LIBRARIES]]
     facts += [(tuple(x.shape[1:]) if isinstance(x, Tensor) else repr(x)) for x in place.inputs]
@@ -122,6 +127,7 @@ def fingerprint(place: Place) -> str:
 
 
 def _version(library: str) -> str | None:
+    """Return the version of an installed library."""
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
@@ -129,11 +135,13 @@ def _version(library: str) -> str | None:
 
 
 def _code(kind: type[nn.Module]) -> str:
+    """Return a hash of a module's forward."""
     code = getattr(kind.forward, "__code__", None)
     return hashlib.sha256(repr((code.co_code, code.co_names)).encode()).hexdigest() if code else ""
 
 
 def _is_option(key: str, value: Any) -> bool:
+    """Return whether an attribute of a module is a plain setting."""
     if key in ("training", "name_or_path") or key.startswith("__"):
         return False
     if isinstance(value, (tuple, list)):
@@ -142,13 +150,14 @@ def _is_option(key: str, value: Any) -> bool:
 
 
 def _table(buffer: Tensor) -> Any:
-    """The contents of tables of indices, the size of anything else."""
+    """Return the hash of a table of indices, or the size of any other buffer."""
     if buffer.is_floating_point() or buffer.is_complex():
         return tuple(buffer.shape)
     return hashlib.sha256(buffer.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
 
 
 def _read(folder: Path | None, key: str) -> ModelPlaces | None:
+    """Return positions from a file; None if it lacks them or is broken."""
     path = folder / PLACES_FILE if folder else None
     if path is None or not path.exists():
         return None
@@ -156,10 +165,11 @@ def _read(folder: Path | None, key: str) -> ModelPlaces | None:
         contents = json.loads(path.read_text())
         return _parse(contents[key]) if key in contents else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # a broken file is as good as none
+        return None  # treat a broken file as missing
 
 
 def _write(folder: Path, key: str, places: ModelPlaces) -> None:
+    """Add positions to a file."""
     path = folder / PLACES_FILE
     try:
         contents = json.loads(path.read_text()) if path.exists() else {}
@@ -171,36 +181,38 @@ def _write(folder: Path, key: str, places: ModelPlaces) -> None:
 
 
 def _contents(places: ModelPlaces) -> dict[str, Any]:
+    """Return positions as JSON contents."""
     calls = []
     for call in places.calls:
-        found = call.found
+        placed = call.found
         entry: dict[str, Any] = {"name": call.name, "kind": call.kind, "sizes": call.sizes}
-        entry |= {"confidence": found.confidence}
-        if isinstance(found, Placed):
+        entry |= {"confidence": placed.confidence}
+        if isinstance(placed, Placed):
             entry |= {
-                "grid": [found.grid.rows, found.grid.cols],
-                "queries": found.queries.tolist(),
-                "keys": found.keys.tolist(),
-                "cells": found.cells.tolist(),
-                "fold": found.fold.dims,
-                "extent": found.extent,
-                "note": found.note,
+                "grid": [placed.grid.rows, placed.grid.cols],
+                "queries": placed.queries.tolist(),
+                "keys": placed.keys.tolist(),
+                "cells": placed.cells.tolist(),
+                "fold": placed.fold.dims,
+                "extent": placed.extent,
+                "note": placed.note,
             }
         else:
-            entry |= {"reason": found.reason, "is_patches": found.is_patches}
+            entry |= {"reason": placed.reason, "is_patches": placed.is_patches}
         calls.append(entry)
     return {"num_forwards": places.num_forwards, "refusal": places.refusal, "calls": calls}
 
 
 def _parse(contents: dict[str, Any]) -> ModelPlaces:
+    """Restore positions from JSON contents."""
     calls = []
     for entry in contents["calls"]:
-        found: Placed | Unplaced
+        placed: Placed | Unplaced
         if "reason" in entry:
-            found = Unplaced(entry["reason"], entry["confidence"], entry["is_patches"])
+            placed = Unplaced(entry["reason"], entry["confidence"], entry["is_patches"])
         else:
             dims = tuple(tuple((x, n) for x, n in dim) for dim in entry["fold"])
-            found = Placed(
+            placed = Placed(
                 Grid(*entry["grid"]),
                 torch.tensor(entry["queries"]),
                 torch.tensor(entry["keys"]),
@@ -210,5 +222,5 @@ def _parse(contents: dict[str, Any]) -> ModelPlaces:
                 (entry["extent"][0], entry["extent"][1]),
                 entry["note"],
             )
-        calls.append(PlacedCall(entry["name"], entry["kind"], tuple(entry["sizes"]), found))
+        calls.append(PlacedCall(entry["name"], entry["kind"], tuple(entry["sizes"]), placed))
     return ModelPlaces(tuple(calls), contents["num_forwards"], contents["refusal"])

@@ -1,7 +1,7 @@
-"""Distances between the queries and keys of one layer, computed once and kept for every batch.
+"""Compute distances between the queries and keys of a layer once and keep them for all batches.
 
-Tokens without a place (prefix tokens, padding) are cut off where they are the same in every window
-and marked as missing where they are not. Windows that look alike share one table.
+Tokens without a position (prefix tokens, padding) are cut off if they are the same in every window
+and otherwise marked as missing. Windows that are alike share one table.
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ from torch.nn.functional import pad
 from nearsight.core import UserError
 from nearsight.measure.layout.tokens import Layout
 
-MAX_RADIUS = 3  # of the masses within a radius
+MAX_RADIUS = 3  # largest radius of the metric ``radius_mass``
 CHUNK = 2**18  # pairs of tokens whose distances are computed at a time
-TOLERANCE = 1e-6  # of a patch: coordinates of pooled cells are halves and thirds
+TOLERANCE = 1e-6  # in patches; coordinates of pooled cells are multiples of 1/2 or 1/3
 
 
 class Geometry:
-    """Where the placed queries and keys of a layout are, and how far apart.
+    """Positions of, and distances between, the queries and keys of a layout.
 
-    ``distances`` is [window, query, key] in patches, with a single window where all are alike; the
+    ``distances`` is [window, query, key] in patches, with a single window if all are alike; the
     error of float32 is below 1e-7 of a grid diagonal. ``near`` keys are those within ``max_radius``
     patches.
+
+    Args:
+        layout: Where the tokens are.
+        device: Device of the tables.
+        dtype: Precision of the distances.
+        max_radius: Largest radius for which near keys are listed.
     """
 
     def __init__(
@@ -58,14 +64,16 @@ class Geometry:
 
     @property
     def num_queries(self) -> int:
+        """Number of queries of a window that have a position in some window."""
         return self.points.shape[1]
 
     @property
     def num_keys(self) -> int:
+        """Number of keys of a window that have a position in some window."""
         return self.cells.shape[1]
 
     def _parts(self) -> Iterator[Tensor]:
-        """Where some queries at a time are, [window, query, 2]: few enough for all their pairs."""
+        """Yield positions [window, query, 2] of a few queries at a time, to limit the pairs."""
         yield from self.points.split(max(1, CHUNK // (len(self.cells) * self.num_keys)), dim=1)
 
     @cached_property
@@ -76,9 +84,9 @@ class Geometry:
 
     @cached_property
     def offset_distances(self) -> Tensor | None:
-        """Distances by rows and by columns apart (from left to right), float32 [row, column].
+        """Distances by difference in rows and in columns (left to right), float32 [row, column].
 
-        Only where the queries and the keys are the patches row by row.
+        It is None unless the queries and the keys are the patches row by row.
         """
         patches = self.grid.coordinates()[None]
         if not (torch.equal(self.points, patches) and torch.equal(self.cells, patches)):
@@ -104,7 +112,7 @@ class Geometry:
 
     @cached_property
     def num_rings(self) -> int:
-        """Rings 0 .. max(rows, cols) - 1, and more where the centre of a cell lies outside."""
+        """Number of rings: max(rows, cols), and more if the centre of a cell is off the grid."""
         last = torch.tensor([self.grid.rows - 1, self.grid.cols - 1])
         low, high = self.image_cells.amin(0), self.image_cells.amax(0)
         reach = torch.maximum(high, last - low).max().sub(TOLERANCE).ceil()
@@ -120,18 +128,19 @@ class Geometry:
 
     @cached_property
     def near(self) -> tuple[Tensor, Tensor]:
-        """Slots for the keys near every query: which key is in it, and 1 if there is one (else 0).
+        """The keys near every query, in slots: the key's index, and 1 if the slot is used, else 0.
 
-        Both [window, query, slot], int64 and float; ``near_counts`` says what a slot counts for.
+        Both are [window, query, slot], int64 and float. ``near_counts`` tells what a slot counts
+        for.
         """
         parts = zip(self._parts(), self._neighbours)
-        found = [self._slots(points, *neighbours) for points, neighbours in parts]
-        index, taken = (torch.cat(each, dim=1).to(self.device) for each in zip(*found))
+        slots = [self._slots(points, *neighbours) for points, neighbours in parts]
+        index, taken = (torch.cat(each, dim=1).to(self.device) for each in zip(*slots))
         return index, taken
 
     @cached_property
     def own_at_zero(self) -> bool:
-        """Whether the own key of every query, the nearest one, lies where the query does."""
+        """Whether the own (nearest) key of every query is at the query's position."""
         own = self.near[0][..., :1].cpu()  # [window, query, 1]
         far = self.cells.gather(1, own.expand(*own.shape[:2], 2)) - self.points
         if self.query_missing is not None:
@@ -142,8 +151,8 @@ class Geometry:
     def near_counts(self) -> Tensor:
         """Whether a slot counts as the own key, and within radius 1, 2, ...: float64 [slot, 4].
 
-        The first slot is the own key (the nearest cell), for self-mass alone; the others hold the
-        keys of ring 0 and 1, of ring 2, of ring 3, ...
+        The first slot is the own key (the nearest cell) and counts for self-mass only. The others
+        hold the keys of rings 0 and 1, of ring 2, of ring 3, ...
         """
         rings = [0] + [radius for radius, size in enumerate(self._sizes, 1) for _ in range(size)]
         counts = [
@@ -157,7 +166,7 @@ class Geometry:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """The most keys that a query has in ring 0 or 1, in ring 2, in ring 3, ..."""
+        """The largest number of keys of a query in rings 0 and 1, in ring 2, in ring 3, ..."""
         return [
             max(int((rings == radius).sum(-1).max()) for _, rings in self._neighbours)
             for radius in range(1, self.max_radius + 1)
@@ -165,11 +174,12 @@ class Geometry:
 
     @cached_property
     def _neighbours(self) -> list[tuple[Tensor, Tensor]]:
-        """Of some queries at a time: which keys may be near one, and in which ring they are.
+        """For some queries at a time: which keys may be near, and the ring of each.
 
-        [key] and [window, query, key]; ring 1, 2, ... within that radius, no smaller one, else 0.
+        The pair is [key] and [window, query, key]. A ring is the smallest radius 1, 2, ... that
+        contains the key, or 0 if none does.
         """
-        found = []
+        neighbours = []
         for points in self._parts():
             low, high = points.amin((0, 1)) - self.max_radius, points.amax((0, 1)) + self.max_radius
             around = (self.cells >= low - TOLERANCE) & (self.cells <= high + TOLERANCE)
@@ -177,11 +187,11 @@ class Geometry:
             rings = _ring(points, self.cells[:, keys]).clamp_(min=1)
             if self.key_missing is not None:
                 rings.masked_fill_(self.key_missing[:, None, keys].cpu(), 0)
-            found.append((keys, rings.masked_fill_(rings > self.max_radius, 0)))
-        return found
+            neighbours.append((keys, rings.masked_fill_(rings > self.max_radius, 0)))
+        return neighbours
 
     def _nearest(self, points: Tensor, keys: Tensor) -> Tensor:
-        """The key next to every point, [window, query, 1]; likely one of the given."""
+        """Return the key nearest to every point, [window, query, 1]; ``keys`` are likely ones."""
         far = self._to_keys(points, keys)
         if not len(keys) or far.amin(-1).max() > self.max_radius:  # another key may be nearer
             keys = torch.arange(self.num_keys)
@@ -189,14 +199,14 @@ class Geometry:
         return keys[far.argmin(-1, keepdim=True)]
 
     def _to_keys(self, points: Tensor, keys: Tensor) -> Tensor:
-        """Distances, infinite to missing keys."""
+        """Return distances, which are infinite for missing keys."""
         far = _far(points, self.cells[:, keys])
         if self.key_missing is None:
             return far
         return far.masked_fill_(self.key_missing[:, None, keys].cpu(), float("inf"))
 
     def _slots(self, points: Tensor, keys: Tensor, rings: Tensor) -> tuple[Tensor, Tensor]:
-        """As ``near``, for some queries."""
+        """Return ``near`` for some queries."""
         own = self._nearest(points, keys)
         indices, taken = [own], [torch.ones_like(own, dtype=torch.float32)]
         for radius, size in enumerate(self._sizes, 1):
@@ -208,39 +218,43 @@ class Geometry:
 
 
 def _offsets(points: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows and columns from every point to every cell, [..., point, cell]."""
+    """Return rows and columns from every point to every cell, [..., point, cell]."""
     rows, cols = (cells[..., None, :, axis] - points[..., :, None, axis] for axis in range(2))
     return rows, cols
 
 
 def _far(points: Tensor, cells: Tensor) -> Tensor:
-    """Euclidean distance."""
+    """Return Euclidean distances."""
     rows, cols = _offsets(points, cells)
     return rows.square_().add_(cols.square_()).sqrt_()
 
 
 def _ring(points: Tensor, cells: Tensor) -> Tensor:
-    """Chebyshev distance, rounded up."""
+    """Return Chebyshev distances, rounded up."""
     rows, cols = _offsets(points, cells)
     return torch.maximum(rows.abs_(), cols.abs_()).sub_(TOLERANCE).ceil_()
 
 
 def _placed(tokens: Tensor) -> slice:
-    """The tokens that have a place in some window; they are neighbours in every known model."""
+    """Return the tokens that have a position in some window.
+
+    They are adjacent in every known model.
+    """
     kept = (tokens >= 0).any(0).nonzero().flatten()
     if not len(kept):
-        raise UserError("expected tokens with a place on the image, got none")
+        raise UserError("no token of this layer has a position on the image")
     first, last = int(kept[0]), int(kept[-1])
     return slice(first, last + 1)
 
 
 def _missing(tokens: Tensor, device: torch.device) -> Tensor | None:
+    """Return which tokens have no position, or None if all have one."""
     missing = tokens < 0
     return missing.to(device) if bool(missing.any()) else None
 
 
 def _alike(points: Tensor, cells: Tensor) -> bool:
-    """Whether all windows have the same offsets between queries and keys."""
+    """Return whether all windows have the same offsets between queries and keys."""
     corner = points[:, :1]
     moved, moved_cells = points - corner, cells - corner
     return bool((moved == moved[:1]).all()) and bool((moved_cells == moved_cells[:1]).all())

@@ -1,9 +1,9 @@
-"""Where tokens sit in models whose keys (and queries) are pooled.
+"""Locate tokens in models whose keys (and queries) are pooled.
 
-A pooled cell sits at the centre of the positions its kernel covers, padding included: with kernel
-k, stride s and padding p, cell j is at ``j s + (k - 1) / 2 - p``. A kernel of 2 with stride 2 has
-its centre between patches; a kernel of 3 with padding 1 sits on every s-th patch, which is also how
-MViT's own relative positions count. Cells are given in units of the queries, pooled or not.
+A pooled cell is at the centre of the positions that its kernel covers, padding included: with
+kernel k, stride s and padding p, cell j is at ``j s + (k - 1) / 2 - p``. A kernel of 2 with stride
+2 has its centre between patches. A kernel of 3 with padding 1 is centred on every s-th patch, which
+agrees with MViT's own relative positions. Cells are given in units of the queries, pooled or not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nearsight.measure.capture import AttentionCall, Place
-from nearsight.measure.layout.tokens import Layout, numbered, row_by_row
+from nearsight.measure.layout.tokens import Layout, number_tokens, row_by_row
 from nearsight.models.layers import Grid
 
 
 def kernel_centres(size: int, kernel: int, stride: int, padding: int) -> Float[Tensor, " cell"]:
-    """Centres of pooled cells along one side of ``size`` patches.
+    """Return the centres of pooled cells along one side of ``size`` patches.
 
     >>> kernel_centres(7, kernel=2, stride=2, padding=0)
     tensor([0.5000, 2.5000, 4.5000], dtype=torch.float64)
@@ -34,7 +34,7 @@ def kernel_centres(size: int, kernel: int, stride: int, padding: int) -> Float[T
 
 
 def adaptive_centres(size: int, num_cells: int) -> Float[Tensor, " cell"]:
-    """Centres of the cells of torch's adaptive pooling, which may overlap.
+    """Return the centres of the cells of torch's adaptive pooling, which may overlap.
 
     >>> adaptive_centres(7, 3)
     tensor([1., 3., 5.], dtype=torch.float64)
@@ -47,7 +47,7 @@ def adaptive_centres(size: int, num_cells: int) -> Float[Tensor, " cell"]:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows and columns of pooled cells in patches of the map, and the step from one to the next."""
+    """Rows and columns of pooled cells in patches of the map, and the step between neighbours."""
 
     rows: Float[Tensor, " row"]
     cols: Float[Tensor, " col"]
@@ -55,7 +55,7 @@ class Cells:
 
     @classmethod
     def of(cls, pool: Any, size: Sequence[int]) -> Cells:
-        """Of a pooling or convolution (None: of none) over a map of this size."""
+        """Return the cells of a pooling or convolution (or of none) over a map of this size."""
         if pool is None:
             kernel, stride, padding = (1, 1), (1, 1), (0, 0)
         else:
@@ -64,22 +64,23 @@ class Cells:
         return cls(rows, cols, stride)
 
     def layout(self, keys: Cells, num_prefix: int) -> Layout:
-        """Of queries at these cells that attend to ``keys``, prefix tokens first in both."""
+        """Return the layout of queries at these cells and keys at others, after prefix tokens."""
         grid = Grid(len(self.rows), len(self.cols))
         rows = (keys.rows - self.rows[0]) / self.step[0]
         cols = (keys.cols - self.cols[0]) / self.step[1]
         cells = torch.cartesian_prod(rows, cols).reshape(-1, 2)
         queries = row_by_row(grid, num_prefix).queries
-        return Layout(grid, queries, numbered(num_prefix, len(cells)), cells)
+        return Layout(grid, queries, number_tokens(num_prefix, len(cells)), cells)
 
 
 def _pair(value: Any) -> tuple[int, int]:
+    """Return a size as a pair."""
     first, second = (value, value) if isinstance(value, int) else value
     return first, second
 
 
 def mvit(call: AttentionCall, place: Place) -> Layout:
-    """MViTv2 of timm: queries and keys pooled, each by a module of the attention (or not)."""
+    """Locate tokens in timm's MViTv2, whose attention may pool queries and keys separately."""
     attention: Any = place.module
     size = place.inputs[1]
     queries, keys = Cells.of(attention.pool_q, size), Cells.of(attention.pool_k, size)
@@ -87,7 +88,7 @@ def mvit(call: AttentionCall, place: Place) -> Layout:
 
 
 def pvt(call: AttentionCall, place: Place) -> Layout:
-    """PVTv2 of timm: keys reduced by a strided convolution, or to 7x7 cells (linear variant)."""
+    """Locate tokens in timm's PVTv2, whose keys are reduced by a convolution, or to 7x7 cells."""
     attention: Any = place.module
     size = place.inputs[1]
     if attention.pool is None:

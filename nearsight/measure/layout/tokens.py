@@ -1,10 +1,10 @@
-"""Where the tokens of an attention call sit on the image, when every token attends to every other.
+"""Locate the tokens of an attention call on the image when every token attends to every other.
 
-A grid and a number of prefix tokens are never guessed from a square root. They come from the user,
-from the model (``grid`` and ``num_prefix`` of ours, ``num_prefix_tokens`` of timm's, what is known
-of a family) and from the sizes that the convolutions before the call really gave; they must agree
-with the number of tokens seen, and what stays ambiguous is refused. A model that declares nothing
-is measured instead (``found.py``).
+The grid and the number of prefix tokens are never guessed from a square root. They come from the
+user, from the model (``grid`` and ``num_prefix`` of ours, ``num_prefix_tokens`` of timm's, what is
+known of a family) and from the output sizes of the convolutions before the call. They must agree
+with the number of tokens; anything ambiguous is refused. A model that declares nothing is measured
+instead (``found.py``).
 """
 
 from __future__ import annotations
@@ -24,18 +24,24 @@ from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout.placing import Fold
 from nearsight.models.layers import Grid
 
-LIBRARIES = ("nearsight", "timm", "torchvision", "transformers")  # whose declarations are believed
+LIBRARIES = ("nearsight", "timm", "torchvision", "transformers")  # whose declarations are trusted
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tokens of one attention call sit on the image.
+    """Where the tokens of one attention call are on the image.
 
-    Every patch of ``grid`` occurs exactly once among ``queries``. A token without a place (prefix,
-    padding) is -1. ``cells`` are the keys' centres in units of query patches: the patches of the
-    grid themselves unless keys are pooled. Windows are folded into the batch, image-major
-    ([image * window, head, token, width]), or a dimension of their own ([image, head, window,
-    token, width], ``inner``), or as a ``Fold`` says.
+    Attributes:
+        grid: Rows and columns of query patches. Every patch occurs exactly once among ``queries``.
+        queries: Number of the patch of every query, by window; -1 for tokens without a position
+            (prefix tokens, padding).
+        keys: Number of the cell of every key, by window; -1 as above.
+        cells: Centres of the keys' cells in units of query patches. These are the patches of the
+            grid unless keys are pooled.
+        windows: How windows are stored: "batch" folds them into the batch, image-major ([image *
+            window, head, token, width]); "inner" gives them a dimension of their own ([image, head,
+            window, token, width]); a ``Fold`` describes any other way.
+        note: A remark for measure.json.
     """
 
     grid: Grid
@@ -48,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A layer without patch-to-patch attention, passed over: class attention, pooling."""
+    """A layer that is passed over because it has no attention between patches."""
 
     reason: str
 
@@ -62,12 +68,13 @@ class Given:
 
 
 def refuse(call: AttentionCall, reason: str) -> NoReturn:
+    """Raise a UserError that names the layer and why it cannot be measured."""
     kind = type(call.path[-1].module).__name__
     raise UserError(f"layer {call.name} ({kind}) cannot be measured: {reason}")
 
 
 def num_images(call: AttentionCall) -> int | None:
-    """Size of the batch that the model got, if it got images."""
+    """Return the size of the batch that the model got, if it got images."""
     images = [x for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim >= 4]
     return len(images[0]) if images else None
 
@@ -78,10 +85,16 @@ def global_layout(
     num_prefix: int | None = None,
     sizes: Iterable[tuple[int, int]] | None = None,
 ) -> Layout | Skipped:
-    """The layout of attention between all tokens: prefix tokens, then the patches row by row.
+    """Return the layout of attention between all tokens: prefix tokens, then patches row by row.
 
-    ``num_prefix`` is what the family is known to have, ``sizes`` the sizes that its grid may have
-    in this layer, by default those of all convolutions before it.
+    Args:
+        call: The attention call.
+        given: What the user says.
+        num_prefix: Number of prefix tokens that the family is known to have.
+        sizes: Possible grids of this layer; by default the sizes of all convolutions before it.
+
+    Raises:
+        UserError: If no grid, or more than one, agrees with the number of tokens.
     """
     *leading, num_queries, num_keys = call.sizes
     if num_queries == 1 and num_keys > 1:
@@ -117,29 +130,37 @@ def global_layout(
 
 @lru_cache(maxsize=32)
 def row_by_row(grid: Grid, num_prefix: int) -> Layout:
-    """One window: prefix tokens, then the patches of the grid row by row.
+    """Return the layout of one window: prefix tokens, then the patches of the grid row by row.
 
     >>> row_by_row(Grid(2, 3), num_prefix=1).keys
     tensor([[-1,  0,  1,  2,  3,  4,  5]])
     """
-    tokens = numbered(num_prefix, grid.num_patches)
+    tokens = number_tokens(num_prefix, grid.num_patches)
     return Layout(grid, tokens, tokens, grid.coordinates())
 
 
-def numbered(num_prefix: int, num_cells: int) -> Int64[Tensor, "1 token"]:
-    """One window of prefix tokens and numbered cells."""
+def number_tokens(num_prefix: int, num_cells: int) -> Int64[Tensor, "1 token"]:
+    """Return one window of prefix tokens (-1) and numbered cells."""
     return torch.arange(-num_prefix, num_cells).clamp(min=-1)[None]
 
 
-def checked(call: AttentionCall, layout: Layout) -> Layout:
-    """The layout, once the attention has been found to have its windows, queries and keys."""
+def check_sizes(call: AttentionCall, layout: Layout) -> Layout:
+    """Return the layout after checking that the call has its windows, queries and keys.
+
+    Raises:
+        UserError: If the sizes of the attention are others.
+    """
     num_windows, num_queries = layout.queries.shape
     images, sizes = num_images(call), call.sizes
     if isinstance(layout.windows, Fold):
         leading = layout.windows.sizes(images or 1)
         expected = (*leading, num_queries, layout.keys.shape[1])
         if sizes != expected:
-            refuse(call, f"expected attention of sizes {list(expected)}, got {list(sizes)}")
+            refuse(
+                call,
+                f"its attention is {list(sizes)}, but its tokens were found to need "
+                f"{list(expected)}",
+            )
         return layout
     inner = layout.windows == "inner"
     if len(sizes) != (5 if inner else 4):
@@ -151,19 +172,22 @@ def checked(call: AttentionCall, layout: Layout) -> Layout:
     if sizes != expected:
         refuse(
             call,
-            f"expected attention of sizes {list(expected)} for a grid of {layout.grid}, "
-            f"got {list(sizes)}: its tokens are arranged in a way that is not known",
+            f"its attention is {list(sizes)}, but a grid of {layout.grid} needs {list(expected)}; "
+            "its tokens are arranged in an unknown way",
         )
     return layout
 
 
 def _fits(left: int, num_prefix: int | None) -> bool:
-    """Whether the tokens left over by a grid can be the prefix tokens."""
+    """Return whether the tokens left over by a grid can be the prefix tokens."""
     return left >= 0 if num_prefix is None else left == num_prefix
 
 
 def declares(call: AttentionCall) -> bool:
-    """Whether the model says its grid, or one of a known library its number of prefix tokens."""
+    """Return whether the model declares its grid or its number of prefix tokens.
+
+    The number counts only in models of known libraries.
+    """
     return (
         _declared(call, ("num_prefix", "num_prefix_tokens"), int) is not None
         or _declared(call, ("grid",), Grid) is not None
@@ -171,9 +195,9 @@ def declares(call: AttentionCall) -> bool:
 
 
 def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
-    """What the outermost module declares under one of these names.
+    """Return what the outermost module declares under one of these names, if anything.
 
-    Elsewhere than in known libraries a number may mean anything, but a ``Grid`` is of our own type.
+    Outside known libraries a number may mean anything, but a ``Grid`` is our own type.
     """
     for place in call.path:
         library = type(place.module).__module__.partition(".")[0]
@@ -187,9 +211,9 @@ def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
 
 
 def _likely(call: AttentionCall) -> str:
-    """Rows and columns to propose: a square with at most a few prefix tokens left over.
+    """Return rows and columns to propose: a square that leaves few prefix tokens.
 
-    It is only a word in an error; a grid is never taken from it.
+    This is only a suggestion in an error message; a grid is never taken from it.
     """
     side = math.isqrt(call.sizes[-1])
     return f"{side}, {side}"
@@ -198,6 +222,7 @@ def _likely(call: AttentionCall) -> str:
 def _refuse_grid(
     call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None
 ) -> NoReturn:
+    """Raise a UserError that says why no grid fits and how to pass one."""
     prefix = f"{num_prefix} prefix tokens"
     if num_prefix is None:
         prefix = "prefix tokens"
@@ -218,17 +243,17 @@ def _refuse_grid(
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """A measured layer: its module, where its patches are, and how well the proof held."""
+    """Facts of a measured layer: its module, its tokens, and the error of the check."""
 
     name: str
-    kind: str  # class of the module that attends
+    kind: str  # class of the attention module
     grid: Grid
     num_heads: int
     num_prefix: int
-    num_keys: int  # keys with a place that a query can see
+    num_keys: int  # keys with a position that a query can see
     num_windows: int
     proof_error: float  # of attention @ values, relative to the layer's largest output
     note: str | None
-    num_unplaced: int = 0  # keys without a place over all windows: prefix tokens, padding
+    num_unplaced: int = 0  # keys without a position in all windows: prefix tokens, padding
     image_size: tuple[int, int] | None = None  # height and width in pixels
-    unread: bool | None = None  # whether its patch rows reach no class logit; None: not known
+    unread: bool | None = None  # whether its patch rows reach no class logit; None: unknown

@@ -1,6 +1,7 @@
-"""Where tokens sit in models that attend within windows of a feature map.
+"""Locate tokens in models that attend within windows of a feature map.
 
-A map of patch indices goes the way the features go: rolled, padded with -1, cut into windows.
+A map of patch numbers is treated as the model treats its features: rolled, padded with -1, and cut
+into windows.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ Pair = Sequence[int]
 
 
 def indices(grid: Grid) -> Int64[Tensor, "row col"]:
+    """Return a map of patch numbers."""
     return torch.arange(grid.num_patches).view(grid.rows, grid.cols)
 
 
-def padded(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "row2 col2"]:
-    """The map with -1 below and to the right, up to whole windows."""
+def pad_to_windows(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "row2 col2"]:
+    """Pad a map with -1 below and to the right, up to whole windows."""
     below, right = (-size % side for size, side in zip(tokens.shape, window))
     return F.pad(tokens, (0, right, 0, below), value=-1)
 
 
 def blocks(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "window token"]:
-    """Neighbouring patches together: a window is a rectangle of this size.
+    """Cut a map into windows of neighbouring patches, each a rectangle of this size.
 
     >>> blocks(torch.arange(12).view(2, 6), (2, 3))
     tensor([[ 0,  1,  2,  6,  7,  8],
@@ -44,7 +46,7 @@ def blocks(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "win
 
 
 def strides(tokens: Int64[Tensor, "row col"], size: Pair) -> Int64[Tensor, "window token"]:
-    """Distant patches together: a window is a coarse grid of this size over the whole map.
+    """Cut a map into windows of distant patches, each a coarse grid of this size over the map.
 
     >>> strides(torch.arange(12).view(2, 6), (2, 3))
     tensor([[ 0,  2,  4,  6,  8, 10],
@@ -55,61 +57,67 @@ def strides(tokens: Int64[Tensor, "row col"], size: Pair) -> Int64[Tensor, "wind
     return cut.permute(1, 3, 0, 2).reshape(-1, rows * cols)
 
 
-def within(grid: Grid, tokens: Int64[Tensor, "window token"]) -> Layout:
-    """Attention within each window of a map."""
+def window_layout(grid: Grid, tokens: Int64[Tensor, "window token"]) -> Layout:
+    """Return the layout of attention within each window of a map."""
     return Layout(grid, tokens, tokens, grid.coordinates())
 
 
 def timm_swin(call: AttentionCall, place: Place) -> Layout:
-    """Swin, V2 and V2-CR of timm: rolled first, padded afterwards; the map is [b, row, col, c]."""
+    """Locate tokens in timm's Swin, V2 and V2-CR: [b, row, col, c] is rolled, then padded."""
     grid = Grid(*place.inputs[0].shape[1:3])
     block: Any = place.module
     rolled = indices(grid).roll([-shift for shift in block.shift_size], (0, 1))
-    return within(grid, blocks(padded(rolled, block.window_size), block.window_size))
+    return window_layout(grid, blocks(pad_to_windows(rolled, block.window_size), block.window_size))
 
 
 def torchvision_swin(call: AttentionCall, place: Place) -> Layout:
-    """Swin and V2 of torchvision: padded first; no shift along a side that is a single window."""
+    """Locate tokens in torchvision's Swin and V2: the map is padded, then rolled.
+
+    A side that is a single window is not rolled.
+    """
     grid = Grid(*place.inputs[0].shape[1:3])
     attention: Any = place.module
     window = attention.window_size
-    tokens = padded(indices(grid), window)
+    tokens = pad_to_windows(indices(grid), window)
     shift = [
         -shift if side < size else 0
         for shift, side, size in zip(attention.shift_size, window, tokens.shape)
     ]
-    return within(grid, blocks(tokens.roll(shift, (0, 1)), window))
+    return window_layout(grid, blocks(tokens.roll(shift, (0, 1)), window))
 
 
 def maxvit_channels_last(call: AttentionCall, place: Place) -> Layout:
-    """MaxViT on [b, row, col, c]; the experimental parallel block holds both partitions."""
+    """Locate tokens in MaxViT on [b, row, col, c]; its parallel block holds both partitions."""
     grid = Grid(*place.inputs[0].shape[1:3])
     return _maxvit(call, place, grid)
 
 
 def maxvit_channels_first(call: AttentionCall, place: Place) -> Layout:
-    """MaxViT on [b, c, row, col]."""
+    """Locate tokens in MaxViT on [b, c, row, col]."""
     grid = Grid(*place.inputs[0].shape[2:4])
     return _maxvit(call, place, grid)
 
 
 def _maxvit(call: AttentionCall, place: Place, grid: Grid) -> Layout:
+    """Locate tokens in one of MaxViT's two partitions."""
     block: Any = place.module
     in_blocks = getattr(block, "partition_block", None)
     if in_blocks is None:
         in_blocks = any(x.module is block.attn_block for x in call.path)
     cut = blocks if in_blocks else strides
-    return within(grid, cut(indices(grid), block.partition_size))
+    return window_layout(grid, cut(indices(grid), block.partition_size))
 
 
 def hiera(call: AttentionCall, place: Place) -> Layout:
-    """Hiera: tokens unrolled so that those pooled together lie apart; windows are mask units.
+    """Locate tokens in Hiera, whose windows are mask units.
 
-    A query pooled from 2x2 keys sits at their centre, so its keys are a quarter of its side away.
+    Tokens are ordered so that those that are pooled together lie apart. A query pooled from 2x2
+    keys is at their centre, so its keys are a quarter of its side away.
     """
     model: Any = next((x.module for x in call.path if hasattr(x.module, "unroll")), None)
     if model is None:
-        refuse(call, "Hiera's blocks do not say where their tokens sit; measure the whole model")
+        refuse(call, "a block of Hiera alone does not tell where its tokens are; measure the whole "
+                     "model")  # fmt: skip
     attention: Any = place.module
     schedule = [tuple(step) for step in model.unroll.schedule]
     size = list(model.unroll.size)
@@ -133,10 +141,10 @@ def hiera(call: AttentionCall, place: Place) -> Layout:
 
 
 def _unrolled(grid: Grid, schedule: list[tuple[int, ...]]) -> Int64[Tensor, " token"]:
-    """Patch indices in Hiera's order: the place within a pooled cell first, the cells last."""
+    """Return patch numbers in Hiera's order: positions within pooled cells first, cells last."""
     tokens = indices(grid)
     for level, (down, right) in enumerate(schedule):
-        inside = 2 * level  # axes before the map: the places within the cells so far
+        inside = 2 * level  # axes before the map: positions within the cells so far
         tokens = tokens.unflatten(inside + 1, (-1, right)).unflatten(inside, (-1, down))
         axes = [*range(inside), inside + 1, inside + 3, inside, inside + 2]
         tokens = tokens.permute(axes)

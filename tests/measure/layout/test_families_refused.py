@@ -5,6 +5,7 @@ import torch
 from measure.layout.families_global import create_timm
 from measure.layout.families_refused import REFUSED
 
+from nearsight.core import UserError
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.layout.families import layout_of
 from nearsight.measure.profile.profile import measure_model
@@ -22,7 +23,7 @@ def test_a_model_without_patches_that_attend_is_refused_with_the_reason(case):
 
 def test_a_grid_is_not_taken_for_a_model_whose_layers_have_their_own():
     model = create_timm("pvt_v2_b0", depths=(1,), embed_dims=(12,), num_heads=(2,), sr_ratios=(2,))
-    with pytest.raises(ValueError, match=r"expected no grid=.*grids of their own"):
+    with pytest.raises(UserError, match=r"grid= .*grids of their own"):
         measure_model(model, torch.zeros(2, 3, 32, 48), grid=Grid(8, 12))
 
 

@@ -1,8 +1,8 @@
-"""Find where the tokens of any attention call sit by measuring the model itself.
+"""Find where the tokens of any attention call are by measuring the model itself.
 
-``probe`` runs a copy of the model on noise, ``centres`` turns responses into centres of pixels,
-``grids`` sorts centres into rows and columns, ``folds`` tells windows from heads, ``calls`` places
-the queries and keys of one call, and ``model_places`` those of all calls of a model.
+``probe`` runs a copy of the model on noise, ``centres`` turns responses into centres in pixels,
+``grids`` sorts centres into rows and columns, ``folds`` distinguishes windows from heads,
+``call_places`` locates the queries and keys of one call, and ``model_places`` those of all calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Place the queries and keys of one attention call from the moments of their responses."""
+"""Locate the queries and keys of one attention call from the moments of their responses."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from nearsight.measure.layout.placing.grids import (
 from nearsight.measure.layout.placing.probe import ProbedCall
 from nearsight.models.layers import Grid
 
-AGREEMENT = 0.02  # square of the distance, in cells, that heads may be apart
-SINGLE_AGREEMENT = 0.2  # the same with a single draw, whose noise does not average out
+AGREEMENT = 0.02  # squared distance in cells by which heads may differ
+SINGLE_AGREEMENT = 0.2  # the same for a single draw, whose noise does not average out
 SIGNIFICANT = 4.0  # standard errors
-LEAST_GAP = 0.02  # in cells; enough if two halves of the draws give the same places
-MIN_MARGIN = 0.2  # of a key that is one of the queries' cells
+LEAST_GAP = 0.02  # in cells; enough if two halves of the draws give the same positions
+MIN_MARGIN = 0.2  # by which a key must be nearest to one of the queries' cells
 
 CHANNELS = "it attends between channels, not between patches"
 NO_PRODUCT = (
@@ -49,7 +49,7 @@ DEPENDS = "where its tokens sit depends on the image, so its layers have no fixe
 
 @dataclass(frozen=True)
 class Placed:
-    """Where the tokens of one call sit: as a ``Layout``, with what was measured."""
+    """Where the tokens of one call are, as in a ``Layout``, with what was measured."""
 
     grid: Grid
     queries: Int64[Tensor, "window query"]
@@ -57,22 +57,28 @@ class Placed:
     cells: Float[Tensor, "cell 2"]
     fold: Fold
     confidence: float
-    extent: tuple[float, float]  # of a typical key, in cells of the queries
+    extent: tuple[float, float]  # size of a typical key, in cells of the queries
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Unplaced:
-    """Why a call has no places; ``confidence`` is the best gap that was seen, in cells."""
+    """Why the tokens of a call have no position.
+
+    Attributes:
+        reason: Why.
+        confidence: The largest gap that was seen, in cells.
+        is_patches: False if the call has no patches to locate (class attention, channels).
+    """
 
     reason: str
     confidence: float | None = None
-    is_patches: bool = True  # False: there are no patches to place (class attention, channels)
+    is_patches: bool = True
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """The moments of one call, read with some draws."""
+    """The moments of one call, restricted to some draws."""
 
     call: ProbedCall
     size: tuple[int, int]
@@ -80,19 +86,20 @@ class _Reading:
     which: slice
 
     def sums(self, name: str, fold: Fold) -> Tensor:
-        """Moments of a tensor, [5, window, head, token]."""
+        """Return the moments of a tensor, [5, window, head, token]."""
         draws = self.call.moments[name].draws
         return unfolded_moments(draws, fold, self.call.sizes[:-2], self.which)
 
     def centres(self, name: str, fold: Fold) -> Centres:
-        found = centres_of(self.sums(name, fold).sum(2), self.size, self.quiet)
-        return without_wide(found, self.size)
+        """Return the centres of a tensor's tokens."""
+        centres = centres_of(self.sums(name, fold).sum(2), self.size, self.quiet)
+        return without_wide(centres, self.size)
 
 
 def place_call(
     call: ProbedCall, size: tuple[int, int], quiet: float, which: slice = slice(None)
 ) -> Placed | Unplaced:
-    """Place all tokens of a call, or say why that cannot be done.
+    """Locate all tokens of a call, or return why that is impossible.
 
     Args:
         call: The call and the moments of its tensors.
@@ -121,13 +128,13 @@ def place_call(
     single: Placed | None = None
     for pair in both:
         for fold in candidate_folds(call.sizes[:-2]):
-            found = _place_folded(reading, f"queries.{pair}", f"keys.{pair}", fold)
-            if isinstance(found, Placed) and found.grid.num_patches > 1:
-                return found
-            if isinstance(found, Placed):  # windows of one token each look much like heads
-                single = found
-            elif found is not None:
-                best = found if best is None else max(best, found)
+            placed = _place_folded(reading, f"queries.{pair}", f"keys.{pair}", fold)
+            if isinstance(placed, Placed) and placed.grid.num_patches > 1:
+                return placed
+            if isinstance(placed, Placed):  # windows of one token each look much like heads
+                single = placed
+            elif placed is not None:
+                best = placed if best is None else max(best, placed)
     if single is not None:
         return single
     if _is_channels(reading, f"queries.{both[0]}"):
@@ -141,18 +148,25 @@ def place_call(
 
 
 def _responds(call: ProbedCall, name: str) -> bool:
-    """Whether a tensor responds to the image at all."""
+    """Return whether a tensor responds to the image at all."""
     draws = call.moments[name].draws if name in call.moments else []
     return any(float(each[0].max()) > 0 for each in draws)
 
 
 def is_dead(call: ProbedCall) -> bool:
-    """Whether nothing of a call responds to the image."""
+    """Return whether nothing in a call responds to the image."""
     return not any(_responds(call, name) for name in call.moments)
 
 
 def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Placed | float | None:
-    """The places if the call is folded like this, else the gap that was seen, if any."""
+    """Return the positions if the call is folded like this, else the gap that was seen, if any.
+
+    Args:
+        reading: The moments of the call.
+        queries: Name of the queries.
+        keys: Name of the keys.
+        fold: The fold to try.
+    """
     if not all(_heads_agree(reading, name, fold) for name in (queries, keys, "values")):
         return None
     at = reading.centres(queries, fold)
@@ -201,10 +215,10 @@ def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Pla
 
 
 def _heads_agree(reading: _Reading, name: str, fold: Fold) -> bool:
-    """Whether tokens are at the same place in all heads.
+    """Return whether tokens are at the same position in all heads.
 
     Deviations from the mean over heads are multiplied between two halves of the draws, so that
-    noise, which is not the same in both, averages out.
+    noise, which differs between the halves, averages out.
     """
     if fold.num_heads == 1 or not _responds(reading.call, name):
         return True
@@ -233,22 +247,29 @@ def _heads_agree(reading: _Reading, name: str, fold: Fold) -> bool:
     return apart < max(SIGNIFICANT * error, AGREEMENT * cell / fold.num_heads)
 
 
-def _is_clear(reading: _Reading, name: str, fold: Fold, at: Centres, found: Arrangement) -> bool:
-    """Whether an arrangement can be believed.
+def _is_clear(reading: _Reading, name: str, fold: Fold, at: Centres, first: Arrangement) -> bool:
+    """Return whether an arrangement can be trusted.
 
-    Its gap is large, or it is small because convolutions pull the centres together, and two halves
-    of the draws, whose noise is different, put every token in the same cell.
+    Its gap must be large. A small gap is accepted if two halves of the draws, whose noise differs,
+    put every token in the same cell: convolutions may pull centres together.
+
+    Args:
+        reading: The moments of the call.
+        name: Name of the tensor.
+        fold: How the call is folded.
+        at: The centres.
+        first: The arrangement.
     """
-    if found.gap >= MIN_GAP:
+    if first.gap >= MIN_GAP:
         return True
     draws = reading.call.moments[name].draws[reading.which]
-    if found.gap < LEAST_GAP or len(draws) < 2:
+    if first.gap < LEAST_GAP or len(draws) < 2:
         return False
     for half in (slice(0, None, 2), slice(1, None, 2)):
         sums = unfolded_moments(draws, fold, reading.call.sizes[:-2], half).sum(2)
         each = centres_of(sums, reading.size, reading.quiet).places[at.responds]
         again = arrange(each, reading.size)
-        if again is None or again.grid != found.grid or not torch.equal(again.cells, found.cells):
+        if again is None or again.grid != first.grid or not torch.equal(again.cells, first.cells):
             return False
     return True
 
@@ -256,32 +277,38 @@ def _is_clear(reading: _Reading, name: str, fold: Fold, at: Centres, found: Arra
 def _shared_queries(
     reading: _Reading, queries: str, fold: Fold
 ) -> tuple[Centres, Arrangement] | None:
-    """The places of the windows' own patches, where all windows have the same queries."""
+    """Return the positions of the windows' own patches if all windows have the same queries."""
     num_queries, num_keys = reading.call.sizes[-2:]
     if num_queries != num_keys:
         return None
     if not _heads_agree(reading, queries, fold.without_windows()):
         return None
     at = reading.centres("values", fold)
-    found = arrange(at.places[at.responds], reading.size) if at.responds.any() else None
-    return (at, found) if found and _is_clear(reading, "values", fold, at, found) else None
+    arrangement = arrange(at.places[at.responds], reading.size) if at.responds.any() else None
+    return (
+        (at, arrangement)
+        if arrangement and _is_clear(reading, "values", fold, at, arrangement)
+        else None
+    )
 
 
 @dataclass(frozen=True)
 class _Keys:
+    """Cells of the keys, their centres, and how clear that is."""
+
     keys: Tensor
     cells: Tensor
     gap: float
 
 
 def _same_places(one: _Keys, other: _Keys) -> bool:
-    """Whether keys and values are at the same places (tokens without one aside)."""
+    """Return whether keys and values are at the same positions, apart from unplaced tokens."""
     both = (one.keys >= 0) & (other.keys >= 0)
     return bool(torch.equal(one.cells[one.keys[both]], other.cells[other.keys[both]]))
 
 
 def _place_keys(reading: _Reading, name: str, fold: Fold, queries: Arrangement) -> _Keys | None:
-    """Keys on the queries' grid (repeated ones too), or on a grid of their own: pooled."""
+    """Locate keys on the queries' grid (some may repeat), or on a grid of their own if pooled."""
     at = reading.centres(name, fold)
     grid, placed = queries.grid, at.responds
     keys = torch.full(placed.shape, -1)
@@ -303,7 +330,7 @@ def _place_keys(reading: _Reading, name: str, fold: Fold, queries: Arrangement) 
 
 
 def _pooled_cells(reading: _Reading, keys: Arrangement, queries: Arrangement) -> Tensor:
-    """Centres of the keys' cells in units of the queries, [cell, 2]."""
+    """Return the centres of the keys' cells in units of the queries, [cell, 2]."""
     sides = []
     samplings = reading.call.samplings
     for axis in range(2):
@@ -324,19 +351,19 @@ def _pooled_cells(reading: _Reading, keys: Arrangement, queries: Arrangement) ->
 
 
 def _is_channels(reading: _Reading, name: str) -> bool:
-    """Whether the features of the tokens have places of their own: then the tokens are channels."""
+    """Return whether the features of the tokens have positions, because the tokens are channels."""
     total = torch.stack(reading.call.moments[name].turned[reading.which]).sum(0)
     features = total.reshape(5, -1, total.shape[-1]).sum(1, keepdim=True)
     at = centres_of(features, reading.size, reading.quiet)
-    found = arrange(at.places[at.responds], reading.size)
-    return found is not None and found.gap >= MIN_GAP and at.num_placed > 1
+    arrangement = arrange(at.places[at.responds], reading.size)
+    return arrangement is not None and arrangement.gap >= MIN_GAP and at.num_placed > 1
 
 
 def _is_linear(reading: _Reading) -> bool:
-    """Whether a softmax that is not of a product of queries and keys is that of linear attention.
+    """Return whether a softmax that is not of a product of queries and keys is linear attention's.
 
-    Either its columns are image tokens, and its rows features (keys, before they meet the values);
-    or its rows are tokens, and what they meet is a sum over the whole image (queries).
+    Either its columns are image tokens and its rows features (keys, before they meet the values),
+    or its rows are tokens and what they meet is a sum over the whole image (queries).
     """
     if "weights" in reading.call.moments and _is_channels(reading, "weights"):
         return True

@@ -1,4 +1,4 @@
-"""Centres and extents of tokens, from the moments of their responses."""
+"""Compute centres and extents of tokens from the moments of their responses."""
 
 from __future__ import annotations
 
@@ -10,26 +10,40 @@ from torch import Tensor
 
 from nearsight.measure.layout.placing.folds import Fold
 
-NARROW = 0.6  # of the extent of the whole image: a token that is wider has no place of its own
+NARROW = 0.6  # share of the image; a token that depends on more has no position of its own
 
 
 @dataclass(frozen=True)
 class Centres:
-    """Where the tokens of one tensor are, [window, token] each."""
+    """Positions of the tokens of one tensor.
 
-    places: Tensor  # [window, token, 2] in pixels
-    extents: Tensor  # [window, token, 2] in pixels: the side of an even box of this deviation
-    responds: Tensor  # bool [window, token]
+    Attributes:
+        places: [window, token, 2] in pixels.
+        extents: [window, token, 2] in pixels: the side of an even box with the same deviation.
+        responds: Whether a token depends on the image, [window, token].
+    """
+
+    places: Tensor
+    extents: Tensor
+    responds: Tensor
 
     @property
     def num_placed(self) -> int:
+        """Number of tokens that depend on the image."""
         return int(self.responds.sum())
 
 
 def unfolded_moments(
     draws: list[Tensor], fold: Fold, leading: tuple[int, ...], which: slice = slice(None)
 ) -> Tensor:
-    """Sums of some draws over heads, [5, window, head, token]."""
+    """Return the sum of some draws as [5, window, head, token].
+
+    Args:
+        draws: Moments of each draw.
+        fold: How the leading dimensions are split into windows and heads.
+        leading: Leading sizes of the call.
+        which: Which draws to sum.
+    """
     total = torch.stack(draws[which]).sum(0)
     tokens = total.shape[-1]
     total = total.reshape(5, *(1,) * (len(leading) + 2 - total.ndim), *total.shape[1:])
@@ -38,7 +52,13 @@ def unfolded_moments(
 
 
 def centres_of(sums: Tensor, size: tuple[int, int], quiet: float) -> Centres:
-    """Centres from moments [5, window, token]."""
+    """Return the centres that moments [5, window, token] describe.
+
+    Args:
+        sums: The moments.
+        size: Height and width of the image in pixels.
+        quiet: Share of the largest response below which a token does not depend on the image.
+    """
     energy = sums[0]
     largest = float(energy.max()) if energy.numel() else 0.0
     responds = energy > quiet * largest if largest > 0 else torch.zeros_like(energy).bool()
@@ -51,7 +71,7 @@ def centres_of(sums: Tensor, size: tuple[int, int], quiet: float) -> Centres:
 
 
 def without_wide(centres: Centres, size: tuple[int, int]) -> Centres:
-    """Take tokens that depend on the whole image for tokens without a place, if others do not."""
+    """Mark tokens that depend on the whole image as unplaced, if other tokens do not."""
     if not bool(centres.responds.any()):
         return centres
     shares = (centres.extents / torch.tensor(size, dtype=torch.float64)).amin(-1)

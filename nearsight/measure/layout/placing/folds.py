@@ -1,7 +1,8 @@
-"""Which leading dimensions of an attention call are images, windows and heads.
+"""Split the leading dimensions of an attention call into images, windows and heads.
 
 Models fold them in many ways ([image x window, head], [image, head, window], [image x head,
-window], ...). Found by measuring: along heads a token stays where it is, along windows it does not.
+window], ...). The right way is found by measuring: a token has the same position in all heads, but
+not in all windows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 Axis = Literal["image", "window", "head"]
-Factor = tuple[Axis, int]  # an axis and its size; the size of images is not used
+Factor = tuple[Axis, int]  # an axis and its size, which is not used for images
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,19 @@ class Fold:
 
     @property
     def num_windows(self) -> int:
+        """Number of windows of an image."""
         return self._number("window")
 
     @property
     def num_heads(self) -> int:
+        """Number of heads."""
         return self._number("head")
 
     def _number(self, axis: Axis) -> int:
         return math.prod(size for dim in self.dims for name, size in dim if name == axis)
 
     def unfold(self, tensor: Tensor) -> Tensor:
-        """[image, window, head, ...] of a tensor with these leading dimensions."""
+        """Return a tensor with these leading dimensions as [image, window, head, ...]."""
         factors = [factor for dim in self.dims for factor in dim]
         num_leading = len(self.dims)
         num_images = math.prod(tensor.shape[:num_leading])
@@ -60,10 +63,10 @@ class Fold:
         return moved.reshape(num_images, self.num_windows, self.num_heads, *rest)
 
     def fold(self, table: Tensor, leading: Sequence[Any]) -> Tensor:
-        """Return a table [window, ...] as tensors with these leading sizes can be added to it.
+        """Return a table [window, ...] so that it can be added to tensors with these leading sizes.
 
-        Dimensions without windows have the size 1; the others are written out. A size is an
-        integer, or a symbol of one while a model is exported.
+        Dimensions without windows have size 1; the others are expanded. A size is an integer, or a
+        symbolic integer while a model is exported.
 
         >>> import torch
         >>> swin = Fold(((("image", 1), ("window", 4)), (("head", 3),)))
@@ -72,9 +75,9 @@ class Fold:
         """
         if len(table) == 1:
             return table.reshape(*[1] * len(leading), *table.shape[1:])
-        sizes: list[int] = []  # of all factors that are written out
-        own: list[int] = []  # those of the table: 1 where it is repeated
-        folded: list[int] = []  # of the dimensions
+        sizes: list[int] = []  # of all factors that are expanded
+        own: list[int] = []  # of the table: 1 where it is repeated
+        folded: list[int] = []  # of the resulting dimensions
         for dim, size in zip(self.dims, leading, strict=True):
             if not any(name == "window" for name, _ in dim):
                 folded.append(1)
@@ -87,19 +90,19 @@ class Fold:
         return table.reshape(*own, *rest).expand(*sizes, *rest).reshape(*folded, *rest)
 
     def sizes(self, num_images: int) -> tuple[int, ...]:
-        """Leading sizes of a call for so many images."""
+        """Return the leading sizes of a call for so many images."""
         return tuple(
             math.prod(num_images if name == "image" else size for name, size in dim)
             for dim in self.dims
         )
 
     def without_windows(self) -> Fold:
-        """The fold with every window taken for a head."""
+        """Return the fold with every window treated as a head."""
         heads: dict[Axis, Axis] = {"window": "head", "head": "head", "image": "image"}
         return Fold(tuple(tuple((heads[x], size) for x, size in dim) for dim in self.dims))
 
     def with_images(self, dim: int, outer: int) -> Fold:
-        """The fold of a batch, where ``outer`` slices of ``dim`` lie outside of its images."""
+        """Return the fold of a batch; ``outer`` slices of ``dim`` lie outside its images."""
         dims = []
         for number, factors in enumerate(self.dims):
             if number != dim:
@@ -122,9 +125,9 @@ class Fold:
 
 
 def candidate_folds(leading: tuple[int, ...]) -> Iterator[Fold]:
-    """All ways to split the leading dimensions of one image into windows and heads.
+    """Yield all ways to split the leading dimensions of one image into windows and heads.
 
-    Folds with many heads come first: where windows are taken for heads their tokens disagree.
+    Folds with many heads come first: if they treat windows as heads, their tokens disagree.
     """
     options = [list(_splits(size)) for size in leading]
     folds = [Fold(dims) for dims in itertools.product(*options)]
@@ -132,6 +135,7 @@ def candidate_folds(leading: tuple[int, ...]) -> Iterator[Fold]:
 
 
 def _splits(size: int) -> Iterator[tuple[Factor, ...]]:
+    """Yield all ways to split one dimension."""
     if size == 1:
         yield ()
         return

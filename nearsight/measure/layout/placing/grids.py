@@ -1,9 +1,9 @@
 """Sort measured centres of tokens into the rows and columns of a grid.
 
-Centres are in pixels and never quite on a lattice: convolutions at the border pull them inwards,
+Centres are in pixels and never exactly on a lattice: convolutions pull those at the border inwards,
 and a few draws of noise leave an error. What counts is the gap between neighbouring rows and
-columns. It is given in cells (image side divided by number of rows or columns), so that tokens
-which depend on the whole image, whose centres all lie near its middle, have a small gap however
+columns. It is given in cells (image side divided by the number of rows or columns), so that tokens
+which depend on the whole image, and whose centres all lie near its middle, have a small gap however
 little noise there is.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nearsight.models.layers import Grid
 
-MIN_GAP = 0.1  # in cells; the smallest gap between neighbouring rows or columns that is clear
+MIN_GAP = 0.1  # smallest clear gap between neighbouring rows or columns, in cells
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Arrangement:
 
     grid: Grid
     cells: Int64[Tensor, " token"]  # number of the cell, row by row
-    gap: float  # the smallest one between neighbouring rows and columns, in cells
+    gap: float  # smallest gap between neighbouring rows and columns, in cells
     row_centres: Float[Tensor, " row"]  # mean over the tokens of a row, in pixels
     col_centres: Float[Tensor, " col"]
 
@@ -36,13 +36,17 @@ class Arrangement:
 def arrange(centres: Float[Tensor, "token 2"], size: tuple[int, int]) -> Arrangement | None:
     """Find the grid of which every cell holds exactly one token, and the cell of every token.
 
-    All numbers of rows that divide the number of tokens are tried. The grid whose rows and columns
-    are the tightest is taken: too few rows put tokens of different rows together, too many leave
-    too few columns. ``size`` is that of the image in pixels.
+    All numbers of rows that divide the number of tokens are tried, and the grid with the tightest
+    rows and columns is taken. Too few rows would join tokens of different rows; too many would
+    leave too few columns.
+
+    Args:
+        centres: Centres of the tokens in pixels.
+        size: Height and width of the image in pixels.
 
     Returns:
-        The arrangement, whose gap may be too small to be believed, or None if rows or columns of
-        the tightest grid overlap or two tokens are in one cell.
+        The arrangement, whose gap may be too small to be trusted, or None if rows or columns of
+            the tightest grid overlap or two tokens are in one cell.
 
     >>> centres = torch.tensor([[12.0, 4.0], [4.0, 4.1], [4.1, 12.0], [12.0, 11.9]])
     >>> found = arrange(centres.double(), (16, 16))
@@ -70,6 +74,7 @@ def arrange(centres: Float[Tensor, "token 2"], size: tuple[int, int]) -> Arrange
 
 
 def _grids(num_tokens: int) -> Iterator[Grid]:
+    """Yield all grids with this number of cells."""
     for rows in range(1, num_tokens + 1):
         if num_tokens % rows == 0:
             yield Grid(rows, num_tokens // rows)
@@ -80,12 +85,20 @@ class _Side:
     """Tokens cut into equal groups along one side of the image."""
 
     groups: Tensor  # number of the group of every token
-    gap: float  # the smallest one between neighbouring groups, in cells
+    gap: float  # smallest gap between neighbouring groups, in cells
     centres: Tensor  # mean of every group, in pixels
-    looseness: float  # mean square of the distance to the middle of a token's group, in sides
+    looseness: float  # mean squared distance to the middle of a token's group, in image sides
 
 
 def _cut(positions: Tensor, order: Tensor, num_groups: int, length: int) -> _Side:
+    """Cut tokens into equal groups along one side of the image.
+
+    Args:
+        positions: Coordinates of the tokens along this side.
+        order: The order that sorts them.
+        num_groups: How many groups to make.
+        length: Length of the side in pixels.
+    """
     groups = positions[order].view(num_groups, -1)
     numbers = torch.arange(num_groups).repeat_interleave(groups.shape[1])
     gaps = groups[1:, 0] - groups[:-1, -1]
@@ -96,9 +109,9 @@ def _cut(positions: Tensor, order: Tensor, num_groups: int, length: int) -> _Sid
 
 
 def coordinates(ruler: Float[Tensor, " mark"], positions: Tensor) -> Tensor:
-    """Positions in units of the marks of a ruler: 1.5 is halfway between marks 1 and 2.
+    """Return positions in units of the marks of a ruler: 1.5 is halfway between marks 1 and 2.
 
-    Before the first and after the last mark the ruler goes on with its median step.
+    Before the first and after the last mark the ruler continues with its median step.
 
     >>> coordinates(torch.tensor([10.0, 20.0, 40.0]), torch.tensor([30.0, 15.0, 0.0]))
     tensor([ 1.5000,  0.5000, -0.6667])
@@ -111,18 +124,18 @@ def coordinates(ruler: Float[Tensor, " mark"], positions: Tensor) -> Tensor:
     typical = steps.quantile(0.5)
     before = (positions - ruler[0]) / typical
     after = len(steps) + (positions - ruler[-1]) / typical
-    found = torch.where(positions < ruler[0], before, inside)
-    return torch.where(positions > ruler[-1], after, found)
+    result = torch.where(positions < ruler[0], before, inside)
+    return torch.where(positions > ruler[-1], after, result)
 
 
 def nearest_cells(
     centres: Float[Tensor, "token 2"], among: Arrangement
 ) -> tuple[Int64[Tensor, " token"], float]:
-    """The cell of ``among`` next to each centre, and how clear that is.
+    """Return the cell of ``among`` nearest to each centre, and how clear that is.
 
     Returns:
         Cells, and the smallest margin in cells: 1 if every centre is on a cell, 0 if one is
-        halfway between two.
+            halfway between two.
     """
     margin, indices = 1.0, []
     for axis, ruler in enumerate((among.row_centres, among.col_centres)):
@@ -136,7 +149,7 @@ def nearest_cells(
 
 @dataclass(frozen=True)
 class Sampling:
-    """A convolution or pooling that the model ran: sizes before and after, centres of its cells."""
+    """A convolution or pooling that the model ran: sizes before and after, and cell centres."""
 
     before: tuple[int, int]
     after: tuple[int, int]
@@ -147,12 +160,12 @@ class Sampling:
 def snap(
     coarse: Float[Tensor, " cell"], fine: int, samplings: Sequence[tuple[int, Sequence[float]]]
 ) -> Float[Tensor, " cell"]:
-    """Exact places of pooled cells along one side, from measured ones in units of the finer side.
+    """Return exact positions of pooled cells along one side, given measured ones.
 
-    A pooled cell at the border sits at the centre of its kernel, padding included, which cannot be
-    measured as padding does not respond. So a convolution or pooling that the model really ran
-    decides where one fits the measured places; otherwise those are rounded to half cells, or kept
-    where they are not near one.
+    Both are in units of the finer side. A pooled cell at the border is at the centre of its kernel,
+    padding included. This cannot be measured, because padding does not respond. So if a convolution
+    or pooling that the model ran fits the measured positions, its centres are taken. Otherwise
+    measured positions are rounded to half cells, or kept if they are not near one.
 
     Args:
         coarse: Measured centres of the pooled cells.
@@ -166,7 +179,7 @@ def snap(
         listed = torch.tensor(centres, dtype=torch.float64)
         step = float(listed.diff().abs().median()) if len(listed) > 1 else float(fine)
         most = torch.full_like(listed, max(0.5, 0.25 * step))
-        most[0] = most[-1] = max(1.0, 0.5 * step)  # the part of the kernel on padding is not seen
+        most[0] = most[-1] = max(1.0, 0.5 * step)  # the kernel's part on padding is invisible
         if bool(((listed - coarse).abs() <= most).all()):
             return listed
     halves = (coarse * 2).round() / 2
@@ -181,7 +194,16 @@ def kernel_sampling(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Sampling:
-    """That of a kernel moved over a map."""
+    """Return the sampling of a kernel that moves over a map.
+
+    Args:
+        before: Size of the map.
+        after: Size of the output.
+        kernel: Sides of the kernel.
+        stride: Steps of the kernel.
+        padding: Padding of the map.
+        dilation: Spacing of the kernel.
+    """
     sides = [
         tuple(j * s + d * (k - 1) / 2 - p for j in range(n))
         for n, k, s, p, d in zip(after, kernel, stride, padding, dilation)
@@ -190,7 +212,7 @@ def kernel_sampling(
 
 
 def adaptive_sampling(before: tuple[int, int], after: tuple[int, int]) -> Sampling:
-    """That of torch's adaptive pooling, whose cells may overlap."""
+    """Return the sampling of torch's adaptive pooling, whose cells may overlap."""
     sides = [
         tuple(((j * size // n) + math.ceil((j + 1) * size / n) - 1) / 2 for j in range(n))
         for size, n in zip(before, after)

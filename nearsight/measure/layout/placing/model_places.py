@@ -1,4 +1,4 @@
-"""Place the tokens of all attention calls of a model, with as few forward passes as needed."""
+"""Locate the tokens of all attention calls of a model, with as few forward passes as needed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from nearsight.measure.layout.placing.probe import (
     Unstable,
 )
 
-MAX_FORWARDS = 100  # of one image
-FIRST_DRAWS = 2  # at least two images, so that places that depend on the image show
-LOOKS = (FIRST_DRAWS, 4, 8)  # numbers of draws after which places are looked for
-CLEAR_GAP = 0.25  # in cells: no more draws are needed
+MAX_FORWARDS = 100  # forward passes of one image
+FIRST_DRAWS = 2  # at least two images, to detect positions that depend on the image
+LOOKS = (FIRST_DRAWS, 4, 8)  # numbers of draws after which tokens are located
+CLEAR_GAP = 0.25  # in cells; no more draws are needed from this gap on
 RANDOM = "it drops or shuffles patches at random"
 
 
 @dataclass(frozen=True)
 class PlacedCall:
-    """What was found of one call of a model."""
+    """What was found for one call of a model."""
 
     name: str
     kind: str
@@ -47,19 +47,19 @@ class PlacedCall:
 
 @dataclass(frozen=True)
 class ModelPlaces:
-    """What was found of all attention calls of a model at one image size."""
+    """What was found for all attention calls of a model at one image size."""
 
     calls: tuple[PlacedCall, ...]
     num_forwards: int
-    refusal: str | None = None  # of the whole model
+    refusal: str | None = None  # why the whole model has no fixed positions
 
 
 def place_model(place: Place, progress: Callable[[int, int], None] | None = None) -> ModelPlaces:
-    """Find where the tokens of every attention call of a model sit.
+    """Find where the tokens of every attention call of a model are.
 
     Args:
-        place: The model and what its forward got, as a capture saw it.
-        progress: Called with the forwards done and the most there may be.
+        place: The model and the inputs of its forward, as a capture saw them.
+        progress: Called with the number of forward passes done and the largest possible number.
     """
     probe = Probe(place)
     try:
@@ -70,6 +70,7 @@ def place_model(place: Place, progress: Callable[[int, int], None] | None = None
 
 
 def _place(probe: Probe, progress: Callable[[int, int], None] | None) -> ModelPlaces:
+    """Probe a model until all its calls are settled or the forward passes are used up."""
     try:
         is_random = probe.is_random()
     except RuntimeError:  # float32 inside of the model meets float64
@@ -110,21 +111,23 @@ def _place(probe: Probe, progress: Callable[[int, int], None] | None) -> ModelPl
 
 
 def _num_draws(call: ProbedCall) -> int:
+    """Return the smallest number of draws of any tensor of a call."""
     return min((len(x.draws) for x in call.moments.values()), default=FIRST_DRAWS)
 
 
 def _is_settled(found: Placed | Unplaced) -> bool:
+    """Return whether more draws would not change what was found."""
     if isinstance(found, Placed):
         return found.confidence >= CLEAR_GAP
     return not found.is_patches
 
 
 def _revive(probe: Probe, tried: set[int], quiet: float) -> bool:
-    """Let the signal through the call before the first call that gets none.
+    """Let the signal through the call before the first call that receives none.
 
-    Attention without a residual path around it cuts the signal when its output is zero. Instead,
-    each of its queries gets the value of the nearest key. A call that gets no signal after that
-    either has learned tokens, and is left alone.
+    Attention without a residual path around it cuts off the signal when its output is zero.
+    Instead, each of its queries gets the value of the nearest key. A call that receives no signal
+    even then has learned tokens and is left alone.
     """
     dead = [number for number, call in enumerate(probe.calls) if is_dead(call)]
     for number in dead:
@@ -148,7 +151,7 @@ def _revive(probe: Probe, tried: set[int], quiet: float) -> bool:
 
 
 def _nearest_keys(call: ProbedCall, size: tuple[int, int], quiet: float) -> Tensor | None:
-    """The nearest key of every query, [..., query]."""
+    """Return the nearest key of every query, [..., query]."""
     name = next((x for x in call.moments if x.startswith("queries.")), None)
     if name is None:
         return None
@@ -164,7 +167,14 @@ def _nearest_keys(call: ProbedCall, size: tuple[int, int], quiet: float) -> Tens
 def _steady(
     call: ProbedCall, found: Placed | Unplaced, size: tuple[int, int], quiet: float
 ) -> Placed | Unplaced:
-    """What was found, unless two images alone give clear and different places."""
+    """Return what was found, unless two images alone give clear but different positions.
+
+    Args:
+        call: The call.
+        found: What all draws together gave.
+        size: Height and width of the image in pixels.
+        quiet: Share of the largest response below which a token does not respond.
+    """
     if _num_draws(call) < FIRST_DRAWS or (isinstance(found, Unplaced) and not found.is_patches):
         return found
     alone = [place_call(call, size, quiet, slice(n, n + 1)) for n in range(2)]
@@ -182,7 +192,7 @@ def _steady(
 
 
 def _batches(probe: Probe) -> list[tuple[int, int]]:
-    """Of every call: the dimension that images are folded into, and the slices outside of them."""
+    """Return the dimension of every call that images are folded into, and the slices outside."""
     image, other = probe.image(1), probe.image(2)
     alone, calls = probe.run(image, silent=False)
     try:
@@ -193,6 +203,7 @@ def _batches(probe: Probe) -> list[tuple[int, int]]:
 
 
 def _batch(alone: Record, together: Record, call: ProbedCall) -> tuple[int, int]:
+    """Return where the images of one call are, by comparing a batch of two with a batch of one."""
     leading = call.sizes[:-2]
     names = [x for x in alone if tuple(alone[x].shape[:-2]) == leading] or ["values"]
     one, both = alone[names[0]], together[names[0]]
@@ -208,6 +219,7 @@ def _batch(alone: Record, together: Record, call: ProbedCall) -> tuple[int, int]
 
 
 def _with_batch(found: Placed | Unplaced, batch: tuple[int, int]) -> Placed | Unplaced:
+    """Add the images of a batch to the fold that was found for one image."""
     if isinstance(found, Unplaced):
         return found
     fold: Fold = found.fold.with_images(*batch)

@@ -1,11 +1,10 @@
 """Measure which pixels the tokens of every attention call of a model depend on.
 
 The output of every attention call is replaced by zeros, so that a token depends only on the pixels
-under it, through patch embedding, convolutions, norms and MLPs. With small noise v on an image and
-the responses J v and J (c v) of a token (central differences in float64), the sum over features and
-draws of (J v)(J (c v)), divided by that of (J v)^2, is the mean coordinate c of the pixels that the
-token depends on, weighted by the square of its sensitivity to each. Every draw has an image of its
-own.
+below it, through patch embedding, convolutions, norms and MLPs. Let v be small noise on an image,
+and J v and J (c v) the responses of a token (central differences in float64). The sum over features
+and draws of (J v)(J (c v)), divided by that of (J v)^2, is the mean coordinate c of the pixels that
+the token depends on, weighted by its squared sensitivity to each. Every draw has its own image.
 """
 
 from __future__ import annotations
@@ -28,27 +27,28 @@ from nearsight.measure.layout.placing.grids import (
 )
 
 STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # size of the noise on images of deviation 1
-QUIET = {torch.float64: 1e-12, torch.float32: 1e-7}  # share of the largest response that is none
+QUIET = {torch.float64: 1e-12, torch.float32: 1e-7}  # share of the largest response that is noise
 FORWARDS_PER_DRAW = 6  # plus and minus v, y v and x v
-OUR_HOOKS = ("nearsight.measure.", "nearsight.evaluate.")  # on a model that is being measured
+OUR_HOOKS = ("nearsight.measure.", "nearsight.evaluate.")  # hooks on a model under measurement
 SEED = 20_000
 POOLS = ("max_pool2d", "avg_pool2d")
-OFF_CENTRE = 0.1  # factor of the weights of a kernel beside its middle
+OFF_CENTRE = 0.1  # factor for the weights of a kernel beside its middle
 ADAPTIVE_POOLS = ("adaptive_avg_pool2d", "adaptive_max_pool2d")
 
 
 @dataclass
 class Moments:
-    """Sums over features of one tensor of a call, a tensor [5, ..., token] for every draw.
+    """Sums over features of one tensor of a call: a tensor [5, ..., token] for every draw.
 
-    (J v)^2, (J v)(J y v), (J v)(J x v), (J y v)^2 and (J x v)^2 with y and x in half image sides
-    from the middle. ``turned`` holds the same with features and tokens exchanged.
+    The five are (J v)^2, (J v)(J y v), (J v)(J x v), (J y v)^2 and (J x v)^2, with y and x in half
+    image sides from the middle. ``turned`` holds the same with features and tokens exchanged.
     """
 
     draws: list[Tensor] = field(default_factory=list)
     turned: list[Tensor] = field(default_factory=list)
 
     def add(self, plain: Tensor, rows: Tensor, cols: Tensor) -> None:
+        """Add a draw: responses to plain noise, and to noise scaled by row and by column."""
         products = (plain * plain, plain * rows, plain * cols, rows * rows, cols * cols)
         self.draws.append(torch.stack([x.sum(-1) for x in products]))
         self.turned.append(torch.stack([x.sum(-2) for x in products]))
@@ -70,10 +70,10 @@ Record = dict[str, Tensor]  # tensors of one call in one forward
 
 
 class Probe:
-    """A copy of a model in float64 that is run on noise, with zeros for attention outputs.
+    """A float64 copy of a model that runs on noise, with zeros for attention outputs.
 
     Args:
-        place: The model and what its forward got, as a capture saw it.
+        place: The model and the inputs of its forward, as a capture saw them.
     """
 
     def __init__(self, place: Place) -> None:
@@ -87,7 +87,7 @@ class Probe:
         self._batch = len(image)
         self._device = image.device if image.device.type != "mps" else torch.device("cpu")
         self.dtype = torch.float64
-        self.model = copied(place.module).to(self._device, self.dtype).eval()
+        self.model = copy_model(place.module).to(self._device, self.dtype).eval()
         sharpen(self.model)
         self.calls: list[ProbedCall] = []
         self.num_forwards = 0
@@ -99,11 +99,12 @@ class Probe:
         self._silent = True
 
     def widen(self) -> None:
-        """Go on in float32: some models make float32 inside and cannot run in float64."""
+        """Continue in float32: some models create float32 inside and cannot run in float64."""
         self.dtype = torch.float32
         self.model = self.model.float()
 
     def image(self, seed: int, num: int = 1) -> Tensor:
+        """Return random images of deviation 1."""
         generator = torch.Generator().manual_seed(SEED + seed)
         sizes = (num, self.channels, *self.size)
         drawn = torch.randn(sizes, generator=generator, dtype=torch.float64)
@@ -113,10 +114,10 @@ class Probe:
         """Return the tensors of all calls of one forward, by default without attention."""
         self._records, self._seen, self._silent = [], [], silent
         inputs = self._place.inputs
-        given = [self._for_batch(x, len(images)) for x in inputs]
-        given[self.image_at] = images
-        args = given[: len(given) - len(self._place.keywords)]
-        self.model(*args, **dict(zip(self._place.keywords, given[len(args) :])))
+        arguments = [self._for_batch(x, len(images)) for x in inputs]
+        arguments[self.image_at] = images
+        args = arguments[: len(arguments) - len(self._place.keywords)]
+        self.model(*args, **dict(zip(self._place.keywords, arguments[len(args) :])))
         self.num_forwards += len(images)
         return self._records, self._seen
 
@@ -132,7 +133,7 @@ class Probe:
         self._entered.close()
 
     def _for_batch(self, value: Any, num_images: int) -> Any:
-        """Another input of the model, for so many images."""
+        """Return another input of the model, for so many images."""
         if not isinstance(value, Tensor):
             return value
         if value.ndim and len(value) == self._batch:
@@ -140,6 +141,7 @@ class Probe:
         return value.to(self.dtype) if value.is_floating_point() else value
 
     def _see(self, call: AttentionCall) -> None:
+        """Record a call of this forward."""
         self._records.append(_record(call))
         kind, samplings = (
             type(call.path[-1].module).__name__,
@@ -148,7 +150,7 @@ class Probe:
         self._seen.append(ProbedCall(call.name, kind, call.sizes, samplings=tuple(samplings)))
 
     def _silence(self, call: AttentionCall) -> AttentionCall:
-        """Zeros in place of the output, or what the nearest key has."""
+        """Replace a call's output with zeros, or with the value of the nearest key."""
         if not self._silent:
             return call
         nearest = self.through.get(call.number)
@@ -165,26 +167,26 @@ class Probe:
         image = self.image(3 * number)
         noise = self.image(3 * number + 1).sign()
         step = STEP[self.dtype]
-        found = []
+        responses_by_scale = []
         for scale in (None, *_half_sides(self.size, image)):
             moved = noise * step if scale is None else noise * step * scale
             plus, calls = self.run(image + moved)
             minus, others = self.run(image - moved)
             if [x.sizes for x in calls] != [x.sizes for x in others]:
                 raise Unstable("the number of its tokens changes from one forward to the next")
-            found.append([_difference(a, b, 2 * step) for a, b in zip(plus, minus)])
+            responses_by_scale.append([_difference(a, b, 2 * step) for a, b in zip(plus, minus)])
             if not self.calls:
                 self.calls = calls
             elif [x.sizes for x in self.calls] != [x.sizes for x in calls]:
                 raise Unstable("the number of its tokens depends on the image")
-        for call, *responses in zip(self.calls, *found):
+        for call, *responses in zip(self.calls, *responses_by_scale):
             for name, plain in responses[0].items():
                 call.num_tokens[name] = plain.shape[-2]
                 moments = call.moments.setdefault(name, Moments())
                 moments.add(plain, responses[1][name], responses[2][name])
 
     def is_random(self) -> bool:
-        """Whether two forwards of one image differ."""
+        """Return whether two forwards of one image differ."""
         first, second = (self.run(self.image(1))[0] for _ in range(2))
         return any(
             a[name].shape != b[name].shape or not torch.equal(a[name], b[name])
@@ -195,17 +197,18 @@ class Probe:
 
 
 def sharpen(model: nn.Module) -> None:
-    """Weaken the weights beside the middle of all kernels that leave a map as large as it is.
+    """Reduce the weights beside the middle of all kernels that keep the size of a map.
 
-    Such a convolution keeps every cell where it is, whatever its weights, but smears what the cell
-    depends on, and with random weights moves its centre. The larger the middle, the clearer the
-    places. Kernels with a stride are left alone: they decide where coarser cells sit.
+    Such a convolution keeps every cell where it is, whatever its weights. But it blurs what the
+    cell depends on and, with random weights, moves its centre. The larger the middle weight, the
+    clearer the positions. Kernels with a stride are left alone, because they decide where coarser
+    cells are.
     """
     seen = set[int]()
     for module in model.modules():
         if not isinstance(module, nn.Conv2d) or not _keeps_size(module):
             continue
-        weight = module._parameters.get("weight")  # none where it is computed in every forward
+        weight = module._parameters.get("weight")  # None if it is computed in every forward
         if weight is None or id(weight) in seen:
             continue
         seen.add(id(weight))
@@ -215,7 +218,7 @@ def sharpen(model: nn.Module) -> None:
 
 
 def _keeps_size(conv: nn.Conv2d) -> bool:
-    """Whether the middle of every kernel lies on the cell that its output replaces."""
+    """Return whether the middle of every kernel is at the cell that its output replaces."""
     sides = list(zip(conv.kernel_size, conv.stride, conv.dilation))
     if not all(k % 2 == 1 and s == 1 for k, s, _ in sides) or max(conv.kernel_size) == 1:
         return False
@@ -224,11 +227,11 @@ def _keeps_size(conv: nn.Conv2d) -> bool:
 
 
 class Unstable(Exception):
-    """Forwards of a model cannot be compared with each other."""
+    """Raised if forwards of a model cannot be compared with each other."""
 
 
 class SamplingCapture(AttentionCapture):
-    """A capture that also notes convolutions and poolings of maps."""
+    """A capture that also records convolutions and poolings of maps."""
 
     samplings: list[Sampling]
 
@@ -247,6 +250,7 @@ class SamplingCapture(AttentionCapture):
 
 
 def _sampling(func: Callable, args: tuple, kwargs: dict, output: Tensor) -> Sampling | None:
+    """Return the sampling of a call of torch, if it is a convolution or pooling of a map."""
     name = getattr(func, "__name__", "").removeprefix("_")
     convolution = func is torch.conv2d
     if not (convolution or name in POOLS or name in ADAPTIVE_POOLS):
@@ -258,57 +262,60 @@ def _sampling(func: Callable, args: tuple, kwargs: dict, output: Tensor) -> Samp
     names = ["input", "kernel_size", "stride", "padding", "dilation"]
     if convolution:
         names = ["input", "weight", "bias", "stride", "padding", "dilation"]
-    given = dict(zip(names, args)) | kwargs
-    kernel = _pair(given["weight"].shape[-2:] if convolution else given["kernel_size"])
-    stride = _pair(given.get("stride") or ((1, 1) if convolution else kernel))
-    dilation = _pair(given.get("dilation", 1) if name != "avg_pool2d" else 1)
-    padding = given.get("padding", 0)
+    arguments = dict(zip(names, args)) | kwargs
+    kernel = _pair(arguments["weight"].shape[-2:] if convolution else arguments["kernel_size"])
+    stride = _pair(arguments.get("stride") or ((1, 1) if convolution else kernel))
+    dilation = _pair(arguments.get("dilation", 1) if name != "avg_pool2d" else 1)
+    padding = arguments.get("padding", 0)
     if isinstance(padding, str):
         padding = [d * (k - 1) // 2 if padding == "same" else 0 for d, k in zip(dilation, kernel)]
     return kernel_sampling(before, after, kernel, stride, _pair(padding), dilation)
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    """Return a size as a pair."""
     if isinstance(value, int):
         return value, value
     return (value[0], value[-1])
 
 
 def _record(call: AttentionCall) -> Record:
-    found = {"values": call.values}
+    """Return copies of the tensors of a call."""
+    tensors = {"values": call.values}
     pairs = [(call.queries, call.keys)] if call.queries is not None else []
     pairs += [(each.queries, each.keys) for each in call.factors]
     for number, (queries, keys) in enumerate(pairs):
         assert queries is not None
         assert keys is not None
-        found |= {f"queries.{number}": queries, f"keys.{number}": keys}
+        tensors |= {f"queries.{number}": queries, f"keys.{number}": keys}
     if not pairs and call.weights_made is not None:
-        found["weights"] = call.weights_made
+        tensors["weights"] = call.weights_made
     leading = call.sizes[:-2]
     return {
         name: x.detach().reshape(*leading, *x.shape[-2:]).clone()
         if math.prod(x.shape[:-2]) == math.prod(leading)
         else x.detach().clone()
-        for name, x in found.items()
+        for name, x in tensors.items()
     }
 
 
 def _difference(plus: Record, minus: Record, step: float) -> Record:
+    """Return the central differences of two forwards."""
     return {name: ((x - minus[name]) / step).double() for name, x in plus.items() if name in minus}
 
 
 def _half_sides(size: tuple[int, int], like: Tensor) -> Iterator[Tensor]:
-    """Coordinates of pixels in half image sides from the middle, by row and by column."""
+    """Yield coordinates of pixels in half image sides from the middle, by row and by column."""
     for axis, length in enumerate(size):
         ramp = (torch.arange(length, dtype=torch.float64) + 0.5) * 2 / length - 1
         yield ramp.to(like).view((-1, 1) if axis == 0 else (1, -1))
 
 
-def copied(model: nn.Module) -> nn.Module:
-    """A copy of a model that may be in the middle of a measured forward, without our hooks."""
+def copy_model(model: nn.Module) -> nn.Module:
+    """Copy a model, which may be in the middle of a measured forward, without our hooks."""
     with _without_tensors_of_graphs(model):
-        made = copy.deepcopy(model)
-    for module in made.modules():
+        clone = copy.deepcopy(model)
+    for module in clone.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for key, hook in list(hooks.items()):
                 if str(getattr(hook, "__module__", "")).startswith(OUR_HOOKS):
@@ -319,12 +326,15 @@ def copied(model: nn.Module) -> nn.Module:
                         module._forward_pre_hooks_with_kwargs,
                     ):
                         flags.pop(key, None)
-    return made.requires_grad_(False)
+    return clone.requires_grad_(False)
 
 
 @contextlib.contextmanager
 def _without_tensors_of_graphs(model: nn.Module) -> Iterator[None]:
-    """Take plain attributes that are part of a graph off the model: they cannot be copied."""
+    """Detach tensor attributes that belong to a graph inside the block.
+
+    Such tensors cannot be copied.
+    """
     taken = [
         (module, name, value)
         for module in model.modules()

@@ -7,7 +7,7 @@ from torch import nn
 import nearsight as ns
 from nearsight.core import UserError
 from nearsight.measure.capture.interception import Place
-from nearsight.measure.layout.found import fingerprint, keeping_places, model_places
+from nearsight.measure.layout.found import fingerprint, keep_places, model_places
 from nearsight.measure.layout.placing import Placed, place_model
 
 ROWS, COLS, WIDTH = 3, 5, 24
@@ -132,12 +132,12 @@ def test_places_in_a_folder_are_read_back_as_they_were_found(tmp_path, monkeypat
     steps = []
     place = Place("", a_toy(order=shuffled().flip(0)), (images(),))
     monkeypatch.setattr(module, "_known", {})
-    with keeping_places(tmp_path, progress=lambda done, most: steps.append((done, most))):
+    with keep_places(tmp_path, progress=lambda done, most: steps.append((done, most))):
         first = model_places(place)
     assert steps[-1] == (100, 100)
     monkeypatch.setattr(module, "_known", {})
     monkeypatch.setattr(module, "place_model", None)
-    with keeping_places(tmp_path):
+    with keep_places(tmp_path):
         again = model_places(place)
     assert again.num_forwards == first.num_forwards
     for a, b in zip(first.calls, again.calls, strict=True):
