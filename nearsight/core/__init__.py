@@ -11,7 +11,7 @@ from nearsight.core.durable_files import append_bytes, expand_path, read_text, s
 from nearsight.core.errors import UserError
 from nearsight.core.locks import hold_lock, is_locked
 from nearsight.core.memory import is_out_of_memory, keep_freed_memory
-from nearsight.core.processes import World, find_device, join_processes, joined
+from nearsight.core.processes import World, find_device, join_processes
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
 from nearsight.core.suggestions import closest, suggestion
 from nearsight.core.terminal import Screen, clock, console, counting, printable
@@ -35,7 +35,6 @@ __all__ = [
     "is_locked",
     "is_out_of_memory",
     "join_processes",
-    "joined",
     "keep_freed_memory",
     "printable",
     "read_text",

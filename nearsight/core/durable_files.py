@@ -62,7 +62,7 @@ def read_text(path: Path) -> str:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_in_errors(path: Path) -> Iterator[None]:
     """Add the name of a file to every ``OSError`` that is raised inside the block."""
     try:
         yield
@@ -81,7 +81,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     _remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
     try:
-        with naming(path), temporary.open("wb") as file:
+        with name_in_errors(path), temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -120,7 +120,7 @@ def _is_running(process: int) -> bool:
 
 def append_bytes(path: Path, content: bytes) -> None:
     """Append to a file, and wait until the new content is on the disk."""
-    with naming(path), path.open("ab") as file:
+    with name_in_errors(path), path.open("ab") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UserError(ValueError):
-    """Report a mistake that the user can correct: wrong input, a missing file, an unknown name.
+    """A mistake that the user can correct: wrong input, a missing file, an unknown name.
 
     The message says what is wrong, where it is wrong, and what to do about it, in that order. The
     command line prints the message without a traceback. Every other exception is a bug in nearsight

@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class World:
-    """Know the rank of this process, the number of processes, and the device to use."""
+    """The rank of this process, the number of processes, and the device to use."""
 
     device: torch.device
     rank: int = 0
@@ -146,6 +146,3 @@ def join_processes(device_name: str) -> Iterator[World]:
         if ours:
             gc.collect()  # a wrapped model must not outlive the group
             dist.destroy_process_group()
-
-
-joined = join_processes  # the former name, until every caller uses the new one

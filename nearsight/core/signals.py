@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Interrupted(Exception):
-    """Report that a run stopped because of a signal, after it had written a checkpoint."""
+    """Raised when a run stopped because of a signal, after it had written a checkpoint."""
 
     def __init__(self, signum: int, path: object) -> None:
         super().__init__(f"stopped; the same command continues {path}")
@@ -18,7 +18,7 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Hold the number of the signal that asked to stop, or 0 if none has arrived."""
+    """The number of the signal that asked to stop, or 0 if none has arrived."""
 
     signum = 0
 

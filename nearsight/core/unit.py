@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from nearsight.core.durable_files import naming, sync
+from nearsight.core.durable_files import name_in_errors, sync
 from nearsight.core.locks import hold_lock
 
 REMOVED = ".removed"  # suffix of an empty file that marks a file of the unit for removal
@@ -35,7 +35,7 @@ def write_unit(folder: Path, name: str, files: Mapping[str, bytes | None]) -> No
         try:
             for file, content in files.items():
                 path = temporary / (file if content is not None else file + REMOVED)
-                with naming(folder / file), path.open("wb") as handle:
+                with name_in_errors(folder / file), path.open("wb") as handle:
                     handle.write(content or b"")
                     handle.flush()
                     os.fsync(handle.fileno())

@@ -1,7 +1,7 @@
 """Call the functions of the compiled library with tensors.
 
-C reads whatever memory it is told to. Every size, stride, type and index is therefore checked here
-first, and a wrong argument raises a ValueError.
+C reads any memory address without a check. Every size, stride, type and index is therefore checked
+here first, and a wrong argument raises a ValueError.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from nearsight.native.threads import HELPERS
 
-LANES = 8  # floats that the C code takes at a time (calls.h)
-WORTH = 2**20  # operations per thread: about 100 microseconds, less is not worth a thread
+LANES = 8  # floats that the C code processes at a time (calls.h)
+WORTH = 2**20  # operations per thread, about 100 microseconds; a thread for less is not worth it
 
 
 class Operand(ctypes.Structure):
@@ -131,7 +131,7 @@ class Library:
         sums = torch.zeros(num_chunks, *outer, 2 + num_slots, dtype=torch.float64)
         parts = [Operand.of(x) for x in (queries, keys, bias)]
         strides = (0, 0) if tables == 1 else (distances.stride(0), near.stride(0))
-        given = Attention(
+        arguments = Attention(
             *(*parts, *outer, num_queries, num_keys, width, num_slots, chunk),
             *(distances.data_ptr(), near.data_ptr(), taken.data_ptr(), *strides, columns),
             *(sums.data_ptr(), scale),
@@ -139,13 +139,13 @@ class Library:
         used = queries, keys, bias, distances, near, taken, sums
         num_jobs = num_chunks * math.prod(outer)
         work = math.prod(outer) * num_queries * num_keys * (width + LANES)
-        self._call("attention_sums", given, num_jobs, work, used)
+        self._call("attention_sums", arguments, num_jobs, work, used)
         return sums
 
     def _call(
         self,
         name: str,
-        given: ctypes.Structure,
+        arguments: ctypes.Structure,
         num_jobs: int,
         work: int,
         used: tuple[Tensor | None, ...],
@@ -154,14 +154,14 @@ class Library:
 
         Args:
             name: The function.
-            given: Its arguments as the C structure.
+            arguments: Its arguments as the C structure.
             num_jobs: Jobs that the threads share.
             work: Operations of all jobs together.
-            used: The tensors behind ``given``, kept alive until all threads are done.
+            used: The tensors behind ``arguments``, kept alive until all threads are done.
         """
         if not num_jobs:
             return
-        pointers = ctypes.byref(given), ctypes.byref(c_int64(0))
+        pointers = ctypes.byref(arguments), ctypes.byref(c_int64(0))
         function = partial(_run, self._functions[name], pointers, used)
         num_threads = min(torch.get_num_threads(), num_jobs, 1 + work // WORTH)
         if HELPERS.call(function, num_threads):
@@ -174,6 +174,7 @@ def _run(function: Callable[..., int], pointers: tuple, used: tuple[Tensor | Non
 
 
 def _expect(right: bool, wanted: str, got: object) -> None:
+    """Raise a ValueError about a wrong argument unless it is right."""
     if not right:
         raise ValueError(f"expected {wanted}, got {got}")
 

@@ -87,8 +87,8 @@ def open_library(file: Path) -> tuple[Library, Status]:
         UnfitLibrary: If it cannot be loaded, or does not match this Python code.
     """
     try:
-        found = ctypes.CDLL(str(file))
-        interface = c_int.in_dll(found, "interface").value
+        loaded = ctypes.CDLL(str(file))
+        interface = c_int.in_dll(loaded, "interface").value
     except (OSError, ValueError) as error:  # built for another machine, or not our library
         raise UnfitLibrary(f"it cannot be loaded: {error}") from None
     if interface != INTERFACE:
@@ -96,31 +96,31 @@ def open_library(file: Path) -> tuple[Library, Status]:
             f"it has interface {interface}, but this version needs {INTERFACE}: install nearsight "
             "again"
         )
-    ours, theirs = _python_fields(), _compiled_fields(found)
+    ours, theirs = _python_fields(), _compiled_fields(loaded)
     if different := sorted(ours.items() ^ theirs.items()):
         where = different[0][0]
         raise UnfitLibrary(f"its {where} differs from the Python code: install nearsight again")
-    compiler = ctypes.string_at(ctypes.addressof(c_char.in_dll(found, "compiler"))).decode()
-    instructions = "avx2" if found.uses_avx2() else "any processor"
-    return Library(found), Status(True, None, interface, compiler, instructions)
+    compiler = ctypes.string_at(ctypes.addressof(c_char.in_dll(loaded, "compiler"))).decode()
+    instructions = "avx2" if loaded.uses_avx2() else "any processor"
+    return Library(loaded), Status(True, None, interface, compiler, instructions)
 
 
 def _python_fields() -> dict[str, tuple[int, int]]:
     """Return offset and size of every structure and field as calls.py declares them."""
-    found = {"LANES": (0, LANES)}
+    fields = {"LANES": (0, LANES)}
     for structure in STRUCTURES:
-        found[structure.__name__] = 0, ctypes.sizeof(structure)
+        fields[structure.__name__] = 0, ctypes.sizeof(structure)
         for name, *_ in structure._fields_:
             field = getattr(structure, name)
-            found[f"{structure.__name__}.{name}"] = field.offset, field.size
-    return found
+            fields[f"{structure.__name__}.{name}"] = field.offset, field.size
+    return fields
 
 
 def _compiled_fields(library: ctypes.CDLL) -> dict[str, tuple[int, int]]:
     """Return offset and size of every structure and field as the C compiler laid them out."""
     field = ctypes.pointer(Field.in_dll(library, "fields"))
-    found, at = {}, 0
+    fields, at = {}, 0
     while name := field[at].name:
-        found[name.decode()] = field[at].offset, field[at].size
+        fields[name.decode()] = field[at].offset, field[at].size
         at += 1
-    return found
+    return fields

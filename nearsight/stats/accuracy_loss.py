@@ -18,7 +18,7 @@ from nearsight.stats.estimate import NORMAL_QUANTILE
 
 @dataclass(frozen=True)
 class AccuracyLoss:
-    """Hold the accuracy before minus the accuracy after (-1 to 1), with its 95 % interval."""
+    """The accuracy before minus the accuracy after (-1 to 1), with its 95 % interval."""
 
     value: float
     low: float
@@ -61,8 +61,9 @@ def accuracy_loss(
         )
     n = len(before)
     spoilt, mended = int((before & ~after).sum()), int((after & ~before).sum())
-    turned, net, total = spoilt + mended + 1, spoilt - mended, n + 2  # half an image in four counts
-    half = NORMAL_QUANTILE * math.sqrt(turned - net**2 / total) / total
+    # Half an image is added to each of the four counts.
+    changed, net, total = spoilt + mended + 1, spoilt - mended, n + 2
+    half = NORMAL_QUANTILE * math.sqrt(changed - net**2 / total) / total
     p = float(binomtest(spoilt, spoilt + mended).pvalue) if spoilt + mended else 1.0
     return AccuracyLoss(
         net / n, max(-1.0, net / total - half), min(1.0, net / total + half), n, spoilt, mended, p

@@ -17,7 +17,7 @@ NORMAL_QUANTILE = 1.959963984540054  # 97.5 % of a standard normal
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hold a number with its 95 % interval.
+    """A number with its 95 % interval.
 
     ``over`` names what was sampled (``images``, ``seeds``, or ``seeds and images``), and ``n`` says
     how many of them there were.
@@ -62,9 +62,6 @@ def paired_differences(one: Mapping[int, float], other: Mapping[int, float]) -> 
     {1: 2.0, 2: 4.0}
     """
     return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
-
-
-paired = paired_differences  # the former name, until every caller uses the new one
 
 
 def t_interval(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -19,7 +19,7 @@ from nearsight.core import UserError
 
 @dataclass(frozen=True)
 class ExtremeMean:
-    """Hold the smallest or largest head mean, its 95 % interval over images, and its column."""
+    """The smallest or largest head mean, its 95 % interval over images, and its column."""
 
     value: float
     low: float

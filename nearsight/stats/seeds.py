@@ -95,7 +95,9 @@ def simultaneous_level(num_intervals: int, level: float = 0.95) -> float:
     (0.95, 0.99857)
     """
     if num_intervals < 1:
-        raise UserError(f"expected at least one interval, got {num_intervals}")
+        raise UserError(
+            f"There must be at least one interval, but num_intervals is {num_intervals}."
+        )
     return 1 - (1 - level) / num_intervals
 
 

@@ -68,9 +68,9 @@ def image_contrasts(
         raise UserError("No seed has a run in every condition. Train all conditions on one seed.")
     sizes = sorted({len(runs[seed]) for runs in conditions for seed in seeds})
     if len(sizes) > 1:
-        told = " and ".join(map(str, sizes))
+        numbers = " and ".join(map(str, sizes))
         raise UserError(
-            f"The runs were tested on {told} images. Evaluate all of them on the same images."
+            f"The runs were tested on {numbers} images. Evaluate all of them on the same images."
         )
     if sizes[0] < 2:
         raise UserError(f"An interval needs at least 2 images, but there is only {sizes[0]}.")
@@ -80,6 +80,7 @@ def image_contrasts(
 
 
 def _contrast(values: Float[np.ndarray, "seed image"], level: float) -> ImageContrast:
+    """Return one contrast with its three intervals."""
     from scipy.stats import t
 
     num_seeds, num_images = values.shape

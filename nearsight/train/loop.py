@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nearsight.core import Interrupted, StopRequest, World, joined, stop_signals
+from nearsight.core import Interrupted, StopRequest, World, join_processes, stop_signals
 from nearsight.protocol import Protocol
 from nearsight.runs import (
     ANSWERS,
@@ -88,7 +88,7 @@ def train_run(
     >>> short = replace(preset("baseline", "shapes", "mu"), epochs=1)
     >>> run = train_run(short, tempfile.mkdtemp())  # doctest: +SKIP
     """
-    with joined(device) as world:
+    with join_processes(device) as world:
         if reporter is None or not world.is_main:
             reporter = Reporter(quiet=not world.is_main)
         way = Way(compiled=compiled, parallel=parallel)

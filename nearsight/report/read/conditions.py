@@ -14,7 +14,7 @@ from nearsight.measure.catalogue import NEAR_KINDS, Metric, NearKind, metric
 from nearsight.protocol import spoken_name
 from nearsight.report.read.evidence import Evidence
 from nearsight.report.read.looks import Look
-from nearsight.stats import Estimate, over_seeds, paired
+from nearsight.stats import Estimate, over_seeds, paired_differences
 
 
 @dataclass(frozen=True)
@@ -201,5 +201,5 @@ def paired_difference(one: ConditionRuns, other: ConditionRuns, scalar: str) -> 
         {run.seed: run.scalars[scalar].value for run in x.runs if run.seed is not None}
         for x in (one, other)
     )
-    found = paired(mine, yours)
+    found = paired_differences(mine, yours)
     return over_seeds(list(found.values())) if len(found) > 1 else None

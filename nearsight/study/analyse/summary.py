@@ -17,7 +17,7 @@ from nearsight.core import UserError
 from nearsight.measure.catalogue import STUDY_NUMBERS
 from nearsight.runs import SCHEMA_VERSION
 from nearsight.runs.records import SUMMARY_FILE
-from nearsight.stats import deviation, over_seeds, paired, simultaneous_level
+from nearsight.stats import deviation, over_seeds, paired_differences, simultaneous_level
 from nearsight.study.analyse.effects import (
     Effects,
     num_simultaneous,
@@ -137,7 +137,7 @@ def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
         conditions = by_condition(found, value)
         first = tuple(sorted(found[0].factors.items()))
         for condition, numbers in conditions.items():
-            away = paired(numbers, conditions.get(first, {}))
+            away = paired_differences(numbers, conditions.get(first, {}))
             if condition == first or len(away) < 2:
                 continue
             x = over_seeds(list(away.values()))

@@ -13,7 +13,7 @@ from dataclasses import asdict
 import numpy as np
 
 from nearsight.protocol import CutMix, optional_parts
-from nearsight.stats import paired
+from nearsight.stats import paired_differences
 from nearsight.study.analyse import Outcome, factorial
 from nearsight.study.claims.claim import ClaimPart, Region, Statistic, Unit
 from nearsight.study.design import Level, level_text
@@ -83,7 +83,7 @@ def difference(value: str, one: Side, other: Side, region: Region, label: str) -
         sides = [matching(outcomes, side, value) for side in (one, other)]
         if not all(sides):
             return []
-        per_seed = paired(*(_numbers(side, value) for side in sides))
+        per_seed = paired_differences(*(_numbers(side, value) for side in sides))
         return [ClaimPart(label, per_seed, region, _outcomes(sides), _points(value))]
 
     return statistic
