@@ -1,9 +1,9 @@
-"""The one place that makes torchvision importable next to a CPU build of torch.
+"""Make torchvision importable next to a CPU build of torch.
 
-PyPI's torchvision is built for CUDA; next to CPU torch its ``_C`` library does not load and
-``import torchvision`` (hence timm) dies with "operator torchvision::nms does not
-exist". Declaring the two operators it registers fakes for is enough; where the library loads,
-nothing is done.
+PyPI's torchvision is built for CUDA. Next to a CPU build of torch its ``_C`` library does not load,
+and ``import torchvision`` (hence timm) fails with "operator torchvision::nms does not exist".
+Declaring the two operators for which torchvision registers fakes prevents this. If the library
+loads, nothing is done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from pathlib import Path
 
 @cache
 def declare_missing_ops() -> None:
-    """Call before the first import of torchvision or timm. Harmless when repeated."""
+    """Declare missing operators; call this before the first import of torchvision or timm.
+
+    Further calls do nothing.
+    """
     spec = importlib.util.find_spec("torchvision")
     if "torchvision" in sys.modules or spec is None or not spec.submodule_search_locations:
         return

@@ -29,7 +29,7 @@ from timm.layers import DropPath  # noqa: E402
 
 @dataclass(frozen=True)
 class Size:
-    """What a name in SIZES stands for."""
+    """The sizes of one of our models."""
 
     depth: int
     width: int
@@ -55,12 +55,12 @@ def rates_by_depth(rate: float, depth: int) -> list[float]:
     [0.0, 0.125, 0.25, 0.375, 0.5]
     """
     if not 0 <= rate < 1:
-        raise UserError(f"expected a rate of drop path from 0 to below 1, got {rate}")
+        raise UserError(f"drop_path is {rate}, but it must be at least 0 and less than 1")
     return [rate * block / max(1, depth - 1) for block in range(depth)]
 
 
 class PatchEmbed(nn.Module):
-    """Images to patches: a convolution whose kernel is its stride."""
+    """Turn images into patches by a convolution whose kernel equals its stride."""
 
     def __init__(self, patch_size: int, width: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class PatchEmbed(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Two linear maps with a GELU between them, on every token by itself."""
+    """Two linear maps with a GELU between them, applied to every token separately."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """A plain ViT over a fixed grid; ``grid`` and ``num_prefix`` say where its tokens sit."""
+    """A plain ViT over a fixed grid; ``grid`` and ``num_prefix`` tell where its tokens are."""
 
     def __init__(
         self,
@@ -118,13 +118,13 @@ class VisionTransformer(nn.Module):
     ) -> None:
         super().__init__()
         if num_registers < 0:
-            raise UserError(f"expected at least 0 register tokens, got {num_registers}")
+            raise UserError(f"num_registers is {num_registers}, but it must be at least 0")
         if pool not in get_args(Pool):
-            raise UserError(f"expected pooling by {' or '.join(get_args(Pool))}, got {pool!r}")
+            raise UserError(f"pool is {pool!r}, but it must be {' or '.join(get_args(Pool))}")
         if distilled and pool != "token":
             raise UserError(
-                f"expected pooling by token with a distillation token, which has a head of its "
-                f"own, got {pool!r}"
+                f"pool is {pool!r}, but a model with a distillation token, which has its own head, "
+                "pools by token"
             )
         self.pool = pool
         self.attn_pool: nn.Module | None = None
@@ -152,11 +152,11 @@ class VisionTransformer(nn.Module):
     def forward_features(
         self, images: Float[Tensor, "batch 3 h w"]
     ) -> Float[Tensor, "batch token width"]:
-        """All tokens after the final norm, prefix tokens first."""
+        """Return all tokens after the final norm, prefix tokens first."""
         if images.shape[-2:] != self.image_size:
             raise UserError(
-                f"expected images of {self.image_size[0]}x{self.image_size[1]} pixels, "
-                f"got {images.shape[-2]}x{images.shape[-1]}"
+                f"the images have {images.shape[-2]}x{images.shape[-1]} pixels, but the model is "
+                f"built for {self.image_size[0]}x{self.image_size[1]}"
             )
         patches = self.patch_embed(images)  # [batch, patch, width]
         prefix = (self.cls_token, self.dist_token, self.reg_token)
@@ -173,7 +173,7 @@ class VisionTransformer(nn.Module):
         return self.forward_head(self.forward_features(images))
 
     def forward_head(self, x: Float[Tensor, "batch token width"]) -> Logits | tuple[Logits, Logits]:
-        """Logits; with a distillation token the mean of both heads, or both while distilling."""
+        """Return logits; with a distillation token, the mean or (while distilling) both heads'."""
         if self.head_dist is not None:
             of_class, of_teacher = self.head(x[:, 0]), self.head_dist(x[:, 1])
             if self.distilled_training and self.training:
@@ -184,9 +184,9 @@ class VisionTransformer(nn.Module):
         return self.head(x[:, 0] if self.pool == "token" else x[:, self.num_prefix :].mean(1))
 
     def set_distilled_training(self, enable: bool = True) -> None:
-        """Whether training returns the logits of both heads (as timm's) instead of their mean."""
+        """Choose whether training returns the logits of both heads, as in timm, or their mean."""
         if self.head_dist is None:
-            raise UserError("expected a model with a distillation token, got one without")
+            raise UserError("this model has no distillation token; create it with distilled=True")
         self.distilled_training = enable
 
 

@@ -120,7 +120,7 @@ def test_a_patch_that_does_not_divide_the_image_is_named(
 ):
     code, _, err = nearsight(*train, "--set", "model.patch_size=5")
     assert code == 1
-    assert "divisible by the patch size 5, got 16x16" in err
+    assert "16x16 is not divisible by the patch size 5" in err
 
 
 def test_an_unwritable_output_is_named(nearsight: Callable[..., Answer], train: list[str]):
@@ -232,7 +232,7 @@ def test_a_pickle_with_code_is_refused_from_the_command_line(nearsight: Callable
     Path("w.pth").write_bytes(pickle.dumps({"a": Bomb()}, protocol=2))
     code, _, err = nearsight("measure", "mu", "--images", "pictures", "--weights", "w.pth")
     assert code == 1
-    assert "it holds posix.system" in err.splitlines()[-1]
+    assert "holds posix.system" in err.splitlines()[-1]
     assert not Path("exploded").exists()
     assert not Path("runs").exists()
 

@@ -77,7 +77,7 @@ def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):
         (["mu", "--image", "none.png"], "none.png, but there is no such file"),
         (["mu", "--image", "."], "a folder; use --images"),
         (["mu", "--image", "text.png"], "cannot read the image text.png (not an image"),
-        (["mu"], "expected weights for mu, got none"),
+        (["mu"], "no weights are given for mu"),
         (["mu", "--random-init", "--patch", "9,1"], "no patch in row 9"),
         (["mu", "--random-init", "--patch", "0,1"], "must be ROW,COL, both counted from 1"),
         (["mu", "--random-init", "--patch", "3"], "must be ROW,COL, both counted from 1"),

@@ -77,5 +77,5 @@ def test_weights_and_the_trained_model_are_those_without_drop_path() -> None:
 
 
 def test_a_rate_out_of_range_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"drop path from 0 to below 1, got 1\.0"):
+    with pytest.raises(ValueError, match=r"drop_path is 1\.0"):
         rates_by_depth(1.0, 3)

@@ -30,8 +30,8 @@ LAYOUTS = {
     "several chunks": row_by_row(Grid(19, 23), 1),
     "rows of eight": row_by_row(Grid(5, 8), 1),  # distances by offset
     "rows of sixteen in several chunks": row_by_row(Grid(19, 16), 0),
-    "windows alike": windows.within(WIDE, windows.blocks(windows.indices(WIDE), (3, 5))),
-    "windows of scattered tokens": windows.within(
+    "windows alike": windows.window_layout(WIDE, windows.blocks(windows.indices(WIDE), (3, 5))),
+    "windows of scattered tokens": windows.window_layout(
         WIDE, torch.randperm(60, generator=torch.Generator().manual_seed(1)).view(4, 15)
     ),
     "pooled keys": COARSE,

@@ -130,8 +130,8 @@ def test_what_the_kernel_cannot_do_is_left_to_torch():
     assert kernel.row_sums(unfolded(shared, layout), geometry) is None
     made = AttentionCall((), (), call.values, call.output, weights_made=seen.float())
     assert kernel.row_sums(unfolded(made, layout), geometry) is None
-    tokens = windows.blocks(windows.padded(windows.indices(Grid(5, 7)), (3, 3)), (3, 3))
-    padded = windows.within(Grid(5, 7), tokens)
+    tokens = windows.blocks(windows.pad_to_windows(windows.indices(Grid(5, 7)), (3, 3)), (3, 3))
+    padded = windows.window_layout(Grid(5, 7), tokens)
     geometry = Geometry(padded, torch.device("cpu"))
     assert kernel.row_sums(unfolded(made_call(padded), padded), geometry) is None
 

@@ -1,4 +1,4 @@
-"""What a model costs: parameters, multiply-accumulates and FLOPs, as numbers and tables."""
+"""Count what a model costs (parameters, multiply-accumulates, FLOPs) and show it in tables."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ class Cost:
 
     image_size: tuple[int, int]
     num_parameters: int
-    grid: Grid | None  # None: no attention, or not between patches that we know the places of
-    num_prefix: int  # of the model; the first attention may be without them
+    grid: Grid | None  # None: no attention, or not between patches whose positions are known
+    num_prefix: int  # of the model; its first attention may not include them
     num_queries: int  # 0: no attention
-    num_keys: int  # that each query sees: in windows fewer than there are tokens
+    num_keys: int  # keys per query; in windows fewer than there are tokens
     macs: int  # multiply-accumulates
-    skipped_macs: int  # of what a part does not compute because nothing reads it
+    skipped_macs: int  # multiply-accumulates that a part leaves out, as nothing reads them
     bias_additions: int
-    kernel_operations: int  # element-wise, of parts
+    kernel_operations: int  # element-wise operations of parts
 
     @property
     def paper_unit(self) -> int:
@@ -112,7 +112,7 @@ def _tokens(
 
 @contextmanager
 def _in_operations() -> Iterator[None]:
-    """No gradient, and attention as the products and sums it is made of, not as one kernel."""
+    """Switch off gradients, and make attention run as products and sums instead of one kernel."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -143,13 +143,13 @@ def _observed(model: nn.Module, counter: _Counter) -> Iterator[None]:
 
 
 class _Counter(TorchDispatchMode):
-    """Adds up the arithmetic of every operation that torch carries out."""
+    """Add up the arithmetic of every operation that torch executes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counts = CostCounts()
-        self.attention: tuple[int, ...] = (0, 0)  # shape of the first, with its batch and heads
-        self.convolved: list[Grid] = []  # sizes that the convolutions before it gave
+        self.attention: tuple[int, ...] = (0, 0)  # shape of the first attention's weights
+        self.convolved: list[Grid] = []  # output sizes of the convolutions before it
         self._product: tuple[int, ...] | None = None  # size of the product that was just made
 
     def __torch_dispatch__(
@@ -195,7 +195,7 @@ def _is_vector(x: Any) -> bool:
 
 
 def _elementwise(operation: Any, name: str, args: Any, out: Any) -> int:
-    """One per number that an element-wise operation makes, or that a reduction takes in."""
+    """Count one operation per number that is made element-wise, or that a reduction reads."""
     if not isinstance(out, Tensor) or not out.is_floating_point():
         return 0
     if torch.Tag.pointwise in operation.tags:
@@ -208,7 +208,7 @@ def _matrix_product(args: Any, out: Tensor) -> tuple[int, int]:
 
 
 def _biased_product(args: Any, out: Tensor) -> tuple[int, int]:
-    """``addmm(bias, a, b)``: a vector is the bias of a linear map, anything else is not."""
+    """Count ``addmm(bias, a, b)``; only a vector is the bias of a linear map."""
     return out.numel() * args[1].shape[-1], out.numel() if _is_vector(args[0]) else 0
 
 

@@ -1,4 +1,4 @@
-"""The tables of ``nearsight models``: our names, and what one model costs."""
+"""Make the tables of ``nearsight models``: our names, and the cost of one model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NamedCost:
     plain: Cost | None  # without it
 
     def contents(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the cost as JSON contents."""
         whole = {"name": self.name, "num_classes": self.num_classes, **_contents(self.cost)}
         if self.part is not None and self.plain is not None:
             added = self.cost.num_parameters - self.plain.num_parameters
@@ -45,7 +45,13 @@ class NamedCost:
 def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: Any) -> NamedCost:
     """Count what one image costs the model of ``create_model(name, **options)``.
 
-    ``image_size``: height and width, by default the model's own.
+    Args:
+        name: Name of the model.
+        image_size: Height and width; by default the model's own.
+        **options: Further options of ``create_model``.
+
+    Raises:
+        UserError: If the model cannot be built or run.
     """
     check_name(name)
     try:
@@ -139,7 +145,7 @@ def tokens_text(cost: Cost) -> str:
 
 
 def cost_table(found: NamedCost) -> Table:
-    """Parameters, the paper's unit and FLOPs, beside the plain backbone if there is one."""
+    """Return parameters, the paper's unit and FLOPs, beside the plain backbone if there is one."""
     cost, plain = found.cost, found.plain
     scale, unit = (GIGA, "G") if cost.paper_unit >= GIGA else (MEGA, "M")
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -197,7 +203,7 @@ def units_text(part: str | None) -> str:
 
 
 def own_names() -> list[str]:
-    """Every name of ours, the short forms left out."""
+    """Return all names of our models, without short forms."""
     return [*model_names(), *ARCHITECTURES]
 
 

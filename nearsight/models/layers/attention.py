@@ -2,10 +2,10 @@
 
 attention = softmax(q k^T / sqrt(d) + bias), output = attention v.
 
-``attend`` is the one place where attention is computed; capture sees it through torch's function
-modes, so that measuring never edits a model. Where we differ: several kernels give the same
-numbers, and ``attention_kernel`` takes the fastest one; a bias between patches may come as two
-factors, from which the kernels make what they need.
+``attend`` is the only place where our models compute attention. Capture sees it through torch's
+function modes, so that measuring never edits a model. Where we differ: several kernels give the
+same numbers, and ``attention_kernel`` chooses the fastest. A bias between patches may be given as
+two factors, from which the kernels make what they need.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from nearsight.models.layers.bias import (
 from nearsight.models.layers.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused", "pieces", "flex"]
-PIECE = 2**19  # weights of a bias that are there at a time: 2 MB, which stay in the cache
-MAX_EXPLICIT_TOKENS = 128  # widths 24 to 64: explicit ahead at 65 tokens, level at 197
+PIECE = 2**19  # weights of a bias in memory at a time: 2 MB, which stay in the cache
+MAX_EXPLICIT_TOKENS = 128  # for widths 24 to 64, explicit is faster at 65 tokens, equal at 197
 
 
 def attention_kernel(
@@ -45,12 +45,13 @@ def attention_kernel(
 ) -> Kernel:
     """Choose the fastest kernel: explicit to train in full precision on CPU, else a fused one.
 
-    Explicit is for short sequences, and for all with a bias, whose gradient torch's fused kernel
-    does not give. Measured for head widths from 11 to 128 (docs/models.md); the width does not
-    change the rule. Without a gradient the fused kernel wins, on CPU with the bias of a few images
-    at a time (pieces); on other devices it always does, and on CUDA FlexAttention makes a bias
-    inside the kernel. Half precision and autocast are left to the fused kernel as well, and so is
-    everything that torch traces (compile, export, ONNX), for which the others would be opaque.
+    The explicit kernel is chosen for short sequences, and for any length with a bias, whose
+    gradient torch's fused kernel does not compute. This was measured for head widths from 11 to 128
+    (docs/models.md); the width does not change the rule. Without a gradient the fused kernel is
+    faster; on a CPU it gets the bias of a few images at a time ("pieces"). On other devices the
+    fused kernel is always chosen, and on CUDA FlexAttention computes a bias inside the kernel. Half
+    precision, autocast and everything that torch traces (compile, export, ONNX) also use the fused
+    kernel; the others would be opaque to tracing.
 
     >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
     'explicit'
@@ -69,7 +70,7 @@ def attention_kernel(
 
 
 def _traced() -> bool:
-    """Whether torch writes down what runs (compile, export, ONNX, trace)."""
+    """Return whether torch is recording what runs (compile, export, ONNX, trace)."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
@@ -79,7 +80,7 @@ def attention_weights(
     scale: float,
     bias: Float[Tensor, "batch head query key"] | None = None,
 ) -> Float[Tensor, "batch head query key"]:
-    """softmax(scale * q k^T + bias); every row sums to one."""
+    """Return softmax(scale * q k^T + bias), whose rows sum to one."""
     logits = queries @ keys.transpose(-2, -1) * scale
     return (logits if bias is None else logits + bias).softmax(-1)
 
@@ -93,9 +94,16 @@ def attend(
     mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch head query width"]:
-    """Attention-weighted values, ``attention_weights(q, k, scale, bias) @ v``.
+    """Return attention-weighted values, ``attention_weights(q, k, scale, bias) @ v``.
 
-    ``bias`` is between patches; ``mask`` between all tokens, as torch takes it: added, or boolean.
+    Args:
+        queries: [batch, head, query, width].
+        keys: [batch, head, key, width].
+        values: [batch, head, key, width].
+        scale: Factor of the products of queries and keys.
+        bias: Added to the logits between patches.
+        mask: Between all tokens, in torch's form: added to the logits, or boolean.
+        dropout: Probability of dropping a weight.
     """
     given = (queries, keys, values)
     if has_torch_function(given):
@@ -138,7 +146,7 @@ def _in_pieces(
     scale: float,
     bias: SeparableBias,
 ) -> Float[Tensor, "batch head token width"]:
-    """Fused attention of some images at a time: the whole bias is never there at once."""
+    """Run fused attention for a few images at a time, so that the bias is never whole."""
     batch, heads, tokens, _ = queries.shape
     num_images = max(1, PIECE // (heads * tokens**2))
     buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
@@ -151,11 +159,11 @@ def _in_pieces(
         given = queries[piece], keys[piece], values[piece]
         made = F.scaled_dot_product_attention(*given, mask, scale=scale)
         out[piece] = made.transpose(1, 2)
-    return out.transpose(1, 2)  # as the fused kernel lays it out: joining heads copies nothing
+    return out.transpose(1, 2)  # the fused kernel's layout, in which joining heads copies nothing
 
 
 def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:
-    """``attention_kernel`` for the longest of these sequences in the present grad mode."""
+    """Return ``attention_kernel`` for the longest of these sequences in the current grad mode."""
     needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
     num_tokens = max(x.shape[-2] for x in inputs)
     return attention_kernel(num_tokens, inputs[0].device, inputs[0].dtype, needs_grad, biased)
@@ -176,20 +184,22 @@ def join_heads(
 ) -> Float[Tensor, "batch token wide"]:
     """Concatenate the outputs of all heads for each token."""
     out = out.transpose(1, 2)
-    if _traced():  # ONNX exchanges the kernel for one with other strides: no view of it may remain
+    if _traced():  # ONNX replaces the kernel by one with other strides, so no view may remain
         out = out.clone(memory_format=torch.contiguous_format)
     return out.flatten(2)
 
 
 class SelfAttention(nn.Module):
-    """Self-attention over all tokens; weight names as in timm (``qkv``, ``proj``)."""
+    """Self-attention over all tokens; weights are named as in timm (``qkv``, ``proj``)."""
 
     biased = False  # whether ``patch_bias`` gives one
 
     def __init__(self, width: int, num_heads: int) -> None:
         super().__init__()
         if width % num_heads:
-            raise UserError(f"expected a width divisible by {num_heads} heads, got {width}")
+            raise UserError(
+                f"width {width} is not divisible by {num_heads} heads; change width or num_heads"
+            )
         self.num_heads = num_heads
         self.head_dim = width // num_heads
         self.scale = self.head_dim**-0.5
@@ -215,7 +225,7 @@ def flex_attend(
     scale: float,
     bias: SeparableBias,
 ) -> Float[Tensor, "batch head token width"]:
-    """``attend`` with a bias in two factors; prefix tokens come first and have none."""
+    """Compute ``attend`` with a bias in two factors; prefix tokens come first and have no bias."""
     rows, cols = bias
     num_prefix, num_cols = queries.shape[-2] - rows.shape[-2], cols.shape[-1]
 
@@ -232,7 +242,7 @@ def flex_attend(
 
 @cache
 def _compiled() -> Callable[..., Tensor]:
-    """Compiled when first needed; eager FlexAttention would make the whole matrix."""
+    """Compile FlexAttention when it is first needed; eager, it would make the whole matrix."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention)

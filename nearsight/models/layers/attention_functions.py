@@ -1,9 +1,9 @@
-"""The functions that compute attention in our layers, described for whoever watches a model.
+"""Register the functions that compute attention in our layers, so that capture can see them.
 
 A function that computes attention in its own way calls ``handle_torch_function``, so that torch's
-function modes see it as one call, and is entered into ``ATTENTION_FUNCTIONS`` with a description:
-a function of the same arguments that returns queries, keys, values, scale and, where there are
-any, the mask and the mixture. Capture then shows its attention without knowing the layer.
+function modes see it as one call. It is registered in ``ATTENTION_FUNCTIONS`` with a description: a
+function of the same arguments that returns queries, keys, values, scale and, if there are any, the
+mask and the mixture. Capture then shows its attention without knowing the layer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Mixture:
     """
 
     share: Float[Tensor, " head"]
-    rows: Callable[[slice, slice], Tensor]  # of heads and queries -> [head, query, key]
+    rows: Callable[[slice, slice], Tensor]  # (heads, queries) -> [head, query, key]
 
 
 ATTENTION_FUNCTIONS: dict[Callable, Callable[..., dict[str, Any]]] = {}

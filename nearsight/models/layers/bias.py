@@ -1,6 +1,7 @@
-"""A bias on attention logits between patches: whole, or as two factors, multiplied when needed.
+"""A bias on attention logits between patches, as a tensor or as two factors.
 
-Prefix tokens come first and have no bias: 0 in their rows and columns.
+Factors are multiplied when they are needed. Prefix tokens come first and have no bias: it is 0 in
+their rows and columns.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head to
 def attention_mask(
     bias: PatchBias | None, mask: Tensor | None, queries: Float[Tensor, "batch head query width"]
 ) -> Tensor | None:
-    """Bias and mask as the one mask that torch takes, in the queries' precision."""
+    """Return bias and mask as the single mask that torch takes, in the queries' precision."""
     if bias is None:
         return mask
     whole = token_bias(bias, queries.shape[-2]).to(queries.dtype)
@@ -56,13 +57,13 @@ def write_bias(
     rows: Float[Tensor, "... patch row"],
     cols: Float[Tensor, "... patch col"],
 ) -> None:
-    """``token_bias`` of two factors into memory that is there: every number is written once."""
+    """Write ``token_bias`` of two factors into existing memory, every number once."""
     clear_prefix(out, out.shape[-1] - rows.shape[-2])
     write_product(out, rows, cols)
 
 
 def clear_prefix(out: Float[Tensor, "... token token"], num_prefix: int) -> None:
-    """0 in the rows and columns of prefix tokens."""
+    """Set the rows and columns of prefix tokens to 0."""
     out[..., :num_prefix, :] = 0
     out[..., :num_prefix] = 0
 
@@ -72,7 +73,7 @@ def write_product(
     rows: Float[Tensor, "... patch row"],
     cols: Float[Tensor, "... patch col"],
 ) -> None:
-    """Write the bias between patches; the rows and columns of prefix tokens must be 0 already."""
+    """Write the bias between patches; the rows and columns of prefix tokens must already be 0."""
     torch.mul(rows[..., None], cols[..., None, :], out=between_patches(out, rows))
 
 

@@ -36,9 +36,15 @@ def explicit_attention(
     rows: Float[Tensor, "batch head patch row"] | None = None,
     cols: Float[Tensor, "batch head patch col"] | None = None,
 ) -> Float[Tensor, "batch head query width"]:
-    """softmax(scale * q k^T + bias) v; keeps the probabilities for the backward.
+    """Return softmax(scale * q k^T + bias) v and keep the probabilities for the backward pass.
 
-    ``rows`` and ``cols`` are the bias between patches in two factors; prefix tokens come first.
+    Args:
+        queries: [batch, head, query, width].
+        keys: [batch, head, key, width].
+        values: [batch, head, key, width].
+        scale: Factor of the products of queries and keys.
+        rows: The bias between patches is a product of two factors; this is the one of rows.
+        cols: The factor of columns. Prefix tokens come first and have no bias.
     """
     return _ExplicitAttention.apply(queries, keys, values, scale, rows, cols)
 
@@ -52,7 +58,8 @@ def split_heads(
 ]:
     """Return contiguous queries, keys and values: ``qkv.permute(2, 0, 3, 1, 4).unbind(0)``.
 
-    The backward writes the three gradients side by side; autograd's would stack and then permute.
+    The backward pass writes the three gradients side by side; autograd would stack and then permute
+    them.
     """
     return _SplitHeads.apply(qkv)
 
@@ -103,7 +110,7 @@ class _ExplicitAttention(Function):
 
 
 def _pieces(weights: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """All tensors cut alike along heads, PIECE weights at a time."""
+    """Cut all tensors along heads into pieces with PIECE weights."""
     num_heads = max(1, PIECE // max(1, weights[0].numel())) if len(weights) else 1
     return zip(*(x.split(num_heads) for x in (weights, *others)))
 
@@ -132,9 +139,13 @@ class _SplitHeads(Function):
 
 
 def _refuse_second_derivative() -> None:
-    """``create_graph=True`` runs the backward with gradients on; ours would pass as constants."""
+    """Raise an error if a second derivative is requested, which would be silently wrong.
+
+    With ``create_graph=True`` the backward pass runs with gradients on, but ours would count as
+    constants.
+    """
     if torch.is_grad_enabled():
         raise RuntimeError(
-            "expected create_graph=False: explicit attention has no second derivative; "
-            "compute attention_weights(q, k, scale) @ v where one is needed"
+            "create_graph=True is not supported, because explicit attention has no second "
+            "derivative; compute attention_weights(q, k, scale) @ v where one is needed"
         )

@@ -1,6 +1,6 @@
-"""The patch grid: the only place that knows rows x cols.
+"""The patch grid, the only place that knows rows x cols.
 
-A patch i sits at (row, col) = (i // cols, i % cols); distances are Euclidean between patch centres.
+Patch i is at (row, col) = (i // cols, i % cols). Distances are Euclidean between patch centres.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.cols < 1:
-            raise UserError(f"expected a grid of at least 1 x 1 patches, got {self}")
+            raise UserError(f"a grid needs at least 1x1 patches, but this one has {self}")
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.cols}"
@@ -47,11 +47,11 @@ class Grid:
         '6x10'
         """
         if patch_size < 1:
-            raise UserError(f"expected a patch size of at least 1 pixel, got {patch_size}")
+            raise UserError(f"patch_size is {patch_size}, but it must be at least 1 pixel")
         if height % patch_size or width % patch_size:
             raise UserError(
-                f"expected an image size divisible by the patch size {patch_size}, "
-                f"got {height}x{width}; give another patch_size or image_size"
+                f"the image size {height}x{width} is not divisible by the patch size {patch_size}; "
+                "change patch_size or image_size"
             )
         return cls(height // patch_size, width // patch_size)
 
@@ -62,11 +62,11 @@ class Grid:
 
     @property
     def diagonal(self) -> float:
-        """Distance between opposite corners in patches; 1 for a single patch."""
+        """The distance between opposite corners in patches; 1 for a single patch."""
         return math.hypot(self.rows - 1, self.cols - 1) or 1.0
 
     def coordinates(self) -> Tensor:
-        """Row and column of every patch, float64 [patch, 2]."""
+        """Return row and column of every patch, float64 [patch, 2]."""
         import torch
 
         rows = torch.arange(self.rows, dtype=torch.float64)
@@ -74,7 +74,7 @@ class Grid:
         return torch.cartesian_prod(rows, cols).reshape(self.num_patches, 2)
 
     def distances(self, unit: Unit = "diagonal") -> Tensor:
-        """Distance of every pair of patches, float64 [query, key]."""
+        """Return the distance of every pair of patches, float64 [query, key]."""
         points = self.coordinates()
         offsets = points[:, None, :] - points[None, :, :]  # [query, key, axis]
         distances = offsets.square().sum(-1).sqrt()
@@ -82,22 +82,23 @@ class Grid:
             return distances
         if unit == "diagonal":
             return distances / self.diagonal
-        raise UserError(f"expected unit 'diagonal' or 'patches', got {unit!r}")
+        raise UserError(f"unit is {unit!r}, but it must be 'diagonal' or 'patches'")
 
     def uniform_distance(self, unit: Unit = "diagonal") -> float:
-        """Mean distance of uniform attention: the null line 'uniform'."""
+        """Return the mean distance of uniform attention (the null line "uniform")."""
         return float(self.distances(unit).mean())
 
     def window(self, side: int) -> Tensor:
-        """Whether a key lies in the window of side x side patches around a query, cut at the edge.
+        """Return whether a key is in the window around a query, bool [query, key].
 
-        bool [query, key]; the side is odd, so that the window has a middle.
+        The window has side x side patches and is cut at the edge of the grid. The side must be odd,
+        so that a window has a centre.
 
         >>> Grid(1, 4).window(3).int().tolist()
         [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
         """
         if side < 1 or side % 2 == 0:
-            raise UserError(f"expected a window with an odd side, 1, 3, 5 ..., got {side}")
+            raise UserError(f"the side of a window must be odd (1, 3, 5, ...), but it is {side}")
         points = self.coordinates()
         return (points[:, None] - points[None]).abs().amax(-1) <= side // 2
 
@@ -106,7 +107,7 @@ class Grid:
         return self.window(3)
 
     def box_distance(self, unit: Unit = "diagonal") -> float:
-        """Mean distance of attention spread evenly over the 3x3 box: the null line '3x3 box'."""
+        """Return the mean distance of attention spread over the 3x3 box (null line "3x3 box")."""
         near = self.box()
         return float(((self.distances(unit) * near).sum(-1) / near.sum(-1)).mean())
 
@@ -132,11 +133,11 @@ def as_grid(given: Grid | Sequence[int] | None) -> Grid | None:
 
 
 class TokenGrid:
-    """Where the tokens of the image in a model sit; its layers share one.
+    """Where the image tokens of a model are; all its layers share one object.
 
-    A model for one image size keeps the grid it has. One that takes images of any size has
-    ``see_images`` as a hook on its patch embedding: what the layers need is known before the
-    first of them runs, and equal for all.
+    A model for one image size keeps its grid. A model that takes images of any size registers
+    ``see_images`` as a hook on its patch embedding, so that its layers know the grid of the current
+    images before the first of them runs.
     """
 
     def __init__(self, grid: Grid, num_prefix: int) -> None:
@@ -144,15 +145,15 @@ class TokenGrid:
         self.num_prefix = num_prefix
 
     def see_images(self, embed: Any, args: tuple[Any, ...]) -> None:
-        """Before a timm patch embedding: the grid of the images it gets."""
+        """Set the grid of the images that a timm patch embedding is about to get."""
         rows, cols = embed.dynamic_feat_size(tuple(args[0].shape[-2:]))
         if (rows, cols) != (self.grid.rows, self.grid.cols):
             self.grid = Grid(rows, cols)
 
     def check(self, num_tokens: int) -> None:
-        """UserError unless these are the prefix tokens and the patches of the grid."""
+        """Raise a UserError unless the tokens are the prefix tokens and the patches of the grid."""
         if num_tokens != self.num_prefix + self.grid.num_patches:
             raise UserError(
-                f"expected {self.num_prefix} prefix tokens and a grid of {self.grid} patches, "
-                f"{self.num_prefix + self.grid.num_patches} tokens, got {num_tokens}"
+                f"there are {num_tokens} tokens, but {self.num_prefix} prefix tokens and a grid of "
+                f"{self.grid} patches make {self.num_prefix + self.grid.num_patches}"
             )

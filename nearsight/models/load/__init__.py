@@ -1,4 +1,4 @@
-"""Models from a name, a file or a hub, with their weights and their image preparation."""
+"""Load models from a name, a file or a hub, with their weights and image preparation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pretrained weights from a hub: over the network, from the hub's cache, or one sentence."""
+"""Get pretrained weights from a hub, over the network or from the hub's cache."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from nearsight.core import UserError
 
 @contextmanager
 def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> Iterator[None]:
-    """Inside the block weights are fetched; what goes wrong becomes a UserError about ``name``.
+    """Turn errors while weights are fetched inside the block into a UserError about ``name``.
 
-    ``instead``: how weights from elsewhere are given.
+    If the address of the Hugging Face hub cannot be found, only its cache is used. Otherwise its
+    library would retry for most of a minute.
 
-    Where the Hugging Face hub cannot be found, only its cache is asked: without this, its library
-    tries again for most of a minute.
+    Args:
+        name: The model whose weights are fetched.
+        instead: How to pass weights from elsewhere, for the message.
     """
     from huggingface_hub import constants
 
@@ -31,15 +33,15 @@ def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> It
         if isinstance(error, OSError) and (constants.HF_HUB_OFFLINE or _no_connection(error)):
             reason = "there is no network here, and they are not in its cache"
         raise UserError(
-            f"cannot get the weights of {name} from the hub: {reason.rstrip('.')}; get them where "
-            f"there is a network and give them as {instead}"
+            f"cannot get the weights of {name} from the hub: {reason.rstrip('.')}; download them "
+            f"on a machine with a network and pass them as {instead}"
         ) from error
     finally:
         constants.HF_HUB_OFFLINE = before
 
 
 def _reachable(address: str) -> bool:
-    """Whether the hub's name is known here, or a proxy may know it."""
+    """Return whether the hub's address can be found, or a proxy may find it."""
     if getproxies():
         return True
     try:
@@ -50,5 +52,5 @@ def _reachable(address: str) -> bool:
 
 
 def _no_connection(error: BaseException) -> bool:
-    """Whether the address could not be found: ``URLError`` holds that as its reason."""
+    """Return whether the address could not be found, which ``URLError`` holds as its reason."""
     return isinstance(getattr(error, "reason", error), socket.gaierror)

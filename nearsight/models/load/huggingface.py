@@ -1,7 +1,7 @@
-"""Vision models of Hugging Face's transformers, with the extra ``hf``.
+"""Load vision models of Hugging Face's transformers (needs the extra ``hf``).
 
 Attention runs through torch's fused function (``sdpa``), in float32. Of a model with two towers
-(CLIP, SigLIP) the vision tower is taken. Code that a repository brings along is never run.
+(CLIP, SigLIP) the vision tower is loaded. Code in a repository is never executed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from nearsight.models.load.hub import from_hub
 
 TOWERS = ("vision_model", "vision_tower")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
-UNUSED = ("pooler", "mask_token")  # weights that may be missing: they do not reach the attention
+UNUSED = ("pooler", "mask_token")  # may be missing, as attention does not use them
 USUAL_SIZE = 224
-LONGEST = 300  # characters of another library's error
-NUM_NAMED = 5  # missing weights an error names
+LONGEST = 300  # characters shown of another library's error
+NUM_NAMED = 5  # missing weights that an error names
 
 
 def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
     """Build the architecture of ``name``, a repository or a folder, with random weights."""
     if options:
-        raise UserError(f"hf/{name} takes no option {', '.join(options)}")
+        raise UserError(f"hf/{name} has no option {', '.join(options)}; remove it")
     library = _library()
     with _finding(name):
         config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -55,8 +55,8 @@ def pretrained_model(name: str) -> nn.Module:
     if missing:
         more = f" and {len(missing) - NUM_NAMED} more" * (len(missing) > NUM_NAMED)
         raise UserError(
-            f"expected all weights of {type(part).__name__} in hf/{name}, "
-            f"missing: {', '.join(missing[:NUM_NAMED])}{more}"
+            f"hf/{name} lacks weights of {type(part).__name__}: "
+            f"{', '.join(missing[:NUM_NAMED])}{more}"
         )
     return part.float().eval()  # some repositories hold half precision
 
@@ -89,7 +89,11 @@ def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:
 
 
 def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
-    """From the settings of an image processor; KeyError where they are of another kind."""
+    """Return the preprocessing that an image processor's settings describe.
+
+    Raises:
+        KeyError: If the settings are of another kind.
+    """
     size, crop = facts["size"], facts.get("crop_size") if facts.get("do_center_crop") else None
     keep_ratio = "shortest_edge" in size
     resize = (size["shortest_edge"],) * 2 if keep_ratio else (size["height"], size["width"])
@@ -111,8 +115,8 @@ def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
 def _library() -> Any:
     if find_spec("transformers") is None:
         raise UserError(
-            "expected the package transformers for a model whose name starts with hf/, but it is "
-            "not installed; run pip install '.[hf]' in nearsight's folder"
+            "models whose names start with hf/ need the package transformers, which is not "
+            "installed; run pip install '.[hf]' in nearsight's folder"
         )
     declare_missing_ops()
     import transformers
@@ -122,7 +126,7 @@ def _library() -> Any:
 
 @contextmanager
 def _quiet(library: Any) -> Iterator[None]:
-    """No bars and no remarks about heads that are left out."""
+    """Suppress progress bars, and remarks about heads that are left out."""
     logging = library.utils.logging
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -140,7 +144,9 @@ def _finding(name: str) -> Iterator[None]:
     """Turn errors while ``name`` is looked up and read into a ``UserError`` of one sentence."""
     is_folder = Path(name).is_dir()
     if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") != 1):
-        raise UserError(f"expected hf/OWNER/NAME or hf/FOLDER, but there is no folder {name}")
+        raise UserError(
+            f"hf/{name} is not a model: there is no folder {name}; write hf/OWNER/NAME or hf/FOLDER"
+        )
     try:
         with nullcontext() if is_folder else from_hub(f"hf/{name}"):
             yield
@@ -148,12 +154,12 @@ def _finding(name: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise UserError(" ".join(str(error).split()).split(". ")[0][:LONGEST]) from error
-    except Exception as error:  # of files that are cut off or hold odd values, all kinds
+    except Exception as error:  # files that are cut off or hold odd values raise all kinds
         if is_out_of_memory(error):
             raise
         reason = " ".join(str(error).split()).split(". ")[0][:LONGEST]
         reason = reason or type(error).__name__
-        raise UserError(f"expected a model of transformers in {name}, but: {reason}") from error
+        raise UserError(f"{name} does not hold a model of transformers: {reason}") from error
 
 
 def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
@@ -163,7 +169,5 @@ def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
             return f"{tower}.", getattr(model, tower)
     takes = getattr(model, "main_input_name", "pixel_values")
     if takes != "pixel_values":
-        raise UserError(
-            f"expected a vision model in hf/{name}, got {type(model).__name__}, which takes {takes}"
-        )
+        raise UserError(f"hf/{name} is not a vision model: {type(model).__name__} takes {takes}")
     return "", model

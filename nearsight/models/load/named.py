@@ -1,4 +1,4 @@
-"""A model by name with its weights and its own preprocessing, ready to be measured."""
+"""Build a model by name with its weights and its own preprocessing, ready to be measured."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from nearsight.models.load.registry import OURS, check_name, create_model, split
 from nearsight.models.load.weights import load_weights
 from nearsight.models.zoo import ARCHITECTURES
 
-INITIAL_SEED = 0  # of random initialisation
+INITIAL_SEED = 0  # seed of random initialisation
 
 Weights = Literal["file", "pretrained", "random initialisation"]
 
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A model in evaluation mode, where its weights are from, and what its images go through."""
+    """A model in evaluation mode, the origin of its weights, and its preprocessing."""
 
     name: str
     source: str  # nearsight, timm, torchvision or hf
     model: nn.Module
     weights: Weights
     preprocessing: Preprocessing
-    notes: tuple[str, ...] = ()  # what was changed to make the weights fit
+    notes: tuple[str, ...] = ()  # sentences about what was changed to make the weights fit
 
     @property
     def num_parameters(self) -> int:
@@ -48,18 +48,27 @@ def named_model(
 ) -> NamedModel:
     """Build a model by name and load the requested weights; ``hf/`` models have their own.
 
-    ``image_size``: the height and width it is built for, and its images brought to; models of
-    ``hf/`` are built as their configuration says, and take other sizes or refuse them.
+    Args:
+        name: Name of the model, as for ``create_model``.
+        weights: A file of weights.
+        pretrained: Load the library's pretrained weights.
+        random_init: Keep random weights.
+        image_size: Height and width that the model is built for and its images are resized to.
+            Models of ``hf/`` are built as their configuration says, and accept other sizes or
+            refuse them.
+
+    Raises:
+        UserError: If there is no such model, or not exactly one kind of weights is requested.
     """
     source, own_name = split_name(name)
     check_name(name)
     kinds = [("--weights", weights), ("--pretrained", pretrained), ("--random-init", random_init)]
     asked = [option for option, given in kinds if given]
     if len(asked) > 1:
-        raise UserError(f"expected one kind of weights, got {' and '.join(asked)}; give one")
+        raise UserError(f"{' and '.join(asked)} exclude each other; give one of them")
     if not asked and source != "hf":
         raise UserError(
-            f"expected weights for {name}, got none; give --weights FILE or --pretrained, or "
+            f"no weights are given for {name}; give --weights FILE or --pretrained, or "
             "--random-init to measure it before any training"
         )
     notes: list[str] = []
@@ -68,7 +77,7 @@ def named_model(
         model = _pretrained(source, name, own_name, image_size)
     else:
         kind = "file" if weights else "random initialisation"
-        keeps_grid = name in ARCHITECTURES  # GAug knows the grid of its training
+        keeps_grid = name in ARCHITECTURES  # because GAug depends on the grid of its training
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(INITIAL_SEED)
             model = built(name, None if source == "hf" or keeps_grid else image_size)
@@ -101,7 +110,7 @@ def _pretrained(
     """Build a model with the pretrained weights of its library."""
     if source == OURS:
         raise UserError(
-            f"{own_name} has no weights on a hub; give --weights FILE, or train it first"
+            f"{own_name} has no weights on a hub; give --weights FILE, or train the model first"
         )
     if source == "hf":
         from nearsight.models.load.huggingface import pretrained_model
@@ -114,10 +123,10 @@ def _pretrained(
 
 
 def own_image_size(model: nn.Module) -> tuple[int, int]:
-    """Return the height and width in pixels of the images that a model declares to take.
+    """Return the height and width in pixels of the images that a model says it takes.
 
     Raises:
-        UserError: If it declares none.
+        UserError: If it does not say so.
     """
     facts = getattr(model, "pretrained_cfg", None)
     grown = getattr(

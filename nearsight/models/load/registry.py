@@ -1,9 +1,9 @@
-"""``create_model``: our names, their short forms, and every name of timm, torchvision and the hub.
+"""Create models by name: ours, their short forms, and all of timm, torchvision and the hub.
 
 ``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``, ``torchvision/vit_b_16``,
 ``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``). Ours are those of own.py
 (``compact_locat``, ``nano_convit``) and the published ones of names.py (``locatvit_tiny``,
-``convit_tiny``), which timm knows too; where both have a name, ``timm/convit_tiny`` is timm's.
+``convit_tiny``), which timm knows too. If both have a name, ``timm/convit_tiny`` is timm's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PREFIXES = ("timm", "torchvision", "hf")
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Where a model comes from, and its name there.
+    """Return the library a model comes from, and its name there.
 
     >>> split_name("compact"), split_name("vit_tiny_patch16_224"), split_name("hf/openai/clip")
     (('nearsight', 'compact_vit'), ('timm', 'vit_tiny_patch16_224'), ('hf', 'openai/clip'))
@@ -62,20 +62,32 @@ def create_model(
     """Create a model with random weights, in training mode.
 
     The name of a part (see ``PARTS``) is an option of every model: true, false, a dictionary or
-    settings. It adds the part at its start for training from scratch.
-    Ours: ``image_size`` defaults to 32 and ``patch_size`` to an eighth of the image's height;
-    ``depth``, ``width`` and ``num_heads`` take the place of the size's own; the end of the name
-    says what parts it has (``_vit`` none), unless options say it; ``distilled`` gives it a
-    distillation token.
-    Others: ``image_size`` defaults to the model's own; ``patch_size``, registers, pooling, heads
-    and absent positions only if given; further options go to the library's own function.
+    settings. It adds the part, initialised for training from scratch.
+
+    Args:
+        name: Name of the model: ours, or of timm, torchvision or Hugging Face.
+        num_classes: Number of classes of the head.
+        image_size: Height and width. The default is 32 for our models and their own for others.
+        patch_size: Side of a patch in pixels. The default is an eighth of the height for our
+            models.
+        num_registers: Number of register tokens.
+        pool: What the head reads: the class token or the mean of the patches.
+        positions: Whether there are positional embeddings.
+        distilled: Add a distillation token (our models only).
+        num_heads: Number of heads, instead of that of the model's size.
+        drop_path: Largest rate of stochastic depth.
+        **options: For our models, parts, ``depth`` and ``width``; for others, options of the
+            library.
+
+    Raises:
+        UserError: If there is no such model, or it does not take these options.
 
     >>> model = create_model("mu", num_classes=7)
     >>> str(model.grid), model.num_prefix
     ('8x8', 1)
     """
     if num_classes < 1:
-        raise UserError(f"expected at least one class, got {num_classes}")
+        raise UserError(f"num_classes is {num_classes}, but it must be at least 1")
     parts = {name: options.pop(name) for name in PARTS if name in options}
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     source, own_name = split_name(name)
@@ -99,8 +111,9 @@ def create_model(
     options |= {key: value for key, value in given.items() if value is not None}
     if distilled and name not in ARCHITECTURES:
         raise UserError(
-            f"expected one of our models for distilled=True, got {name!r}; timm's models with a "
-            "distillation token have names of their own, such as deit_tiny_distilled_patch16_224"
+            f"distilled=True is for nearsight's own models, and {name!r} is not one; timm's models "
+            "with a distillation token have their own names, such as "
+            "deit_tiny_distilled_patch16_224"
         )
     if source == "hf":
         from nearsight.models.load.huggingface import fresh_model
@@ -118,13 +131,16 @@ def create_model(
         stock = _timm_model(own_name, num_classes, options)
     except UserError:
         raise
-    except (TypeError, ValueError) as error:  # the library refuses what it was given
+    except (TypeError, ValueError) as error:  # the library refuses the options
         raise UserError(f"{source}'s {own_name} does not take these options: {error}") from error
     return install_parts(stock, choose_parts(parts, {}, {}))
 
 
 def check_name(name: str) -> None:
-    """UserError with the nearest names unless the library has this one; ``hf/`` is asked later."""
+    """Raise a UserError with similar names unless the library has this model.
+
+    Hugging Face is not asked until the model is loaded.
+    """
     source, own_name = split_name(name)
     if source == "timm":
         declare_missing_ops()
@@ -154,7 +170,7 @@ def check_name(name: str) -> None:
 
 
 def _unknown(name: str, expected: str, known: Sequence[str]) -> UserError:
-    return UserError(f"expected {expected}, got {name!r}{suggestion(name, known)}")
+    return UserError(f"{name!r} is not {expected}{suggestion(name, known)}")
 
 
 def _timm_model(name: str, num_classes: int, options: dict[str, Any]) -> nn.Module:
@@ -186,7 +202,7 @@ def _torchvision_model(
 
     if size is not None:
         if size[0] != size[1]:
-            raise TypeError(f"image_size is one number there, not {size[0]}x{size[1]}")
+            raise TypeError(f"its image_size is one number, not {size[0]}x{size[1]}")
         options["image_size"] = size[0]
     return get_model(name, **{"weights": None, "num_classes": num_classes} | options)
 
@@ -201,8 +217,8 @@ def model_for(
     source, _ = split_name(settings.name)
     if source not in (OURS, "timm"):
         raise UserError(
-            f"expected one of {', '.join(SIZES)} or a name of timm for training, "
-            f"got {settings.name!r}, which can only be measured"
+            f"{settings.name!r} can only be measured; to train, choose {', '.join(SIZES)} or a "
+            "model of timm"
         )
     ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None

@@ -1,11 +1,11 @@
-"""Pretrained weights from a file into a model: safetensors, or a pickle of nothing but tensors.
+"""Load weights from a file: safetensors, or a pickle that contains only tensors.
 
 Names and shapes must agree, with three exceptions. A classifier head for another number of classes
-is left out (the model's own fresh head stays), positional embeddings of another grid are resampled
-bicubically, as timm does, and of a training module that holds the model and other tensors (such as
-the weights of a loss) only the model is read. Each of them is reported. A pickle is read by torch's
-``weights_only`` reader, which makes tensors and containers and refuses all else: nothing in it is
-executed.
+is left out (the model keeps its own new head). Positional embeddings of another grid are resampled
+bicubically, as in timm. If the file holds a training module that contains the model and other
+tensors (such as the weights of a loss), only the model is read. Each exception is reported. Pickles
+are read with torch's ``weights_only`` reader, which makes tensors and containers and refuses
+everything else, so nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,27 @@ from nearsight.models.parts import PARTS, GentleStart
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 WRAPPINGS = ("state_dict", "model")
-SETTINGS = (argparse.Namespace, pathlib.PosixPath)  # what DeiT and Lightning save beside weights
+SETTINGS = (argparse.Namespace, pathlib.PosixPath)  # DeiT and Lightning save these beside weights
 POSITIONS = "pos_embed"
-NUM_NAMED = 5  # weights an error names before it says "and n more"
+NUM_NAMED = 5  # weights that an error names before "and n more"
 
 
 def load_weights(
     model: nn.Module, path: Path, to_train: bool = False, exact: bool = False
 ) -> list[str]:
-    """Load ``path`` into ``model``; sentences say what was changed. An error changes nothing.
+    """Load weights from a file into a model, and return sentences about what was changed.
 
-    ``to_train``: weights of a backbone without a part may start one with it, where the part has a
-    gentle start: the model is at first what the backbone was. ``exact``: nothing is changed,
-    another head or grid is refused.
+    If an error occurs, the model stays unchanged.
+
+    Args:
+        model: The model.
+        path: The file.
+        to_train: Allow weights of a backbone to start a model with a part, if the part has a gentle
+            start: the model then begins as the backbone.
+        exact: Allow no exception, so that another head or grid is refused.
+
+    Raises:
+        UserError: If the file cannot be read, or its weights do not fit.
     """
     wanted = model.state_dict()
     given, changes = _without_prefix(_read(path), wanted, path)
@@ -103,14 +111,14 @@ def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
 def _read(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a file by name."""
     if not path.is_file():
-        raise UserError(f"expected a file of weights, but there is no file {path}")
+        raise UserError(f"there is no file {path} with weights; check the path")
     if path.suffix.lower() in PICKLES:
         return _plain_tensors(_unpickled(path), path)
     try:
         return load_file(path)
     except SafetensorError as error:
         raise UserError(
-            f"expected a safetensors file, but {path} is none or is cut off ({error}); get it again"
+            f"{path} is not a safetensors file or is cut off ({error}); download it again"
         ) from error
 
 
@@ -127,9 +135,9 @@ def _unpickled(path: Path) -> Any:
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         holds = f"holds {forbidden[1]}" if forbidden else "is no pickle of tensors, or is cut off"
         raise UserError(
-            f"expected nothing but tensors in {path}, but it {holds}, and such a pickle can run "
-            "code. If you trust it, read it with torch.load(FILE, weights_only=False) and save its "
-            "tensors with safetensors.torch.save_file"
+            f"{path} {holds}, and such a pickle can run code. If you trust it, read it with "
+            "torch.load(FILE, weights_only=False) and save its tensors with "
+            "safetensors.torch.save_file"
         ) from None
 
 
@@ -139,12 +147,15 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
             content = content[wrapping]
     if not isinstance(content, dict) or not content:
-        raise UserError(f"expected tensors by name in {path}, got {type(content).__name__}")
+        raise UserError(
+            f"{path} holds a {type(content).__name__}, but it must hold a dictionary of tensors; "
+            "save model.state_dict()"
+        )
     wrong = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]
     if wrong:
         raise UserError(
-            f"expected nothing but tensors by name in {path}, got other values: {_listed(wrong)}; "
-            f"tensors may also be in it under {' or '.join(WRAPPINGS)}"
+            f"{path} holds other values than tensors: {_listed(wrong)}; save model.state_dict(), "
+            f"alone or under {' or '.join(WRAPPINGS)}"
         )
     return {str(name): value for name, value in content.items()}
 
@@ -168,7 +179,7 @@ def _without_prefix(
     if len(found) > 1:
         raise UserError(
             f"{path} holds the weights of this model {len(found)} times, under "
-            f"{' and '.join(sorted(found))}; save those that you want in a file of their own"
+            f"{' and '.join(sorted(found))}; save the ones you want to a separate file"
         )
     prefix = found[0]
     inside = {x.removeprefix(prefix): given[x] for x in given if x.startswith(prefix)}
@@ -178,14 +189,14 @@ def _without_prefix(
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
-    """Weights of the classifier, of which distilled models have two; timm says where it is."""
+    """Return the names of the classifier's weights; timm tells where they are."""
     modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
     found = {"head_dist", *([modules] if isinstance(modules, str) else modules)}
     return [name for name in wanted if name.startswith(tuple(f"{x}." for x in found))]
 
 
 def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[str]) -> list[str]:
-    """Put the model's own head in place of one with another number of classes, or of none."""
+    """Keep the model's own head if the file has none, or one with another number of classes."""
     if names and not any(name in given for name in names):
         found = "no classifier head"
     else:
@@ -201,19 +212,20 @@ def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[
 def _resample_positions(
     given: dict[str, Tensor], wanted: dict[str, Tensor], model: nn.Module
 ) -> list[str]:
-    """Bring positional embeddings [1, token, width] to the model's grid."""
+    """Resample positional embeddings [1, token, width] to the model's grid."""
     old, new = given.get(POSITIONS), wanted.get(POSITIONS)
     if old is None or new is None or old.shape == new.shape:
         return []
     grid = _grid(model)
     if grid is None or old.ndim != 3 or old.shape[-1] != new.shape[-1]:
-        return []  # left to the check of shapes
+        return []  # the check of shapes reports the error
     num_prefix = new.shape[1] - grid.num_patches
     side = math.isqrt(max(0, old.shape[1] - num_prefix))
     if side < 1 or side * side != old.shape[1] - num_prefix:
         raise UserError(
-            f"expected positional embeddings of a square grid and {num_prefix} prefix tokens, got "
-            f"{old.shape[1]} tokens; create the model with the image size of the weights"
+            f"the {old.shape[1]} positional embeddings cannot be resampled, because they are not "
+            f"{num_prefix} prefix tokens and a square grid; create the model with the image size "
+            "of the weights"
         )
     declare_missing_ops()
     from timm.layers import resample_abs_pos_embed
@@ -236,8 +248,8 @@ def _check_names(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path
     missing, unexpected = wanted.keys() - given.keys(), given.keys() - wanted.keys()
     if missing or unexpected:
         raise UserError(
-            f"expected the weights of this model in {path}, missing: {_listed(missing)}; "
-            f"unexpected: {_listed(unexpected)}; choose the model that the file was made with"
+            f"the weights in {path} are not those of this model: missing {_listed(missing)}; "
+            f"unexpected {_listed(unexpected)}; choose the model that the file was made with"
         )
 
 
@@ -249,13 +261,13 @@ def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Pat
     ]
     if wrong:
         raise UserError(
-            f"expected weights of this model's shapes in {path}, got {_listed(wrong)}; "
+            f"weights in {path} do not have this model's shapes: {_listed(wrong)}; "
             "choose the model that the file was made with"
         )
 
 
 def _check_kinds(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
-    """Refuse what torch would convert silently, or copy in part before it fails."""
+    """Refuse weights that torch would convert silently, or copy in part before failing."""
     kinds = {name: _odd_kind(given[name], wanted[name]) for name in wanted}
     wrong = [f"{name} ({kind})" for name, kind in kinds.items() if kind]
     if wrong:
@@ -277,7 +289,7 @@ def _check_finite(given: dict[str, Tensor], model: nn.Module, path: Path) -> Non
 
 
 def _odd_kind(given: Tensor, wanted: Tensor) -> str | None:
-    """Return why a tensor cannot become a weight of the model, in a word; None if it can."""
+    """Return in a word why a tensor cannot become a weight of the model; None if it can."""
     if given.is_quantized:
         return "quantised"
     if given.layout != torch.strided:

@@ -1,4 +1,4 @@
-"""Parts that are added to a plain model, one room each, and the table of all of them."""
+"""Parts that can be added to a plain model, one room each, and the table that lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of parts, and what is done with all parts of a model."""
+"""List the parts, and do something with all parts of a model."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def choose_parts(
     """Return the settings of the parts that are on, by name of the part.
 
     Args:
-        choices: What was asked for: true, false, a dictionary or settings; None: as ``named``.
+        choices: What was asked for: true, false, a dictionary or settings. None: the settings of
+            ``named``.
         named: The settings that the model's name stands for.
-        options: Further options of the model. Those that decide about a part are taken out.
+        options: Further options of the model. Options about a part are removed from it.
     """
     chosen = {}
     for name, part in PARTS.items():
@@ -39,16 +40,16 @@ def choose_parts(
 
 
 def install_parts(model: nn.Module, chosen: Mapping[str, Any]) -> nn.Module:
-    """Add parts to a model, at the start for training from scratch.
+    """Add parts to a model, initialised for training from scratch.
 
     Raises:
-        UserError: More than one of them changes how layers attend.
+        UserError: If several of them change how layers attend.
     """
     words = [PARTS[name].attention_in(settings) for name, settings in chosen.items()]
     clashing = [word for word in reversed(words) if word]
     if len(clashing) > 1:
         raise UserError(
-            f"expected {' or '.join(clashing)} in a model's attention, got both; leave out one"
+            f"{' and '.join(clashing)} both change the attention of a model; leave one out"
         )
     for name, settings in chosen.items():
         model = PARTS[name].install(model, settings)

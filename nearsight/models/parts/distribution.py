@@ -1,8 +1,8 @@
-"""The distribution of a positive number over many images, in the memory of a histogram.
+"""Estimate the distribution of a positive number over many images in constant memory.
 
 Means are exact, and kept per image for their interval. Percentiles come from a histogram whose bins
-are 0.23 % wide from 1e-4 to 1e4, so they are right to 0.23 %; smaller and larger numbers count into
-the outermost bins, and no percentile lies beyond the smallest or the largest number.
+are 0.23 % wide from 1e-4 to 1e4, so they are accurate to 0.23 %. Smaller and larger numbers count
+in the outermost bins; no percentile lies beyond the smallest or largest number.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Distribution:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the mean over images."""
+        """The 95 % interval of the mean over images."""
         _, low, high, _ = t_interval(torch.from_numpy(self.image_means))
         return low.item(), high.item()
 
     @property
     def percentiles(self) -> list[float]:
-        """At 5, 25, 50, 75 and 95 %."""
+        """The percentiles at 5, 25, 50, 75 and 95 %."""
         below = np.cumsum(self.counts)
         found = []
         for percentile in PERCENTILES:
@@ -75,7 +75,7 @@ class Distribution:
 
     @classmethod
     def merge(cls, shares: Sequence[Distribution]) -> Distribution:
-        """Join the distributions of several processes, each of a part of the images, in order."""
+        """Merge distributions of several processes, each over a part of the images, in order."""
         whole = cls()
         whole.counts = np.sum([share.counts for share in shares], axis=0)
         whole.least = min(share.least for share in shares)

@@ -1,9 +1,9 @@
-"""The declaration of a part: everything the package knows of what can be added to a plain model.
+"""The declaration of a part: everything the package must know about an addition to a plain model.
 
-A part lives in a room of its own beside this file. The room declares its settings, how the part is
-installed, what it costs and what can be read from it while a model is measured, and the table
-``PARTS`` in this folder lists the declarations. Nothing else names a part: cost, loading,
-measuring and training go through the table.
+A part has its own room beside this file. The room declares the part's settings, how it is
+installed, what it costs, and what can be read from it while a model is measured. The table
+``PARTS`` in this folder lists the declarations. No other code names a part: cost, loading,
+measuring and training use the table.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nearsight.models.parts.read_out import ReadOut, SeenCall
 
 @dataclass
 class CostCounts:
-    """What was counted of a forward so far, and how to count what comes next."""
+    """What was counted in a forward so far, and how to count what comes next."""
 
     macs: int = 0  # multiply-accumulates
     bias_additions: int = 0
-    skipped_macs: int = 0  # left out because nothing reads them; the paper's unit has them
+    skipped_macs: int = 0  # not computed because nothing reads them; the paper's unit counts them
     kernel_operations: int = 0  # element-wise
     elementwise: bool = False  # whether element-wise operations count at the moment
-    attention_dims: int | None = None  # softmaxes of other ranks are no attention; None: all are
+    attention_dims: int | None = None  # rank of attention's softmaxes; None: any rank
 
 
 class CostHook:
-    """Counts what one kind of module does differently; every module gets a hook of its own."""
+    """Count what one kind of module does differently; every module gets its own hook."""
 
     def enter(self, counts: CostCounts) -> None:
         """Prepare for the forward of the module."""
@@ -59,17 +59,17 @@ class HeadShare:
 
 @dataclass(frozen=True)
 class GentleStart:
-    """How weights of a model without the part start a model with it, as what it was before."""
+    """How to start a model with the part from weights of a model without it, unchanged at first."""
 
     title: str
-    weights: str  # a piece of the names of the part's weights
-    words: str  # after "its n weights"
+    weights: str  # substring of the names of the part's weights
+    words: str  # text after "its n weights"
     start: Callable[[nn.Module], None]
 
 
 @dataclass(frozen=True)
 class FeaturePlace:
-    """Another place to take features from: what a part makes of the tokens after the final norm."""
+    """A place to take features from: what a part makes of the tokens after the final norm."""
 
     name: str  # on the command line
     title: str
@@ -77,7 +77,7 @@ class FeaturePlace:
 
 
 class WeightOwner(NamedTuple):
-    """What weights belong to, and the option that decides whether a model has it."""
+    """What weights belong to, and the option that decides whether a model has them."""
 
     title: str
     option: str
@@ -99,15 +99,15 @@ def marked_parts(model: nn.Module) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What can be added to a plain model, and what the package has to know of it.
+    """An addition to a plain model, and what the package must know about it.
 
     Its name is the option of ``create_model``, the field of a protocol's model settings, and the
-    attribute of a changed model that says what was changed.
+    attribute of a changed model that records what was changed.
     """
 
     name: str
-    titles: tuple[str, ...]  # as people write it; further ones are variants with a name
-    title_in: Callable[[nn.Module], str | None]  # what a model has of it; None: nothing
+    titles: tuple[str, ...]  # as people write it, followed by those of named variants
+    title_in: Callable[[nn.Module], str | None]  # title of what a model has; None: nothing
 
     # Settings and installation.
     choose: Callable[[Any], Any]  # settings from true, false, a dictionary or settings; None: off

@@ -1,9 +1,9 @@
-"""What a part has learned, read layer by layer while a model runs.
+"""Read what a part has learned, layer by layer, while a model runs.
 
-A part may declare a ``ReadOut``. Measuring enters it beside the capture of attention, shows it
-every attention call of every layer, and writes what it collected under its key: a layer's in
-``layers`` of measure.json, what holds for all of them at the top, and in train.jsonl too where
-``while_training`` says so.
+A part may declare a ``ReadOut``. Measuring runs it beside the capture of attention, shows it every
+attention call of every layer, and writes what it collected under its key: the contents of a layer
+in ``layers`` of measure.json, contents for all layers at the top, and both in train.jsonl if
+``while_training`` is set.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class SeenCall(Protocol):
 
     @property
     def path(self) -> tuple[Any, ...]:
-        """The modules from the model down to the one that attends, each as ``.module``."""
+        """The modules from the model down to the attention module, each as ``.module``."""
 
 
 @runtime_checkable
 class Placement(Protocol):
-    """Where the tokens of a call sit."""
+    """Where the tokens of a call are."""
 
     @property
     def queries(self) -> Tensor:
@@ -42,12 +42,12 @@ class Placement(Protocol):
 
 
 class ReadOut(ABC, Generic[Layer]):
-    """Collects what a part of ``model`` has learned; ``layers`` holds it by number of the layer."""
+    """Collect what a part of ``model`` has learned; ``layers`` holds it by number of the layer."""
 
-    key: ClassVar[str]  # under which measure.json and train.jsonl have it
+    key: ClassVar[str]  # its name in measure.json and train.jsonl
     title: ClassVar[str]  # of what is read, as people write it
-    added_by: ClassVar[str]  # the call that adds it to a model
-    while_training: ClassVar[bool] = False  # whether looks at a training model write it down
+    added_by: ClassVar[str]  # the function that adds it to a model
+    while_training: ClassVar[bool] = False  # whether train.jsonl records it
 
     def __init__(self, model: nn.Module) -> None:
         self.layers: dict[int, Layer] = {}
@@ -66,11 +66,11 @@ class ReadOut(ABC, Generic[Layer]):
 
     @abstractmethod
     def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
-        """Take in a call of a layer; called for all layers, also for those without the part."""
+        """Read a call of a layer; called for all layers, also for those without the part."""
 
     @classmethod
     def merge(cls, shares: Sequence[Layer]) -> Layer:
-        """Join one layer of several processes, each of which saw a part of the images, in order.
+        """Merge one layer of several processes, each of which saw a part of the images, in order.
 
         What does not depend on images is the same in every process.
         """
@@ -78,10 +78,10 @@ class ReadOut(ABC, Generic[Layer]):
 
     @classmethod
     def layer_contents(cls, layer: Layer) -> dict[str, Any]:
-        """Return a layer for JSON."""
+        """Return a layer as JSON contents."""
         return asdict(layer)  # type: ignore[call-overload]
 
     @classmethod
     @abstractmethod
     def contents(cls, layers: Mapping[int, Layer]) -> dict[str, Any]:
-        """Return for JSON what holds for all layers."""
+        """Return JSON contents for all layers together."""

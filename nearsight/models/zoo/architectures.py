@@ -1,4 +1,4 @@
-"""The models of the names in names.py, built as timm builds its own."""
+"""Build the models named in names.py, in the way timm builds its own."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
     twin = get_pretrained_cfg(TWINS[name]) if name in TWINS else None
     if pretrained and not has_hub_weights(name, options.get("distilled", False)):
         raise UserError(
-            f"{name} has no weights on a hub that nearsight knows; load a file with "
-            "load_state_dict, or a repository with the class's from_pretrained"
+            f"nearsight knows no hub with weights of {name}; load a file with load_state_dict, or "
+            "a repository with the class's from_pretrained"
         )
     facts = FACTS | OF_FAMILY.get(family, {})
     if name in HUB:
         facts["hf_hub_id"] = HUB[name]
     for of_timm in ("pretrained_cfg", "cache_dir"):
         options.pop(of_timm, None)
-    for key, value in options.items():  # settings become plain, so that the hub can save them
+    for key, value in options.items():  # the hub can only save plain settings
         if is_dataclass(value) and not isinstance(value, type):
             options[key] = asdict(value)
-    features = dict(FEATURES["swin" if family == "swin" else "vit"])  # timm changes it
+    features = dict(FEATURES["swin" if family == "swin" else "vit"])  # a copy, as timm changes it
     if "out_indices" in options:
         features["out_indices"] = options.pop("out_indices")
     return build_model_with_cfg(
@@ -99,5 +99,5 @@ def has_hub_weights(name: str, distilled: bool = False) -> bool:
 
 def _class(name: str, family: str, distilled: bool) -> type[nn.Module]:
     if distilled and family not in DISTILLED:
-        raise UserError(f"expected a ConViT or DeiT for distilled=True, got {name}")
+        raise UserError(f"distilled=True is for ConViT and DeiT, but the model is {name}")
     return DISTILLED[family] if distilled else CLASSES[family]

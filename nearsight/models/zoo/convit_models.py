@@ -45,9 +45,12 @@ class DistilledDeiT(Published, VisionTransformerDistilled):
 
 
 class ConViT(Published, VisionTransformer):
-    """``gpsa``: its settings, true for the published ones or false for none.
+    """timm's ViT with GPSA.
 
-    timm's words for two of them, ``local_up_to_layer`` and ``locality_strength``, are taken too.
+    Args:
+        gpsa: Settings of GPSA; true for the published ones, false for none. timm's names for two of
+            them, ``local_up_to_layer`` and ``locality_strength``, are also accepted.
+        **options: Options of timm's ViT.
     """
 
     def __init__(self, gpsa: bool | dict[str, Any] = True, **options: Any) -> None:
@@ -74,7 +77,7 @@ def _settings(gpsa: bool | dict[str, Any], options: dict[str, Any]) -> GpsaSetti
     words = {"layers": "local_up_to_layer", "strength": "locality_strength"}
     given = {key: options.pop(word) for key, word in words.items() if word in options}
     if given and not isinstance(gpsa, bool):
-        raise UserError(f"expected gpsa= or {words[min(given)]}=, got both")
+        raise UserError(f"gpsa= and {words[min(given)]}= exclude each other; give one of them")
     return gpsa_settings(given if given and gpsa else gpsa)
 
 

@@ -171,7 +171,9 @@ class JumboViT(VisionTransformer):
     def init_weights(self, mode: str = "", needs_reset: bool = True) -> None:
         """Initialise every module once, although the shared MLP has many names."""
         if mode:
-            raise UserError(f"expected no mode, as Jumbo has one start of its own, got {mode!r}")
+            raise UserError(
+                f"mode is {mode!r}, but Jumbo has only its own initialisation; leave it out"
+            )
         for token in (self.cls_token, self.pos_embed):
             if token is not None:
                 nn.init.trunc_normal_(token, std=0.02)
@@ -190,8 +192,8 @@ class JumboViT(VisionTransformer):
         if global_pool is not None:
             if global_pool not in POOLS:
                 raise UserError(
-                    "expected global_pool 'token', for all class tokens, or '', for no pooling, "
-                    f"got {global_pool!r}"
+                    f"global_pool is {global_pool!r}, but it must be 'token' (all class tokens) or "
+                    "'' (no pooling)"
                 )
             self.global_pool = global_pool
         self.num_classes = num_classes
@@ -207,7 +209,7 @@ class JumboViT(VisionTransformer):
     def pool(
         self, x: Float[Tensor, "batch token width"], pool_type: str | None = None
     ) -> Float[Tensor, "batch ..."]:
-        """All class tokens as one vector, refined if the model refines."""
+        """Return all class tokens as one vector, refined if the model refines."""
         if not (self.global_pool if pool_type is None else pool_type):
             return x
         jumbo, patches = _split(x, self.num_class_tokens)
@@ -231,12 +233,12 @@ def _join(
 
 
 def _place(options: dict[str, Any]) -> dict[str, Any]:
-    """Where weights are made, if the caller says so."""
+    """Return the device and precision for weights, if the caller sets them."""
     return {key: options[key] for key in ("device", "dtype") if key in options}
 
 
 def _start_head(head: nn.Module) -> None:
-    """Weight 0 and bias -ln(classes): every class gets 1/classes."""
+    """Set weight 0 and bias -ln(classes), so that every class gets 1/classes."""
     if isinstance(head, nn.Linear):
         nn.init.zeros_(head.weight)
         nn.init.constant_(head.bias, -math.log(head.out_features))
@@ -244,8 +246,10 @@ def _start_head(head: nn.Module) -> None:
 
 def _check(embed_dim: int, num_heads: int, num_class_tokens: int, options: dict[str, Any]) -> None:
     if num_class_tokens < 1:
-        raise UserError(f"expected at least one class token, got {num_class_tokens}")
+        raise UserError(f"num_class_tokens is {num_class_tokens}, but it must be at least 1")
     check_heads(embed_dim, num_heads)
     fixed = [name for name in FIXED if name in options]
     if fixed:
-        raise UserError(f"expected no {fixed[0]}, which Jumbo decides, got {options[fixed[0]]!r}")
+        raise UserError(
+            f"{fixed[0]} is {options[fixed[0]]!r}, but Jumbo does not allow a choice; leave it out"
+        )

@@ -35,10 +35,14 @@ ROPE: dict[str, Any] = {
 
 
 class WithLocat(Published):
-    """``gaussian``, ``refine``: the parts of LocAt. Other options are those of timm's class.
+    """A model of timm with LocAt from the start.
 
-    ``trained_size``: the image size whose grid GAug's widths refer to, where ``img_size`` is
-    another: for weights of 224 pixels, used at 512.
+    Args:
+        gaussian: Whether the model has GAug, or its settings.
+        refine: Whether the model has PRR, or its settings.
+        trained_size: Image size to whose grid GAug's widths refer, if ``img_size`` is another (for
+            weights of 224 pixels, used at 512).
+        **options: Options of timm's class.
     """
 
     defaults: ClassVar[dict[str, Any]] = {}  # of timm's options
@@ -61,7 +65,7 @@ class WithLocat(Published):
             self.set_input_size(size)
 
     def set_input_size(self, img_size: Any = None, *args: Any, **options: Any) -> None:
-        """As timm's; GAug's widths go on referring to the grid before."""
+        """Change the image size as in timm; GAug's widths still refer to the previous grid."""
         model: Any = self
         before = model.patch_embed.img_size
         super().set_input_size(img_size, *args, **options)

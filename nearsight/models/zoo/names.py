@@ -1,4 +1,4 @@
-"""Names of the published models with LocAt and of ConViT, and what each is built from."""
+"""The names of the published LocAt and ConViT models, and what each is built from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Family = Literal["vit", "rope", "swin", "jumbo", "convit", "deit"]
 
 
 class Architecture(NamedTuple):
-    """A named model: its family and what it gives to the family's class."""
+    """A named model: its family and the options for the family's class."""
 
     family: Family
     options: dict[str, Any]

@@ -25,12 +25,15 @@ END_HEADS = {"convit": CONVIT_HEADS}  # heads of an end's models, where they dif
 
 
 def model_names() -> list[str]:
-    """Our own names; timm's come on top, and with them those of names.py."""
+    """Return our own names, without the published ones of names.py."""
     return [f"{size.removesuffix('_vit')}_{end}" for end in ENDS for size in SIZES]
 
 
 def full_name(name: str) -> str:
-    """``compact`` -> ``compact_vit``; anything else unchanged."""
+    """Return the full form of one of our short names (``compact_vit`` for ``compact``).
+
+    Other names are returned unchanged.
+    """
     return f"{name}_vit" if f"{name}_vit" in SIZES else name
 
 
@@ -51,7 +54,7 @@ def own_model(
     heads = END_HEADS.get(end, {}).get(base) if num_heads is None else num_heads
     size = _changed(SIZES[base], options.pop("depth", None), options.pop("width", None), heads)
     if options:
-        raise UserError(f"{name} takes no option {', '.join(options)}")
+        raise UserError(f"{name} has no option {', '.join(options)}; remove it")
     height, width = image_size or (32, 32)
     patch = max(1, height // GRID_SIDE) if patch_size is None else patch_size
     if patch < 1:
@@ -67,5 +70,5 @@ def _changed(size: Size, depth: Any, width: Any, heads: Any) -> Size:
         given["mlp_width"] = 2 * width
     for name, number in given.items():
         if number is not None and not (isinstance(number, int) and number > 0):
-            raise UserError(f"expected a positive whole number as {name}, got {number!r}")
+            raise UserError(f"{name} is {number!r}, but it must be a positive whole number")
     return replace(size, **{name: number for name, number in given.items() if number is not None})

@@ -1,8 +1,8 @@
-"""A model of timm's with our changes as it is published: the Hugging Face hub, its weights.
+"""Save our variants of timm's models to the Hugging Face hub and load them from it.
 
-``Published`` stands before timm's class in a model's bases. The hub keeps the options a model was
-made with; what is changed later (classes, image size) is kept up to date, so that what was saved
-can be loaded.
+``Published`` comes before timm's class among the bases of a model. The hub stores the options that
+a model was made with; later changes (classes, image size) are recorded, so that a saved model can
+be loaded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ VARIANTS = {  # a piece of a weight's name, and the option that decides whether 
 
 
 class Published(PyTorchModelHubMixin, library_name="nearsight", tags=TAGS):
-    """Saved and loaded with its options; weights that do not fit are refused in one sentence."""
+    """A model that is saved and loaded with its options."""
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """As torch's, but weights that do not fit are refused in one sentence."""
+        """Load weights as torch does, but explain in one sentence why weights do not fit."""
         model: Any = self
         if strict:
             check_variant(model, state_dict)
@@ -57,34 +57,36 @@ class Published(PyTorchModelHubMixin, library_name="nearsight", tags=TAGS):
 
 
 def check_heads(width: Any, heads: Any) -> None:
-    """UserError unless the heads divide the width, in Swin that of every stage."""
+    """Raise a UserError unless the heads divide the width (in Swin, that of every stage)."""
     stages = heads if isinstance(heads, list | tuple) else [heads]
     for stage, num in enumerate(stages):
         if isinstance(width, int) and isinstance(num, int) and (num < 1 or width * 2**stage % num):
             raise UserError(
-                f"expected a width divisible by the number of heads, got {width * 2**stage} "
-                f"for {num}"
+                f"width {width * 2**stage} is not divisible by {num} heads; change width or heads"
             )
 
 
 def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """UserError if these weights are not this model's."""
+    """Raise a UserError if these weights are not this model's."""
     own = model.state_dict()
     for piece, (meaning, option) in VARIANTS.items():
         ours, theirs = (next((x for x in y if piece in x), None) for y in (own, weights))
         if (ours is None) != (theirs is None):
             wanted, got = ("with", "without") if ours else ("without", "with")
             raise UserError(
-                f"expected weights {wanted} {meaning}, got weights {got} "
+                f"the weights are {got} {meaning}, but the model is {wanted} "
                 f"({ours or theirs}); change {option} to match"
             )
     missing, extra = own.keys() - weights.keys(), weights.keys() - own.keys()
     if missing or extra:
-        found = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []
-        found += [f"{len(extra)} unknown (such as {min(extra)})"] if extra else []
-        raise UserError(f"expected {len(own)} weights of this model, got {' and '.join(found)}")
+        differences = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []
+        differences += [f"{len(extra)} unknown (such as {min(extra)})"] if extra else []
+        raise UserError(
+            f"these are not the {len(own)} weights of this model: {' and '.join(differences)}"
+        )
     for name, value in own.items():
         if value.shape != weights[name].shape:
             raise UserError(
-                f"expected {name} of shape {list(value.shape)}, got {list(weights[name].shape)}"
+                f"{name} has the shape {list(weights[name].shape)}, but the model needs "
+                f"{list(value.shape)}"
             )

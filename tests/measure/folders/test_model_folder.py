@@ -207,7 +207,7 @@ def test_the_folder_is_named_for_the_model():
     [
         ({"images": "nowhere", "random_init": True}, "there is no folder nowhere"),
         ({}, "give --images DIR"),
-        ({"images": "pictures"}, "expected weights for mu, got none"),
+        ({"images": "pictures"}, "no weights are given for mu"),
         ({"images": "pictures", "random_init": True, "num_images": 99}, "--num-images is 99, but"),
         ({"images": "pictures", "random_init": True, "image_size": "32x"}, "'32x'.* N or HxW"),
         ({"images": "pictures", "random_init": True, "metrics": "mda"}, "no metric 'mda'"),

@@ -8,7 +8,7 @@ import torch
 
 from nearsight.core import UserError
 from nearsight.measure.layout.tokens import row_by_row
-from nearsight.measure.layout.windows import blocks, indices, within
+from nearsight.measure.layout.windows import blocks, indices, window_layout
 from nearsight.measure.localise.kinds import Locality
 from nearsight.measure.localise.terms import LayerLocality, locality_bias
 from nearsight.models.layers import Grid
@@ -78,11 +78,11 @@ def test_a_patch_that_would_see_no_patch_keeps_its_row():
 
 
 def test_windows_that_differ_keep_tables_of_their_own():
-    shifted = within(Grid(2, 6), blocks(indices(Grid(2, 6)).roll(-1, 1), (2, 3)))
+    shifted = window_layout(Grid(2, 6), blocks(indices(Grid(2, 6)).roll(-1, 1), (2, 3)))
     bias = LayerLocality(Locality("gaussian", 1), shifted, torch.zeros(1)).bias
     assert bias.shape == (2, 6, 6)
     assert bias[1, 0].tolist() == [0.0, -0.5, -8.0, -0.5, -1.0, -8.5]  # columns 4, 5, 0
-    alike = within(Grid(2, 6), blocks(indices(Grid(2, 6)), (2, 3)))
+    alike = window_layout(Grid(2, 6), blocks(indices(Grid(2, 6)), (2, 3)))
     assert LayerLocality(Locality("gaussian", 1), alike, torch.zeros(1)).bias.shape == (1, 6, 6)
 
 
@@ -112,6 +112,6 @@ def test_a_sink_is_hidden_from_all_patches_but_itself():
 
 
 def test_a_wrong_patch_needs_attention_between_all_patches():
-    windows = within(Grid(2, 6), blocks(indices(Grid(2, 6)), (2, 3)))
+    windows = window_layout(Grid(2, 6), blocks(indices(Grid(2, 6)), (2, 3)))
     with pytest.raises(UserError, match="shifted needs"):
         locality_bias(Locality("shifted", 1), windows)

@@ -189,5 +189,5 @@ def test_autocast_gives_half_precision_outputs_and_full_precision_gradients(dtyp
 
 
 def test_a_width_that_the_heads_do_not_divide_is_refused():
-    with pytest.raises(ValueError, match="divisible by 3 heads, got 22"):
+    with pytest.raises(ValueError, match="22 is not divisible by 3 heads"):
         SelfAttention(22, 3)

@@ -66,7 +66,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_ones_before_all_else(name:
 
 
 def test_weights_must_be_asked_for_and_only_once(tmp_path: Path):
-    with pytest.raises(ValueError, match="expected weights for mu, got none; give --weights FILE"):
+    with pytest.raises(ValueError, match=r"no weights are given for mu; give --weights FILE"):
         named_model("mu")
     with pytest.raises(ValueError, match="got --weights and --random-init; give one"):
         named_model("mu", tmp_path / "x.safetensors", random_init=True)
@@ -137,7 +137,7 @@ def test_training_takes_ours_and_timms_only():
     from nearsight.models.load.registry import model_for
     from nearsight.protocol.schema import ModelSettings
 
-    with pytest.raises(ValueError, match="got 'torchvision/vit_b_16', which can only be measured"):
+    with pytest.raises(ValueError, match="'torchvision/vit_b_16' can only be measured"):
         model_for(ModelSettings(name="torchvision/vit_b_16"), 7, (32, 32))
 
 

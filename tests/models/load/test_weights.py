@@ -82,7 +82,7 @@ def test_half_precision_weights_arrive_in_the_models_precision(tmp_path: Path):
 
 def test_positions_of_no_square_grid_are_refused(tmp_path: Path):
     path = saved(create_model("mu", 5, (24, 40), 4), tmp_path / "a.safetensors")
-    with pytest.raises(ValueError, match="square grid and 1 prefix tokens, got 61 tokens"):
+    with pytest.raises(ValueError, match=r"61 positional embeddings .* 1 prefix tokens"):
         load_weights(create_model("mu", 5), path)
 
 
@@ -90,10 +90,10 @@ def test_missing_and_unexpected_names_are_listed_and_nothing_is_loaded(tmp_path:
     source, model = create_model("nano", 5), create_model("mu", 5)
     before = {name: x.clone() for name, x in model.state_dict().items()}
     path = saved(create_model("mu", 5), tmp_path / "a.safetensors", norm__bias=None)
-    with pytest.raises(ValueError, match=r"missing: norm.bias; unexpected: none"):
+    with pytest.raises(ValueError, match=r"missing norm\.bias; unexpected none"):
         load_weights(model, path)
     path = saved(source, tmp_path / "b.safetensors")
-    with pytest.raises(ValueError, match=r"unexpected: blocks.2.*, and 19 more;"):
+    with pytest.raises(ValueError, match=r"unexpected blocks\.2.*, and 19 more;"):
         load_weights(model, path)
     assert all(before[name].equal(x) for name, x in model.state_dict().items())
 
@@ -112,7 +112,7 @@ def test_a_cut_off_file_and_no_file_are_refused_in_one_sentence(tmp_path: Path):
             load_weights(create_model("mu", 5), wrong)
     empty = tmp_path / "empty.safetensors"
     empty.write_bytes(b"")
-    with pytest.raises(ValueError, match="expected a safetensors file"):
+    with pytest.raises(ValueError, match="is not a safetensors file"):
         load_weights(create_model("mu", 5), empty)
 
 
@@ -179,7 +179,7 @@ def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
     model = create_model("mu", 5)
     for content in (pickle.dumps(bomb()), pickle.dumps(bomb(), protocol=2), b""):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"expected (nothing but tensors|a safetensors file)"):
+        with pytest.raises(ValueError, match=r"pickle can run code|not a safetensors file"):
             load_weights(model, path)
     torch.save({"state_dict": model.state_dict(), "args": bomb()}, path)
     with pytest.raises(ValueError, match=r"it holds (getattr|posix.system),|a safetensors file"):
@@ -190,10 +190,10 @@ def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ([torch.zeros(3)], "expected tensors by name in .*, got list"),
+        ([torch.zeros(3)], "holds a list, .*dictionary of tensors"),
         ({}, "got dict"),
         ({"epoch": 3, "net": {"norm.bias": torch.zeros(22)}}, "got other values: epoch, net; "),
-        ({"state_dict": {"a": 1.5}}, "got other values: a;"),
+        ({"state_dict": {"a": 1.5}}, "other values than tensors: a;"),
         (argparse.Namespace(lr=0.1), "got Namespace"),
     ],
 )

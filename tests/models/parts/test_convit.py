@@ -167,14 +167,14 @@ def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
 
     for model, words in [
         (tiny("swin_tiny_patch4_window7_224"), "got SwinTransformer of timm"),
-        (tiny("mu_locat"), "got one with LocAt"),
-        (tiny("mu_convit"), "got VisionTransformer, which has it already"),
-        (tiny("vit_tiny_patch16_224", patch_drop_rate=0.1), "got patch dropout 0.1"),
+        (tiny("mu_locat"), "this one already has LocAt"),
+        (tiny("mu_convit"), "VisionTransformer already has GPSA"),
+        (tiny("vit_tiny_patch16_224", patch_drop_rate=0.1), "patch dropout 0.1"),
         (tiny("vit_small_patch16_18x2_224", depth=1), "got ParallelThingsBlock"),
     ]:
         with pytest.raises(ValueError, match=words):
             add_gpsa(model)
-    with pytest.raises(ValueError, match="expected GPSA in at most 2 layers, got 3"):
+    with pytest.raises(ValueError, match="layers is 3, but the model has only 2"):
         add_gpsa(create_model("mu"), layers=3)
     with pytest.raises(ValueError, match="gpsa: setting strength: input should be greater than 0"):
         add_gpsa(create_model("mu"), locality_strength=0.0)
@@ -182,17 +182,15 @@ def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
         ValueError, match="unknown setting 'kernel'; GPSA's settings are layers, st"
     ):
         create_model("mu", gpsa={"kernel": 3})
-    with pytest.raises(
-        ValueError, match="expected a plain layer at the end for the class and dist"
-    ):
+    with pytest.raises(ValueError, match="leaves none in which the class and dist"):
         create_model("mu", distilled=True, gpsa={"layers": 2})
-    with pytest.raises(ValueError, match="expected GAug or GPSA in a model's attention, got both"):
+    with pytest.raises(ValueError, match="GAug and GPSA both change"):
         create_model("mu_locat", gpsa=True)
-    with pytest.raises(ValueError, match="expected weights with GPSA, got weights without"):
+    with pytest.raises(ValueError, match=r"weights are without .*GPSA"):
         small().load_state_dict(small(gpsa=False).state_dict())
-    with pytest.raises(ValueError, match="without a distillation token, got weights with"):
+    with pytest.raises(ValueError, match="weights are with a distillation token"):
         small().load_state_dict(small(distilled=True).state_dict())
-    with pytest.raises(ValueError, match="divisible by the number of heads, got 28 for 5"):
+    with pytest.raises(ValueError, match="28 is not divisible by 5 heads"):
         small(num_heads=5)
 
 
@@ -228,13 +226,13 @@ def test_depth_width_and_heads_take_the_place_of_the_sizes_own():
     settings = ModelSettings(name="vit_tiny_patch16_224", depth=2, width=12, num_heads=3)
     model, _ = model_for(settings, num_classes=7, data_size=(32, 32))
     assert (len(model.blocks), model.embed_dim) == (2, 12)
-    with pytest.raises(ValueError, match="expected a positive whole number as depth, got 0"):
+    with pytest.raises(ValueError, match="depth is 0"):
         create_model("nano", depth=0)
-    with pytest.raises(UserError, match="positive whole number as num_heads, got 0"):
+    with pytest.raises(UserError, match="num_heads is 0"):
         create_model("mu", num_heads=0)
     with pytest.raises(UserError, match="patch_size must be at least 1"):
         create_model("mu", patch_size=0)
-    with pytest.raises(ValueError, match="positive whole number as num_heads, got"):
+    with pytest.raises(ValueError, match="num_heads is"):
         create_model("nano", num_heads=(2, 3))
 
 

@@ -180,11 +180,11 @@ def test_the_gradient_is_that_of_the_explicit_mixture(mixing: str):
 
 def test_wrong_tokens_masks_and_widths_are_refused():
     gpsa = layer(14, 2)
-    with pytest.raises(ValueError, match="a grid of 3x5 patches, 15 tokens, got 16"):
+    with pytest.raises(ValueError, match=r"16 tokens, .* a grid of 3x5 patches make 15"):
         gpsa(torch.randn(1, 16, 14))
-    with pytest.raises(ValueError, match="expected attention between all patches in GPSA, got a m"):
+    with pytest.raises(ValueError, match="does not support a m"):
         gpsa(torch.randn(1, 15, 14), is_causal=True)
-    with pytest.raises(ValueError, match="width divisible by 3 heads, got 14"):
+    with pytest.raises(ValueError, match="14 is not divisible by 3 heads"):
         layer(14, 3)
 
 

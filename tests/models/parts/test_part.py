@@ -148,7 +148,7 @@ def test_its_name_is_an_option_of_every_model():
 
 
 def test_two_parts_that_change_attention_are_refused():
-    with pytest.raises(UserError, match="expected Scale or GPSA in a model's attention, got both"):
+    with pytest.raises(UserError, match="Scale and GPSA both change"):
         create_model("mu_convit", scale=True, **MU)
 
 

@@ -56,7 +56,7 @@ def test_timms_words_for_layers_and_strength_are_taken():
     found = create_model("convit_tiny", 11, **options)
     same = create_model("convit_tiny", 11, (24, 40), gpsa={"layers": 1, "strength": 2.0}, **SMALL)
     assert found.gpsa == same.gpsa
-    with pytest.raises(ValueError, match="expected gpsa= or local_up_to_layer=, got both"):
+    with pytest.raises(ValueError, match="gpsa= and local_up_to_layer= exclude"):
         create_model("convit_tiny", 11, gpsa={"layers": 1}, **options)
 
 

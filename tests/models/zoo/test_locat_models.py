@@ -172,7 +172,7 @@ def test_weights_of_one_size_are_used_at_another():
     ],
 )
 def test_heads_that_do_not_divide_the_width_are_refused(options: dict[str, Any]):
-    with pytest.raises(ValueError, match="divisible by the number of heads, got 192 for 5"):
+    with pytest.raises(ValueError, match="192 is not divisible by 5 heads"):
         create_model(**options)
 
 

@@ -1,10 +1,12 @@
 """ConViT (d'Ascoli et al. 2021, arXiv 2103.10697): GPSA in the first layers of a plain ViT.
 
-``add_gpsa`` changes a model in place, ours or timm's: attention of the first blocks becomes GPSA,
-started as a convolution. These blocks see patches only: prefix tokens pass them unchanged, which
-is the same as joining the patches after the last of them. Where we differ from the published code:
-theirs is a model of its own, ours is any plain ViT, with everything that one can do; and with GPSA
-in every layer, where the class token would see nothing, the head reads the mean of the patches.
+``add_gpsa`` changes a model (ours or timm's) in place: the attention of its first blocks becomes
+GPSA, initialised as a convolution. These blocks see patches only. Prefix tokens pass through them
+unchanged, which is equivalent to joining the patches after the last of these blocks.
+
+Where we differ from the published code: theirs is a separate model; ours changes any plain ViT and
+keeps everything one can do with it. With GPSA in every layer, where the class token would see
+nothing, the head reads the mean of the patches.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from timm.models.vision_transformer import VisionTransformer as TimmViT  # noqa:
 
 log = logging.getLogger("nearsight")
 
-PLAIN_LAYERS = 2  # at the end, unless told otherwise: for the class token
+PLAIN_LAYERS = 2  # plain layers at the end by default, for the class token
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class GpsaChanges:
     """What ``add_gpsa`` did to a model; ``model.gpsa`` holds it."""
 
     layers: tuple[str, ...]  # attention modules that became GPSA
-    num_parameters: int  # more than before
-    grid: Grid  # the initial one
+    num_parameters: int  # that were added
+    grid: Grid  # the initial grid
     num_heads: int
     kernel_side: int
     settings: GpsaSettings
@@ -50,7 +52,7 @@ class GpsaChanges:
 
     @property
     def heads_beyond(self) -> int:
-        """Heads of a layer without a place in the square kernel."""
+        """Number of heads of a layer that have no place in the square kernel."""
         return self.num_heads - self.kernel_side**2
 
     def __str__(self) -> str:
@@ -68,7 +70,7 @@ class GpsaChanges:
 
 
 class _PatchesOnly:
-    """A block that works on the patches and passes prefix tokens on."""
+    """A block that processes the patches and passes prefix tokens through."""
 
     carries_prefix = True
 
@@ -98,11 +100,19 @@ def add_gpsa(
     *,
     settings: GpsaChoice = None,
 ) -> nn.Module:
-    """Add GPSA to the first ``layers`` layers of a model, by default to all but the last two.
+    """Add GPSA to the first layers of a model in place; ``model.gpsa`` records what was changed.
 
-    Changed in place; ``model.gpsa`` says what was changed. Serves the plain ViT of timm (with any
-    prefix tokens, or none) and ours. Queries, keys and the output keep the model's weights, values
-    start as the identity. ``settings`` has the same two options and those of the ablations.
+    It supports the plain ViT of timm (with any prefix tokens, or none) and ours. Queries, keys and
+    the output keep the model's weights; values start as the identity.
+
+    Args:
+        model: The model to change.
+        layers: How many layers get GPSA; by default all but the last two.
+        locality_strength: How sharply heads start as a convolution.
+        settings: Both options, and those of the ablations, in one object.
+
+    Raises:
+        UserError: If the model is not a plain ViT, or already has GPSA.
 
     >>> from nearsight.models.load.registry import create_model
     >>> print(add_gpsa(create_model("nano_vit")).gpsa)
@@ -114,7 +124,7 @@ def add_gpsa(
     blocks: Any = model.blocks
     num = max(1, len(blocks) - PLAIN_LAYERS) if chosen.layers is None else chosen.layers
     if num > len(blocks):
-        raise UserError(f"expected GPSA in at most {len(blocks)} layers, got {num}")
+        raise UserError(f"layers is {num}, but the model has only {len(blocks)} layers for GPSA")
     for index, block in enumerate(blocks[:num]):
         _check_block(block, f"blocks.{index}")
     notes = _head_of_patches(model) if num == len(blocks) else ()
@@ -141,26 +151,30 @@ def add_gpsa(
 
 
 def _tokens(model: Any) -> TokenGrid:
-    """Where the tokens of a plain ViT sit; UserError for anything else."""
+    """Return where the tokens of a plain ViT are.
+
+    Raises:
+        UserError: If the model is anything else.
+    """
     if not isinstance(model, VisionTransformer | TimmViT):
         kind = f"{type(model).__name__} of {type(model).__module__.split('.')[0]}"
         raise UserError(
-            f"expected a plain ViT of timm or of ours for GPSA, got {kind}: its arrangement of "
-            "tokens is another"
+            f"GPSA can be added to plain ViTs of timm or nearsight only; {kind} arranges its "
+            "tokens in another way"
         )
     parts = marked_parts(model)
     if others := [title for title in parts if title != GPSA.part_title]:
-        raise UserError(f"expected a plain ViT for GPSA, got one with {' and '.join(others)}")
-    if parts:
         raise UserError(
-            f"expected a model without GPSA, got {type(model).__name__}, which has it already"
+            f"GPSA can be added to plain ViTs only; this one already has {' and '.join(others)}"
         )
+    if parts:
+        raise UserError(f"{type(model).__name__} already has GPSA; create a model without it")
     if isinstance(model, VisionTransformer):
         return TokenGrid(model.grid, model.num_prefix)
     if getattr(model.patch_drop, "prob", 0):
         raise UserError(
-            f"expected all patches in every layer for GPSA, got patch dropout "
-            f"{model.patch_drop.prob}; build the model with patch_drop_rate=0"
+            f"GPSA needs all patches in every layer, but the model has patch dropout "
+            f"{model.patch_drop.prob}; build it with patch_drop_rate=0"
         )
     grid: Any = model.patch_embed.grid_size
     return TokenGrid(Grid(*grid), model.num_prefix_tokens)
@@ -170,20 +184,20 @@ def _check_block(block: nn.Module, name: str) -> None:
     attention = getattr(block, "attn", None)
     if type(block) not in BLOCKS or type(attention) not in (SelfAttention, Attention):
         raise UserError(
-            f"expected a plain block with plain attention for GPSA, got {type(block).__name__} "
-            f"with {type(attention).__name__} at {name}"
+            f"GPSA needs plain blocks with plain attention, but {name} is a {type(block).__name__} "
+            f"with {type(attention).__name__}"
         )
     if getattr(attention, "gate", None) is not None:
-        raise UserError(f"expected attention without a gate of its own, got one at {name}")
+        raise UserError(f"GPSA cannot be added to {name}, whose attention already has a gate")
 
 
 def _narrowed(layer: Any) -> bool:
-    """Whether all heads together are not as wide as the model: no identity fits between them."""
+    """Return whether all heads together are narrower than the model, so that no identity fits."""
     return layer.qkv.out_features != 3 * layer.qkv.in_features
 
 
 def _gpsa_from(layer: Any, tokens: TokenGrid, settings: GpsaSettings) -> GPSA:
-    """GPSA with the weights of plain attention, started as the settings say."""
+    """Return GPSA with the weights of plain attention, initialised as the settings say."""
     weight, inner = layer.qkv.weight, layer.qkv.out_features // 3
     gpsa = GPSA(
         layer.proj.out_features,
@@ -212,14 +226,14 @@ def _gpsa_from(layer: Any, tokens: TokenGrid, settings: GpsaSettings) -> GPSA:
 
 
 def _head_of_patches(model: Any) -> tuple[str, ...]:
-    """With GPSA everywhere no prefix token sees a patch: the head must read the patches."""
+    """Make the head read the patches, because with GPSA everywhere no prefix token sees a patch."""
     own = isinstance(model, VisionTransformer)
     if (model.pool if own else model.global_pool) != "token":
         return ()
     if getattr(model, "dist_token", None) is not None:
         raise UserError(
-            "expected a plain layer at the end for the class and distillation tokens, got GPSA in "
-            f"all {len(model.blocks)} layers"
+            f"GPSA in all {len(model.blocks)} layers leaves none in which the class and "
+            "distillation tokens see the patches; choose fewer layers"
         )
     setattr(model, "pool" if own else "global_pool", "avg")
     return ("no layer is left for the class token: the head reads the mean of the patches",)

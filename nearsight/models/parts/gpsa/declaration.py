@@ -14,7 +14,7 @@ from nearsight.protocol import gpsa_settings
 
 
 class PatchAttentionCost(CostHook):
-    """Tells attention between patches from GPSA's softmaxes by position, which have no batch."""
+    """Tell attention between patches from GPSA's positional softmaxes, which have no batch."""
 
     def enter(self, counts: CostCounts) -> None:
         """Begin to count GPSA's attention, which has four dimensions."""
@@ -26,7 +26,7 @@ class PatchAttentionCost(CostHook):
 
 
 def title_in(model: nn.Module) -> str | None:
-    """GPSA, or PSA where scores are added before the softmax; None without either."""
+    """Return GPSA, or PSA if scores are added before the softmax; None without either."""
     layer = next((module for module in model.modules() if isinstance(module, GPSA)), None)
     return None if layer is None else "GPSA" if layer.mixing == "gated" else "PSA"
 

@@ -7,8 +7,8 @@ that is -|d - centre|^2 / span up to a constant:
 
     span = -1 / w[2],   centre = (w[1], w[0]) * span / 2
 
-Unlike the authors' log, a head with w[2] >= 0, whose scores grow with the distance, has neither:
-the formula would call the place that it looks at least its centre. Parameters are read by name, so
+Unlike in the authors' log, a head with w[2] >= 0, whose scores grow with the distance, has neither:
+the formula would give the place that it attends to least. Parameters are read by name, so
 that timm's layer is read like ours.
 """
 
@@ -26,11 +26,11 @@ from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
 
 @dataclass(frozen=True)
 class LayerGates:
-    """A layer with GPSA; all are per head."""
+    """Gate, centre and span of every head of a GPSA layer."""
 
     gate: tuple[float, ...] | None  # share of the positional attention; None: no gates (PSA)
     centre: tuple[tuple[float, float] | None, ...]  # (down, right) in patches
-    span: tuple[float | None, ...]  # square patches; the weight falls by e at its root
+    span: tuple[float | None, ...]  # square patches; at sqrt(span) the weight has fallen to 1/e
 
 
 def is_gpsa(module: nn.Module) -> bool:
@@ -39,7 +39,7 @@ def is_gpsa(module: nn.Module) -> bool:
 
 
 def layer_gates(module: Any) -> LayerGates:
-    """Gate, centre and span of every head of a GPSA layer.
+    """Return gate, centre and span of every head of a GPSA layer.
 
     >>> layer = nn.Module()
     >>> layer.gating_param = nn.Parameter(torch.zeros(1))
@@ -75,7 +75,7 @@ def positional_shares(call: SeenCall) -> tuple[float, ...] | None:
 
 
 class GateReadOut(ReadOut[LayerGates]):
-    """Reads the parameters of every GPSA layer once; they do not depend on images."""
+    """Read the parameters of every GPSA layer once; they do not depend on images."""
 
     key = "gpsa"
     title = "GPSA"

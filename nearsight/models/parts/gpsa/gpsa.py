@@ -35,8 +35,8 @@ from nearsight.models.layers import (
     join_heads,
 )
 
-GATE_START = 1.0  # a share of sigmoid(1) = 0.731 for position
-GATE_FROZEN = 0.0  # half and half
+GATE_START = 1.0  # gives position a share of sigmoid(1) = 0.731
+GATE_FROZEN = 0.0  # gives position and content equal shares
 
 
 class Positional(NamedTuple):
@@ -48,7 +48,7 @@ class Positional(NamedTuple):
     def dense(
         self, heads: slice = slice(None), queries: slice = slice(None)
     ) -> Float[Tensor, "head query patch"]:
-        """All keys of some heads and queries."""
+        """Return the attention of some heads and queries to all keys."""
         side = self.cols.shape[-1]
         index = torch.arange(self.rows.shape[-1] * side, device=self.rows.device)[queries]
         rows, cols = self.rows[heads, index // side], self.cols[heads, index % side]
@@ -71,7 +71,7 @@ def positional_scores(
 def positional_attention(
     weight: Float[Tensor, "head 3"], bias: Float[Tensor, " head"], grid: Grid
 ) -> Positional:
-    """Where each head looks from each patch, whatever the image shows; at least in float32.
+    """Return where each head attends from each patch whatever the image shows, in float32 or more.
 
     >>> sharp, none = torch.tensor([[0.0, 0.0, -1000.0]]), torch.zeros(1)
     >>> here = positional_attention(sharp, none, Grid(2, 3))
@@ -87,7 +87,7 @@ def positional_attention(
 def look_around(
     values: Float[Tensor, "batch head patch width"], positional: Positional
 ) -> Float[Tensor, "batch head patch width"]:
-    """P @ values, along rows and then along columns."""
+    """Return P @ values, computed along rows and then along columns."""
     rows, cols = (part.to(values.dtype) for part in positional)
     grid = rows.shape[-1], cols.shape[-1]
     lines = rows @ values.unflatten(2, grid).flatten(3)  # [batch, head, row, col * width]
@@ -104,9 +104,16 @@ def gated_attention(
     positional: Positional,
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch head patch width"]:
-    """Values weighted by the mixture of content (1 - g) and position (g).
+    """Return values weighted by the mixture of content (1 - g) and position (g).
 
-    ``dropout`` acts on the mixture, which is then made whole.
+    Args:
+        queries: [batch, head, patch, width].
+        keys: [batch, head, patch, width].
+        values: [batch, head, patch, width].
+        scale: Factor of the products of queries and keys.
+        gates: Share of position, one per head.
+        positional: Attention by position.
+        dropout: Probability of dropping a weight of the mixture, which is then computed explicitly.
     """
     given = (queries, keys, values)
     if has_torch_function(given):
@@ -158,7 +165,9 @@ class GPSA(nn.Module):
         super().__init__()
         inner = inner_width or width  # of all heads together
         if inner % num_heads:
-            raise UserError(f"expected a width divisible by {num_heads} heads, got {inner}")
+            raise UserError(
+                f"width {inner} is not divisible by {num_heads} heads; change width or num_heads"
+            )
         self.num_heads = num_heads
         self.head_dim = inner // num_heads
         self.scale = self.head_dim**-0.5
@@ -182,15 +191,15 @@ class GPSA(nn.Module):
 
     @property
     def kernel_side(self) -> int:
-        """Side of the square kernel that the heads can make; further heads are beyond it."""
+        """The side of the square kernel that the heads can form; further heads are outside it."""
         return math.isqrt(self.num_heads)
 
     @torch.no_grad()
     def start_as_convolution(self, strength: float) -> None:
-        """Head h looks at place h of a square kernel; ``strength`` is how sharply.
+        """Make head h attend to position h of a square kernel; ``strength`` says how sharply.
 
-        Values become the inputs themselves, where they are as wide. Heads beyond the kernel keep
-        their random start.
+        Values become the inputs themselves if they are as wide. Heads beyond the kernel keep their
+        random initialisation.
         """
         if self.v.weight.shape[0] == self.v.weight.shape[1]:
             nn.init.eye_(self.v.weight)
@@ -214,7 +223,7 @@ class GPSA(nn.Module):
     ) -> Float[Tensor, "batch patch width"]:
         """Return the output of attention by content and by position, mixed by the gates."""
         if attn_mask is not None or is_causal:
-            raise UserError("expected attention between all patches in GPSA, got a mask")
+            raise UserError("GPSA attends between all patches and does not support a mask")
         self.tokens.check(self.tokens.num_prefix + x.shape[1])
         q, k = self.qk(x).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         v = self.v(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

@@ -26,7 +26,7 @@ from nearsight.protocol import LocatChoice, LocatSettings, gaussian_settings, lo
 
 
 class KernelCost(CostHook):
-    """Counts the element-wise work of the Gaussian kernel."""
+    """Count the element-wise work of the Gaussian kernel."""
 
     def enter(self, counts: CostCounts) -> None:
         """Begin to count element-wise operations."""
@@ -42,7 +42,7 @@ class KernelCost(CostHook):
 
 
 class RefineCost(CostHook):
-    """Counts the rows of refinement that no head reads, which are not computed."""
+    """Count the rows of refinement that are not computed because no head reads them."""
 
     def __init__(self) -> None:
         self.before = 0
@@ -64,7 +64,7 @@ def title_in(model: nn.Module) -> str | None:
 
 
 def choose(choice: LocatChoice) -> LocatSettings | None:
-    """Return the settings; None where neither of the two parts of LocAt is on."""
+    """Return the settings, or None if both parts of LocAt are off."""
     settings = locat_settings(choice)
     return settings if settings and (settings.gaussian or settings.refine) else None
 
@@ -77,7 +77,7 @@ def override(settings: LocatSettings | None, given: dict[str, Any]) -> LocatSett
 
 
 def install(model: nn.Module, settings: LocatSettings) -> nn.Module:
-    """Add LocAt to a model, at the published start."""
+    """Add LocAt to a model, initialised as published."""
     return add_locat(model, settings.gaussian, settings.refine, published_start=True)
 
 
@@ -104,7 +104,7 @@ def refined_reader(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
 
 
 def start_gently(model: nn.Module) -> None:
-    """Start the Gaussians so weak that a trained model stays as it is."""
+    """Initialise the Gaussians so weak that a trained model does not change."""
     for module in model.modules():
         if isinstance(module, Gaussian):
             module.start(gentle=True)

@@ -30,9 +30,9 @@ from nearsight.models.layers import Grid, PatchBias, SeparableBias
 from nearsight.protocol import GaussianSettings
 
 SMALLEST_EPS = 0.1
-STEEPEST = 32_500.0  # the exponent's bound that decides eps
-LARGEST_SQUARE = 13_100  # squared offsets are cut there: half of it is the published 6550
-GENTLE_BIAS = -6.0  # of log_alpha in a trained model: strength 0.0025
+STEEPEST = 32_500.0  # bound of the exponent, which determines eps
+LARGEST_SQUARE = 13_100  # bound of squared offsets; half of it is the published 6550
+GENTLE_BIAS = -6.0  # bias of log_alpha in a trained model: strength 0.0025
 
 
 def gaussian_eps(grid: Grid) -> float:
@@ -63,7 +63,7 @@ def _shift(largest: float) -> float:
 def squared_offsets(
     grid: Grid, initial: Grid
 ) -> tuple[Int[Tensor, "row row"], Int[Tensor, "col col"]]:
-    """Squared offsets of rows and of columns, cut at the longest offset of the initial grid.
+    """Return squared offsets of rows and of columns, cut at the longest offset of the initial grid.
 
     >>> squared_offsets(Grid(2, 3), initial=Grid(2, 2))[1]
     tensor([[0, 1, 1],
@@ -120,9 +120,9 @@ def distance_kernel(
 
 
 class Gaussian(nn.Module):
-    """The bias of one layer, from its queries; ``grid`` is the initial one.
+    """The bias of one layer, computed from its queries; ``grid`` is the initial grid.
 
-    Weight names are the authors' (``log_var``, ``log_alpha``), though neither is a logarithm.
+    Weights have the authors' names (``log_var``, ``log_alpha``), although neither is a logarithm.
     """
 
     part_title = "LocAt"
@@ -160,7 +160,7 @@ class Gaussian(nn.Module):
             self.register_buffer(name, offsets, persistent=False)
 
     def start(self, gentle: bool = False) -> None:
-        """Set the published start, or one so weak that a trained model stays as it is (gentle)."""
+        """Initialise as published, or (``gentle``) so weakly that a model hardly changes."""
         for linear in (self.log_var, self.log_alpha):
             if linear is not None:
                 nn.init.trunc_normal_(linear.weight, std=0.02)
@@ -168,14 +168,14 @@ class Gaussian(nn.Module):
         if gentle:
             if self.log_alpha is None:
                 raise UserError(
-                    "expected a learned strength to start at the unmodified model, got "
-                    f"strength={self.settings.strength!r}; give published_start=True"
+                    "only a learned strength can start at the unmodified model, but strength is "
+                    f"{self.settings.strength!r}; set published_start=True"
                 )
             nn.init.zeros_(self.log_alpha.weight)
             nn.init.constant_(self.log_alpha.bias, GENTLE_BIAS)
 
     def offsets(self, grid: Grid) -> tuple[Tensor, Tensor]:
-        """Squared offsets for this grid on this layer's device."""
+        """Return squared offsets for this grid on this layer's device."""
         if grid == self.grid:
             return self.by_row, self.by_col
         by_row, by_col = squared_offsets(grid, self.grid)
@@ -188,7 +188,7 @@ class Gaussian(nn.Module):
         inputs: Float[Tensor, "batch patch dim"],
         grid: Grid,
     ) -> tuple[Float[Tensor, "batch head patch axis"], Float[Tensor, "batch head patch"]]:
-        """Variance and strength of every patch, at least in float32."""
+        """Return variance and strength of every patch, at least in float32."""
         dtype = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, inputs = (x.to(dtype) for x in (queries, keys, inputs))
         from_query = self.log_var if self.settings.source == "query" else None
@@ -217,7 +217,7 @@ class Gaussian(nn.Module):
             return F.softplus(predicted).squeeze(-1)
         if self.settings.strength == "one":
             return queries.new_ones((1,)).expand(queries.shape[:-1])
-        sizes = keys.norm(dim=-1).mean(-1, keepdim=True)  # the logits' bound, meant over keys
+        sizes = keys.norm(dim=-1).mean(-1, keepdim=True)  # bound of the logits, mean over keys
         return queries.norm(dim=-1) * sizes * queries.shape[-1] ** -0.5
 
     def forward(
@@ -230,7 +230,7 @@ class Gaussian(nn.Module):
         """Return the bias that is added to the logits between patches."""
         if queries.shape[2] != grid.num_patches:
             raise UserError(
-                f"expected a grid of {grid}, {grid.num_patches} patches, got {queries.shape[2]}"
+                f"there are {queries.shape[2]} patches, but a grid of {grid} has {grid.num_patches}"
             )
         variance, strength = self.widths(queries, keys, inputs, grid)
         with _without_autocast(queries.device):
@@ -252,9 +252,9 @@ def _by_head(x: Tensor | None, num_heads: int) -> Tensor | None:
 
 
 def _linear(x: Tensor, *maps: nn.Linear | None) -> list[Tensor | None]:
-    """Apply several linear maps in one product, in the precision of x; None for no map.
+    """Apply several linear maps in one product, in the precision of x; None gives None.
 
-    Outputs lie one after another in memory, as what follows goes through each of them alone.
+    Outputs are contiguous in memory one after another, because each of them is processed alone.
     """
     there = [linear for linear in maps if linear is not None]
     if not there:

@@ -1,9 +1,9 @@
-"""GAug in the attention of timm's models and of ours: the same modules, with a bias on the logits.
+"""Add GAug to the attention of timm's models and ours: the same modules, with a bias on the logits.
 
-Each class is its parent plus the layer ``gaug``; ``install`` turns a parent into it in place, so
+Each class is its parent plus the layer ``gaug``. ``install`` turns a parent into it in place, so
 that weights and their names stay. Queries go to ``gaug`` after their norm, before the scale and
-before any rotation. Where we differ from the parents: attention is ``attend``, with dropout and
-masks kept, and causal attention, which has no patches ahead, is refused.
+before any rotation. Where we differ from the parents: attention is computed by ``attend``, with
+dropout and masks; causal attention is refused, because it hides the patches ahead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from timm.models.swin_transformer import WindowAttention  # noqa: E402
 
 
 class _Augmented:
-    """The bias of a layer between all patches of the image; prefix tokens first."""
+    """Attention with a bias between all patches of the image; prefix tokens come first."""
 
     gaug: Gaussian
     tokens: TokenGrid
@@ -126,7 +126,7 @@ class GaussianWindowAttention(WindowAttention):
         q, k, v = separate_heads(qkv)
         whole = self._get_rel_pos_bias()  # [1, head, token, token]
         if mask is not None:
-            repeats = x.shape[0] // len(mask)  # windows of one image, images after one another
+            repeats = x.shape[0] // len(mask)  # number of images; their windows are consecutive
             whole = whole + mask[:, None].repeat(repeats, 1, 1, 1)  # [window, head, token, token]
         return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
 
@@ -134,8 +134,9 @@ class GaussianWindowAttention(WindowAttention):
 class GaussianGlobalAttention(WindowAttentionGlobal):
     """timm's GCViT attention with GAug inside each window.
 
-    In every second layer all windows of an image share queries pooled from the whole image. A bump
-    is around the patch that gets the row's output, with the width that its pooled query asks for.
+    In every second layer, all windows of an image share queries that are pooled from the whole
+    image. The Gaussian is centred on the patch that gets the row's output, with the width that the
+    pooled query asks for.
     """
 
     gaug: Gaussian
@@ -175,7 +176,18 @@ def _rotated(
     mask: Tensor | None,
     is_causal: bool,
 ) -> Tensor:
-    """Rotary attention: GAug from the queries as they are, then the rotation of the patches."""
+    """Compute rotary attention: GAug sees the queries before the patches are rotated.
+
+    Args:
+        layer: The attention module.
+        x: Its input.
+        q: Queries.
+        k: Keys.
+        v: Values.
+        rope: Rotary embedding.
+        mask: Mask between tokens.
+        is_causal: Whether causal attention was requested.
+    """
     q, k = layer.q_norm(q), layer.k_norm(k)
     groups = getattr(layer, "num_kv_groups", 1)
     if groups > 1:
@@ -202,9 +214,20 @@ def _attended(
     mask: Tensor | None,
     is_causal: bool = False,
 ) -> Tensor:
-    """Attention and everything a timm layer does after it."""
+    """Compute attention and everything a timm layer does after it.
+
+    Args:
+        layer: The attention module.
+        x: Its input.
+        q: Queries.
+        k: Keys.
+        v: Values.
+        bias: Bias between patches.
+        mask: Mask between tokens.
+        is_causal: Whether causal attention was requested.
+    """
     if is_causal:
-        raise UserError("expected attention in both directions with GAug, got is_causal=True")
+        raise UserError("GAug attends in both directions and does not support is_causal=True")
     dropout = layer.attn_drop.p if layer.training else 0.0
     out = join_heads(attend(q, k, v, layer.scale, bias, mask, dropout))
     if (norm := getattr(layer, "norm", None)) is not None:
@@ -226,13 +249,16 @@ WINDOWED = (WindowAttention, WindowAttentionGlobal)
 
 
 def install(layer: Any, tokens: TokenGrid, settings: GaussianSettings, gentle: bool) -> None:
-    """GAug in an attention module of a class in AUGMENTED; ``gentle`` as in ``Gaussian.start``."""
+    """Add GAug to an attention module of a class in AUGMENTED.
+
+    ``gentle`` is explained in ``Gaussian.start``.
+    """
     window = isinstance(layer, WINDOWED)
     grid = Grid(*layer.window_size) if window else tokens.grid
     if grid.num_patches == 1:
         raise UserError(
-            "expected attention between at least 2 patches, got a window of 1 patch, where a bias "
-            "changes nothing"
+            "GAug needs attention between at least 2 patches, but a window of this layer has 1 "
+            "patch, where a bias changes nothing"
         )
     weight = layer.proj.weight
     head_width = layer.proj.in_features // layer.num_heads

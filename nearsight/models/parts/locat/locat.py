@@ -1,8 +1,9 @@
 """LocAt on any backbone (arXiv 2603.04892): GAug in its attention, PRR before its head.
 
 ``add_locat`` changes a model in place: attention modules become their subclasses with GAug
-(gaussian_attention.py), the pooling slot gets ``Refine``. Weights and names of the backbone stay.
-Where we differ from the published code: theirs is a copy of each backbone; ours works on timm's.
+(gaussian_attention.py), and ``Refine`` replaces the pooling layer. Weights of the backbone and
+their names stay. Where we differ from the published code: theirs is a copy of each backbone; ours
+works on timm's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from nearsight.protocol import GaussianChoice, gaussian_settings
 
 log = logging.getLogger("nearsight")
 
-NOT_SERVED = {  # classes of attention that no bias between patches can serve
+NOT_SERVED = {  # classes of attention to which no bias between patches can be added
     "XCA": "it attends between channels",
     "ChannelAttention": "it attends between channels",
     "LiteMLA": "its attention is linear and has no logits",
@@ -40,9 +41,9 @@ class LocatChanges:
 
     layers: tuple[str, ...]  # attention modules that got GAug
     num_parameters: int  # that were added
-    grid: Grid | None  # the initial one, where all layers have the same
+    grid: Grid | None  # the initial grid, if all layers have the same
     num_prefix: int
-    refined: str | None  # where PRR pools: the name of the module
+    refined: str | None  # name of the module that pools with PRR
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -65,10 +66,18 @@ def add_locat(
 ) -> nn.Module:
     """Add GAug and PRR to a model in place; ``model.locat`` records what was changed.
 
-    Serves timm's ViT (with any prefix tokens), EVA and RoPE ViT, Swin and GCViT (on which the paper
-    saw no gain), and our own. GAug starts so weak that attention logits move by at most 0.0025: a
-    trained model stays what it is. For a training from scratch ``published_start=True`` takes the
-    authors' start. PRR has no weak start.
+    It supports timm's ViT (with any prefix tokens), EVA and RoPE ViT, Swin and GCViT (on which the
+    paper saw no gain), and our own. By default GAug starts so weak that attention logits move by at
+    most 0.0025, so a trained model hardly changes. PRR has no weak start.
+
+    Args:
+        model: The model to change.
+        gaussian: Whether to add GAug, or its settings.
+        refine: Whether to add PRR, or its settings.
+        published_start: Initialise GAug as the authors do, for training from scratch.
+
+    Raises:
+        UserError: If the model is not supported, or already has LocAt.
 
     >>> from nearsight.models.load.registry import create_model
     >>> model = add_locat(create_model("mu"))
@@ -77,16 +86,14 @@ def add_locat(
     """
     settings = gaussian_settings(gaussian)
     if settings is None and not refine:
-        raise UserError("expected GAug, PRR or both, got gaussian=False and refine=False")
+        raise UserError("gaussian=False and refine=False leave nothing to add; set one of them")
     if not isinstance(model, nn.Module):
-        raise UserError(f"expected a model, got {model!r}")
+        raise UserError(f"LocAt is added to a model (nn.Module), but {model!r} is not one")
     if has_locat(model):
-        raise UserError(
-            f"expected a model without LocAt, got {type(model).__name__}, which has it already"
-        )
+        raise UserError(f"{type(model).__name__} already has LocAt; create a model without it")
     tokens = _token_grid(model)
     layers = _attention_layers(model) if settings else []
-    slot = _pooling_slot(model) if refine else None  # every refusal comes before any change
+    slot = _pooling_slot(model) if refine else None  # all checks come before any change
     before = sum(parameter.numel() for parameter in model.parameters())
     for _, layer in layers:
         assert settings is not None
@@ -132,7 +139,7 @@ def _is_gcvit(model: nn.Module) -> bool:
 
 
 def _token_grid(model: Any) -> TokenGrid:
-    """Where the tokens of a backbone sit."""
+    """Return where the tokens of a backbone are."""
     from timm.models.eva import Eva
     from timm.models.vision_transformer import VisionTransformer as TimmViT
 
@@ -146,13 +153,14 @@ def _token_grid(model: Any) -> TokenGrid:
         reasons = (NOT_SERVED.get(type(module).__name__) for module in model.modules())
         reason = next(filter(None, reasons), "its arrangement of tokens is not known")
         raise UserError(
-            "expected timm's ViT, EVA, RoPE ViT, Swin or GCViT or one of our own for LocAt, got "
-            f"{type(model).__name__} of {type(model).__module__.split('.')[0]}: {reason}"
+            "LocAt can be added to timm's ViT, EVA, RoPE ViT, Swin and GCViT and to nearsight's "
+            f"models, but not to {type(model).__name__} of "
+            f"{type(model).__module__.split('.')[0]}: {reason}"
         )
     if getattr(model.patch_drop, "prob", 0):
         raise UserError(
-            "expected all patches in every layer for LocAt, got patch dropout "
-            f"{model.patch_drop.prob}; build the model with patch_drop_rate=0"
+            "LocAt needs all patches in every layer, but the model has patch dropout "
+            f"{model.patch_drop.prob}; build it with patch_drop_rate=0"
         )
     return TokenGrid(Grid(*model.patch_embed.grid_size), model.num_prefix_tokens)
 
@@ -165,15 +173,15 @@ def _attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
     for block in blocks:
         if not any(name.startswith(f"{block}.") for name, _ in found):
             raise UserError(
-                f"expected attention of timm's ViT, EVA, RoPE or Swin in every block, got "
-                f"{type(model.get_submodule(block)).__name__} at {block}, which has its own"
+                "LocAt needs attention of timm's ViT, EVA, RoPE or Swin in every block, but "
+                f"{block} ({type(model.get_submodule(block)).__name__}) has its own"
             )
     return found
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where a model pools, and what goes there."""
+    """The pooling modules of a model, and what replaces them."""
 
     owner: nn.Module
     name: str
@@ -198,13 +206,13 @@ def _pooling_slot(model: Any) -> _Slot:
         return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
     if getattr(model, "head_dist", None) is not None:
         raise UserError(
-            "expected one class token for PRR, got a distilled model whose two heads read two "
-            "tokens; give refine=False"
+            "PRR needs a single head, but this distilled model has two heads that read two tokens; "
+            "set refine=False"
         )
     if getattr(model, "attn_pool", None) is not None:
         raise UserError(
-            "expected a model that pools by token or average for PRR, got attention pooling; "
-            "give refine=False"
+            "PRR needs a model that pools by class token or average, but this one pools by "
+            "attention; set refine=False"
         )
     if hasattr(model, "refine_modules"):  # Jumbo
         notes = ("the norm of the patches before PRR is new too",)

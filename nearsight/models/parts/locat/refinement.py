@@ -25,16 +25,26 @@ POOLS = ("token", "avg")
 def refine(
     x: Float[Tensor, "batch token width"], num_heads: int, num_queries: int | None = None
 ) -> Float[Tensor, "batch query width"]:
-    """Refine the first ``num_queries`` tokens (None: all) by attention without parameters.
+    """Refine the first tokens by attention without parameters (PRR).
 
-    Two tokens of width 1 with the values 0 and 1: the first sees both alike.
+    Args:
+        x: Tokens [batch, token, width], prefix tokens first.
+        num_heads: Number of heads, which must divide the width.
+        num_queries: How many tokens to refine; None for all.
+
+    Raises:
+        UserError: If the heads do not divide the width.
+
+    Two tokens of width 1 with the values 0 and 1: the first attends to both equally.
 
     >>> import torch
     >>> refine(torch.tensor([[[0.0], [1.0]]]), num_heads=1).squeeze()
     tensor([0.5000, 0.7311])
     """
     if x.shape[-1] % num_heads:
-        raise UserError(f"expected a width divisible by {num_heads} heads, got {x.shape[-1]}")
+        raise UserError(
+            f"width {x.shape[-1]} is not divisible by {num_heads} heads; change num_heads"
+        )
     tokens = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # [batch, head, token, head width]
     out = F.scaled_dot_product_attention(tokens[:, :, :num_queries], tokens, tokens)
     return join_heads(out)
@@ -53,8 +63,7 @@ class Refine(nn.Module):
         super().__init__()
         if pool not in POOLS:
             raise UserError(
-                f"expected pooling by one of {', '.join(POOLS)} before a head with refinement, "
-                f"got {pool!r}"
+                f"pool is {pool!r}, but with refinement it must be one of {', '.join(POOLS)}"
             )
         self.num_heads = num_heads
         self.pool = pool

@@ -28,16 +28,16 @@ from nearsight.models.parts.distribution import METHOD, PERCENTILES, Distributio
 from nearsight.models.parts.locat.gaussian import Gaussian
 from nearsight.models.parts.read_out import Placement, ReadOut, SeenCall
 
-MARGIN = 0.05  # of the range: what is near a bound
+MARGIN = 0.05  # share of the range that counts as near a bound
 
 
 @dataclass
 class LayerWidths:
     """The Gaussians of one layer: standard deviations in patches, and strengths alpha."""
 
-    name: str  # of the module that attends
-    grid: Grid  # that the offsets are on: of the image, or of a window
-    largest: float | None  # bound of the standard deviation; None where it is fixed, not learned
+    name: str  # of the attention module
+    grid: Grid  # of the image, or of a window
+    largest: float | None  # bound of the standard deviation; None if it is fixed, not learned
     deviation: Distribution = field(default_factory=Distribution)
     strength: Distribution = field(default_factory=Distribution)
     num_near: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
@@ -55,7 +55,9 @@ class LayerWidths:
     ) -> None:
         """Add the standard deviations and strengths of some more images."""
         if not bool(deviation.isfinite().all() and strength.isfinite().all()):
-            raise UserError(f"expected numbers, got NaN in the Gaussians of layer {self.name}")
+            raise UserError(
+                f"NaN in the Gaussians of layer {self.name}: the weights of the model are broken"
+            )
         self.deviation.add(deviation)
         self.strength.add(strength)
         if self.largest is not None:
@@ -64,7 +66,7 @@ class LayerWidths:
 
 
 class WidthReadOut(ReadOut[LayerWidths]):
-    """Collects the widths of every Gaussian that serves an attention call."""
+    """Collect the widths of every Gaussian that takes part in an attention call."""
 
     key = "gaussian"
     title = "GAug"
