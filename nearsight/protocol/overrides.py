@@ -73,7 +73,7 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, text = _halves(assignment)
         if not key.isidentifier():
-            raise UserError(f"expected the name of an option before '=', got {shorten(assignment)}")
+            raise UserError(f"{shorten(assignment)} has no name of an option before the =")
         value = _parsed(text, key)
         if isinstance(value, str):
             with contextlib.suppress(ValueError):  # YAML 1.1 wants a point in 1.0e-4
@@ -85,7 +85,7 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
 def _halves(assignment: str) -> tuple[str, str]:
     key, equals, text = assignment.partition("=")
     if not equals:
-        raise UserError(f"expected KEY=VALUE, got {shorten(assignment)}")
+        raise UserError(f"{shorten(assignment)} is not of the form KEY=VALUE")
     return key.strip(), text
 
 
@@ -104,7 +104,9 @@ def _parsed(text: str, path: str) -> Any:
     try:
         return parse_yaml(text)
     except yaml.YAMLError:
-        raise UserError(f"setting {path}: expected a plain value, got {shorten(text)}") from None
+        raise UserError(
+            f"the value of setting {path}, {shorten(text)}, is neither a plain value nor YAML"
+        ) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -124,11 +126,11 @@ class _Loader(yaml.SafeLoader):
 def parse_yaml(text: str) -> Any:
     """Parse YAML of limited size and depth, without aliases, which can expand without bound.
 
+    Raises:
+        yaml.YAMLError: If the text is not YAML, exceeds the limits, or has a key twice.
+
     >>> parse_yaml("{a: [1, 2]}")
     {'a': [1, 2]}
-
-    Raises:
-        yaml.YAMLError: If the text is not YAML, goes beyond the limits, or has a key twice.
     """
     if len(text) > MOST_YAML:
         raise yaml.YAMLError(

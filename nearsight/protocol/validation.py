@@ -1,4 +1,4 @@
-"""Validate settings: frozen dataclasses of pydantic, and mistakes told in one sentence.
+"""Validate settings: frozen pydantic dataclasses, and mistakes explained in one sentence.
 
 The settings of a model's part may be given as true (its defaults), false or None (off), a
 dictionary or an object; ``choose_settings`` converts all of them.

@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Float, Float32, UInt8, UInt16
 
 LEVELS = 255
-RADII = (1, 3)  # rows and columns around the query that have a scale of their own
+RADII = (1, 3)  # of the boxes around the query whose keys have their own scale
 NUM_SCALES = len(RADII) + 1
-STEPS = 1024  # of a scale between a power of 2 and the next
+STEPS = 1024  # of a scale from a power of 2 to the next
 SMALLEST = 2**16 - 1  # the code of the smallest scale, 2^-64, and of 0
 
 
@@ -97,9 +97,10 @@ def _scale(codes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 def differences(
     codes: UInt8[np.ndarray, "*leading patch key"], cols: int
 ) -> UInt8[np.ndarray, "*leading patch key"]:
-    """Return what the rows of the patches to the left and above do not predict, modulo 256.
+    """Return what remains of codes after predicting them from the patches to the left and above.
 
-    Neighbouring patches look at similar places, so the differences compress better than the codes.
+    It is taken modulo 256. Neighbouring patches attend to similar places, so the differences
+    compress better than the codes.
 
     >>> differences(np.array([[10], [14], [20], [30]], np.uint8), cols=2).ravel().tolist()
     [10, 4, 8, 13]

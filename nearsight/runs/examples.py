@@ -41,8 +41,8 @@ from nearsight.runs.records import EXAMPLES_FILE
 
 EXAMPLES = EXAMPLES_FILE.name
 EXAMPLES_VERSION = 1
-LIKENESS_STEPS = 63  # of a cosine from -1 to 1
-LOSSLESS_SIDE = 96  # pixels: smaller pictures are stored as PNG, since JPEG would blur them
+LIKENESS_STEPS = 63  # steps into which a cosine from -1 to 1 is divided
+LOSSLESS_SIDE = 96  # pixels; smaller pictures are stored as PNG, because JPEG would blur them
 JPEG_QUALITY = 88
 
 
@@ -150,7 +150,7 @@ class LayerExample:
 
 @dataclass(frozen=True)
 class Example:
-    """One image: its name, its picture as the model saw it, and what every layer made of it."""
+    """One image: its name, its picture as the model saw it, and its attention in every layer."""
 
     name: str
     source: str  # data:image/... of the picture
@@ -192,7 +192,7 @@ class Examples:
 
 
 def read_examples_contents(folder: Path) -> dict[str, Any] | None:
-    """Return the JSON form of a folder's examples, or None where it has none."""
+    """Return the JSON form of a folder's examples, or None if it has none."""
     there = (Path(folder) / EXAMPLES).is_file()
     return EXAMPLES_FILE.read(folder).contents() if there else None
 
@@ -241,7 +241,7 @@ def unpack(block: bytes, places: Sequence[LayerPlaces]) -> tuple[LayerExample, .
 
 
 def picture_source(pixels: UInt8[np.ndarray, "h w 3"]) -> str:
-    """Return a picture as a data: address, without loss where it is small."""
+    """Return a picture as a data: address, lossless if it is small."""
     from PIL import Image
 
     small = max(pixels.shape[:2]) <= LOSSLESS_SIDE

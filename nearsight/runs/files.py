@@ -1,21 +1,22 @@
 """The files of a run folder: their names, and reading and writing them.
 
 run.json            protocol, seed, data, model, provenance, status, result
-train.jsonl         a line per epoch: only what protocol and seed decide
-timing.jsonl        a line per epoch: wall-clock and images/s
-weights.safetensors the best checkpoint
-test-answers.npy    which test images it answers rightly (runs/answers.py)
-checkpoint/         what is needed to go on (train/checkpoint.py)
+train.jsonl         a line per epoch: only what protocol and seed determine
+timing.jsonl        a line per epoch: wall-clock time and images/s
+weights.safetensors the best weights
+test-answers.npy    which test images they classify correctly (runs/answers.py)
+checkpoint/         what is needed to continue (train/checkpoint.py)
 measure.json        attention metrics of every head (measure/folders/measure_contents.py)
 measure.safetensors the same per image (measure/profile/values.py)
 causal.json         accuracy lost when heads are changed (evaluate/causal.py)
 evaluate.json       what frozen features are good for (evaluate/evaluation.py)
 evaluate.npz        the same per image
 
-A model that was measured without being trained here has run.json (kind "model": its name, weights,
-preprocessing) and the two files of measure (measure/folders/).
-The records (records/) say what is in each JSON file. Nothing here imports torch before a model is
-loaded.
+The folder of a model that was measured without being trained here has run.json (kind "model": its
+name, weights, preprocessing) and the files of measure (measure/folders/).
+
+The records (records/) define the contents of each JSON file. Nothing here imports torch before a
+model is loaded.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ EVALUATION = "evaluate"  # the unit of the files that one evaluation writes
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file completely or not at all."""
     write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
@@ -70,7 +71,10 @@ def read_json(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is damaged, it is not JSON: {error}") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION:
-        raise UserError(f"expected schema_version {SCHEMA_VERSION} in {path}, got {version!r}")
+        raise UserError(
+            f"{path} has schema_version {version!r}, but this version of nearsight reads "
+            f"{SCHEMA_VERSION}; install the version that wrote it"
+        )
     return content
 
 

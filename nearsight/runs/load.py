@@ -67,6 +67,6 @@ def load_run(path: str | Path, device: str = "cpu") -> LoadedRun:
     data = record.data
     model, size = model_for(protocol.model, record.model.num_classes, data.image_size)
     if changed := load_weights(model, folder / WEIGHTS):
-        raise UserError(f"{folder / WEIGHTS} is not of this run: {changed[0]}")
+        raise UserError(f"{folder / WEIGHTS} does not belong to this run: {changed[0]}")
     transform = InputTransform(data.mean, data.std, size)
     return LoadedRun(folder, protocol, model.eval().to(device), transform, record)

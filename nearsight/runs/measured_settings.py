@@ -7,21 +7,21 @@ from typing import Any
 
 from nearsight.runs.records import MeasureRecord
 
-NUM_TEST_IMAGES = 5000  # of a run, the paper's, or all there are
+NUM_TEST_IMAGES = 5000  # as in the paper, or all if there are fewer
 ALL = "all"
-NEEDED = ("mad", "entropy")  # metrics without which cells are not compared
+NEEDED = ("mad", "entropy")  # metrics that every comparison of cells needs
 
 
 def measured_settings(
     num_images: int | None, convention: str, metrics: Collection[str] | str
 ) -> dict[str, Any]:
-    """Return the settings that measure.json keeps of a measurement."""
+    """Return the settings of a measurement that measure.json records."""
     names = metrics if isinstance(metrics, str) else list(metrics)
     return {"num_images": num_images, "convention": convention, "metrics": names}
 
 
 def differs_from(asked: Mapping[str, Any], found: MeasureRecord) -> list[str]:
-    """Return in what a measurement is not the one that was asked for, a few words each."""
+    """Return how a measurement differs from the one that was asked for, in a few words each."""
     said = []
     if found.convention.name != asked["convention"]:
         said.append(f"convention {found.convention.name} instead of {asked['convention']}")
@@ -38,7 +38,7 @@ def differs_from(asked: Mapping[str, Any], found: MeasureRecord) -> list[str]:
 def lost_metrics(wanted: Collection[str] | str, found: MeasureRecord) -> list[str]:
     """Return the metrics that are wanted but were not measured.
 
-    A file that does not say what was asked for is only held to what every comparison needs.
+    A file that does not record what was asked for only has to contain what every comparison needs.
     """
     if found.settings is None:
         return [name for name in NEEDED if found.summary.mean(name) is None]
@@ -46,7 +46,7 @@ def lost_metrics(wanted: Collection[str] | str, found: MeasureRecord) -> list[st
 
 
 def missing_names(wanted: Collection[str] | str, there: Collection[str] | str) -> list[str]:
-    """Return the names of metrics that are not among others; ``"all"`` has every one."""
+    """Return the names of metrics that are not among others; ``"all"`` contains every name."""
     if there == ALL:
         return []
     if wanted == ALL:

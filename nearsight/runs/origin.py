@@ -1,4 +1,4 @@
-"""Where a result came from: the command, the commit, versions and hardware that made it."""
+"""Record where a result came from: the command, the commit, versions and hardware."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _output_of(*command: str) -> str | None:
 
 
 def commit(package: Path | None = None) -> str | None:
-    """Return the commit of nearsight's own checkout, with '+' if it was changed since.
+    """Return the commit of nearsight's own checkout, with '+' if files were changed since.
 
-    None where nearsight is installed without its repository, also inside that of another project.
+    It is None if nearsight is installed without its repository, even inside another project's.
     """
     package = package or Path(__file__).resolve().parents[1]
     root = package.parent

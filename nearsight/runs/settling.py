@@ -17,16 +17,16 @@ TEACHER_WORDS = ("pretrained", "random")  # weights of a teacher that are not a 
 def settle(protocol: Protocol) -> tuple[Protocol, str | None]:
     """Return the protocol as a run records it, and a note if the warm-up had to be shortened.
 
-    The model has its full name (``compact_vit`` for ``compact``), the paths of weights are
-    absolute, and a warm-up that is too long for the epochs is a tenth of them. Settling a settled
-    protocol changes nothing.
+    The model gets its full name (``compact_vit`` for ``compact``), paths of weights become
+    absolute, and a warm-up that is too long is shortened to a tenth of the epochs. Settling a
+    settled protocol changes nothing.
 
     >>> from nearsight.protocol import preset
     >>> settled, note = settle(replace(preset("baseline", "shapes"), epochs=3))
     >>> settled.model.name, round(settled.warmup_epochs, 3), settle(settled) == (settled, None)
     ('compact_vit', 0.3, True)
     """
-    from nearsight.models.zoo import full_name  # needs torch, which a report does without
+    from nearsight.models.zoo import full_name  # needs torch, which a report does not
 
     model = replace(protocol.model, name=full_name(protocol.model.name))
     return fitted_warmup(with_absolute_paths(replace(protocol, model=model)))

@@ -1,9 +1,9 @@
-"""A stage of a run: train it, measure it, test what its attention is good for.
+"""A stage of a run, such as training, measuring, or testing what its attention is good for.
 
-A stage works in a run folder and leaves one file there. The command line, a study and the tests
-run it by the same function. Stages are declared in their own rooms (``TRAIN_STAGE`` in train,
-``MEASURE_STAGE`` in measure, ``CAUSAL_STAGE`` and ``EVALUATE_STAGE`` in evaluate); the table of
-those that a study may run is in study/design/stages.py.
+A stage works in a run folder and leaves one file there. The command line, a study and the tests run
+it through the same function. Stages are declared in their own rooms (``TRAIN_STAGE`` in train,
+``MEASURE_STAGE`` in measure, ``CAUSAL_STAGE`` and ``EVALUATE_STAGE`` in evaluate). The table of
+stages that a study may run is in study/design/stages.py.
 """
 
 from __future__ import annotations
@@ -16,23 +16,30 @@ from typing import Any
 
 from nearsight.core import UserError, suggestion
 
-CIRCUMSTANCES = ("data_root", "progress", "reporter", "trackers", "out", "force")  # no number
-RUN = ("protocol", "seed", "device")  # what a run is, beside the settings of its stages
+CIRCUMSTANCES = (
+    "data_root",
+    "progress",
+    "reporter",
+    "trackers",
+    "out",
+    "force",
+)  # change none
+RUN = ("protocol", "seed", "device")  # what defines a run besides the settings of its stages
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A name, the file that the stage leaves in the run folder, and the function that does it.
+    """A name, the file that the stage leaves in the run folder, and the function that runs it.
 
     Args:
-        name: The word for it on the command line and in a recipe.
+        name: Its name on the command line and in a recipe.
         output: The file that it writes into the run folder.
         function: Called with keyword arguments: the run folder and the settings. Its signature
-            says which settings there are, and their defaults.
+            defines the settings and their defaults.
         folder: The argument of ``function`` that takes the run folder.
-        kept: The files that an exported study keeps of it; by default ``output``.
-        ended: Whether it has ended in a folder; by default ``output`` is there.
-        joint: Whether all processes of a torchrun cell run it together; else one of them does.
+        kept: The files of it that an exported study keeps; by default ``output``.
+        ended: Returns whether it has ended in a folder; by default ``output`` must exist.
+        joint: Whether all processes of a torchrun cell run it together, or only one of them.
     """
 
     name: str

@@ -57,7 +57,7 @@ def adamw(model: nn.Module, settings: Optimizer) -> torch.optim.AdamW:
 
 
 class MovingAverage:
-    """Keep an exponential moving average of the weights, which forgets faster at the start."""
+    """An exponential moving average of the weights, which forgets faster at the start."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay

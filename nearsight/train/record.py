@@ -112,7 +112,7 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> TrainedRun |
     record = read_record(folder)
     if not isinstance(record, TrainedRun):
         raise UserError(f"{folder} holds the measurement of a model; choose another --out")
-    # settings that came later are at their defaults; paths may have been recorded relative
+    # Settings that were added later have their defaults; paths may have been recorded as relative.
     there = asdict(settle(protocol_from(record.protocol))[0])
     changed = [key for key, value in asdict(protocol).items() if there[key] != value]
     if record.seed != seed:

@@ -22,7 +22,7 @@ from nearsight.train.preparation import Prepared
 
 @dataclass
 class Stepper:
-    """Take the steps of a run; ``out`` is named in the error if a loss is not finite."""
+    """The steps of a run; errors about a loss that is not finite name the folder ``out``."""
 
     parts: Prepared
     out: Path

@@ -93,7 +93,8 @@ def augment_images(
     """
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
         raise UserError(
-            f"expected uint8 images [n, 3, h, w], got {images.dtype} {list(images.shape)}"
+            "images to augment must be uint8 [n, 3, height, width], but these are "
+            f"{images.dtype} {list(images.shape)}"
         )
     block = max(1, _PIXELS_AT_ONCE // (images.shape[2] * images.shape[3]))
     augmented = torch.empty(images.shape, dtype=torch.uint8, device=images.device)

@@ -25,7 +25,7 @@ from nearsight.data.input.preprocessing import Preprocessing
 from nearsight.data.sets import SUFFIXES, as_rgb, is_passing, open_image
 
 NUM_PICTURES = 1000  # how many are used by default
-SEED = 0  # of the choice of images
+SEED = 0  # chooses the images
 READERS = 4  # threads; decoding releases Python's lock
 ORIENTATION = 0x0112  # the EXIF tag that says how the camera was held
 TURNED = (5, 6, 7, 8)  # its values that swap height and width
@@ -90,8 +90,8 @@ def readable_pictures(folder: Path, names: Sequence[str]) -> tuple[list[str], li
     readable = [name for name in names if good[name]]
     if len(readable) < 2:
         raise UserError(
-            f"Only {len(readable)} of the {len(names)} images in {folder} can be read, and an "
-            "interval needs at least 2."
+            f"only {len(readable)} of the {len(names)} images in {folder} can be read, but an "
+            "interval needs at least 2"
         )
     return readable, [name for name in names if not good[name]]
 

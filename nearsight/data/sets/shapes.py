@@ -47,7 +47,7 @@ Colours = Int32[np.ndarray, "n 3"]
 
 
 class Draws:
-    """Draw whole numbers for some images of a split, each quantity from its own hash."""
+    """Whole numbers drawn for some images of a split, each quantity from its own hash."""
 
     def __init__(self, split: str, indices: Int64[np.ndarray, " n"]) -> None:
         self.split = split

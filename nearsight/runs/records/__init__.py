@@ -1,7 +1,7 @@
-"""Typed records of every file of a run or study folder: read here, checked here, written here.
+"""Typed records of every file of a run or study folder: reading, checking and writing them.
 
-A record is a pydantic model with a ``schema_version``; a ``StoredFile`` knows its name, reads and
-writes it, and says what is wrong with a damaged one. Nothing here needs torch.
+A record is a pydantic model with a ``schema_version``. A ``StoredFile`` knows the file's name,
+reads and writes it, and explains what is wrong with a damaged one. Nothing here needs torch.
 """
 
 from __future__ import annotations

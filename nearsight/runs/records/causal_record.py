@@ -1,4 +1,4 @@
-"""causal.json: the accuracy that a run loses when its heads look elsewhere."""
+"""causal.json: the accuracy that a run loses when its heads attend elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearsight.runs.records.stored import Stored, StoredFile
 
 
 class CausalLayerRecord(Stored):
-    """Where a layer's heads look without any change."""
+    """Where a layer's heads attend without any change."""
 
     layer: int
     name: str

@@ -1,7 +1,7 @@
-"""Numbers by name of a metric, as measure.json and train.jsonl have them.
+"""Numbers by name of a metric, as measure.json and train.jsonl hold them.
 
-Which metrics there are is the business of ``nearsight.measure.metrics``; a file may have any of
-them. What a value looks like tells its kind, so a file can be read without knowing the names.
+``nearsight.measure.metrics`` decides which metrics exist; a file may contain any of them. The form
+of a value reveals its kind, so a file can be read without knowing the names.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Entries(Stored):
 
     @property
     def others(self) -> dict[str, Any]:
-        """What is under the keys that are no fields."""
+        """Return the values under keys that are not fields."""
         return self.model_extra or {}
 
     def entries(self, kind: type[Kind]) -> dict[str, Kind]:

@@ -1,7 +1,6 @@
 """evaluate.json: what frozen features of a model are good for, task by task.
 
-The records of single images are in evaluate.npz beside it, from which two models are compared in
-pairs.
+The records of single images are in evaluate.npz beside it; pairwise comparisons of models use them.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ class EvaluatedData(Stored):
     """The images of a result."""
 
     name: str
-    train: str  # identity of the training images that were taken
-    val: str  # identity of the images that the number is over
+    train: str  # identity of the training images that were used
+    val: str  # identity of the images that the number is computed on
     num_train: int
     num_val: int
     num_classes: int
@@ -34,8 +33,8 @@ class ResultNumber(Stored):
     value: float
     low: float
     high: float
-    number: str  # the function that turns records into it
-    key: str  # of its records in evaluate.npz
+    number: str  # the function that computes it from records
+    key: str  # name of its records in evaluate.npz
     details: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -47,7 +46,7 @@ class TaskResult(Stored):
     layer: int
     place: str
     subject: str
-    identity: str  # of the weights and the architecture
+    identity: str  # hash of the weights and the architecture
     control: str | None
     data: EvaluatedData
     settings: dict[str, Any]

@@ -1,4 +1,4 @@
-"""localise.json: which locality was chosen for a model on training images, and what it is worth."""
+"""localise.json: the locality chosen for a model on training images, and what it gains."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Role = Literal["plain", "candidate", "control", "chosen"]
 
 
 class TriedLocality(Stored):
-    """A model that was scored, made local or not."""
+    """A model that was scored, local or not."""
 
     name: str  # for people
     role: Role
-    locality: str | None  # as --localise takes it; None: the plain model
-    layer: int  # whose features were taken, counted from 1
+    locality: str | None  # in the form that --localise takes; None: the plain model
+    layer: int  # the layer whose features were used, counted from 1
     score: IntervalRecord
     gain: IntervalRecord | None  # over the plain model's last layer, paired over images
     seconds: float
@@ -32,7 +32,7 @@ class LayerScore(Stored):
 
 
 class ScoredImages(Stored):
-    """Which images the scores are over."""
+    """The images that scores are computed on."""
 
     data: str
     split: str

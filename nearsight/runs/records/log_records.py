@@ -1,7 +1,7 @@
 """train.jsonl and timing.jsonl: a line per epoch.
 
-train.jsonl holds only what protocol and seed decide. Its first line may be of epoch 0: what was
-seen before the first step. timing.jsonl holds what differs from machine to machine.
+train.jsonl holds only what protocol and seed determine. Its first line may be of epoch 0: what was
+measured before the first step. timing.jsonl holds what differs from machine to machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LookRecord(Entries):
     """The attention of a model while it trained: metrics by name, [layer][head]."""
 
     num_images: int
-    read_layers: list[int] | None = None  # that an output reads, counted from 1; older files: all
+    read_layers: list[int] | None = None  # layers an output reads, from 1; older files: all
 
     @property
     def metrics(self) -> dict[str, ValuesRecord]:
@@ -47,7 +47,7 @@ class EpochLine(StartLine):
 
     lr: float | None = None
     train_loss: float
-    train_accuracy: float | None = None  # None where every image was mixed
+    train_accuracy: float | None = None  # None if every image was mixed
     validation_loss: float
     validation_accuracy: float
     best: bool | None = None

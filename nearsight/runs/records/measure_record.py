@@ -1,9 +1,9 @@
 """measure.json: the attention metrics of every head of a run or model.
 
-Version 1 has layers with their number and metrics alone, and one grid. Version 2 adds the facts and
-null lines of every layer, and what was skipped or is not available; it changes nothing else.
-Version 3 marks layers that no output reads and leaves them out of the summary, which says what
-layers it is of; the same numbers of all layers follow it.
+Version 1 has layers with only their number and metrics, and one grid. Version 2 adds facts and null
+lines of every layer, and what was skipped or is not available; it changes nothing else. Version 3
+marks layers that no output reads and leaves them out of the summary, which lists the layers it
+covers; the summary of all layers follows it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_LOCAL = "most_local_self_mass"  # the self-mass of the head with the smalle
 
 
 class ConventionRecord(Stored):
-    """How distances were counted; version 1 was always in the paper's convention."""
+    """How distances were counted; version 1 always used the paper's convention."""
 
     name: str = "paper"
     unit: str = UNIT
@@ -105,10 +105,10 @@ class LayerRecord(Entries):
 class SummaryNumbers(Entries):
     """Numbers of the whole model, under names such as ``min_mad`` and ``layer_mean_mad``."""
 
-    layers: list[int] | None = None  # that it is of, counted from 1; older files: all
+    layers: list[int] | None = None  # layers it covers, counted from 1; older files: all
     heads_below_box: int | None = None
-    identity_heads: int | None = None  # those of them with a self-mass of at least 0.5
-    local_heads: int | None = None  # the others
+    identity_heads: int | None = None  # heads below the box with a self-mass of 0.5 or more
+    local_heads: int | None = None  # the other heads below the box
 
     @model_validator(mode="after")
     def _names_fit_kinds(self) -> SummaryNumbers:
@@ -160,14 +160,14 @@ class UnavailableRecord(Stored):
 
 
 class DataNameRecord(Stored):
-    """Which images."""
+    """Name and hash of the images."""
 
     name: str
     hash: str
 
 
 class KeptExamplesRecord(Stored):
-    """The images that examples.json holds the attention of, or why there are none."""
+    """The images whose attention examples.json holds, or why there are none."""
 
     names: list[str]
     problem: str | None = None
@@ -180,7 +180,7 @@ class MeasuredWeightsRecord(Stored):
 
 
 class MeasureRecord(Stored):
-    """measure.json. ``files`` has the sha256 of the files that were written with it, by name."""
+    """measure.json; ``files`` has the sha256 of the files that were written with it, by name."""
 
     schema_version: Literal[1, 2, 3]
     nearsight: str | None = None
@@ -197,11 +197,11 @@ class MeasureRecord(Stored):
     skipped: list[SkippedRecord] = Field(default_factory=list)
     unavailable: list[UnavailableRecord] = Field(default_factory=list)
     summary: SummaryNumbers
-    summary_of_all_layers: SummaryNumbers | None = None  # where the summary leaves some out
+    summary_of_all_layers: SummaryNumbers | None = None  # if the summary leaves some out
     data: DataNameRecord
     weights: MeasuredWeightsRecord | None = None
     seconds: float
-    files: dict[str, str] = Field(default_factory=dict)  # empty: written before there were hashes
+    files: dict[str, str] = Field(default_factory=dict)  # empty in older files
     examples: KeptExamplesRecord | None = None
 
     @model_validator(mode="after")
@@ -223,7 +223,7 @@ class MeasureRecord(Stored):
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The numbers of the whole model by name; those that older files lack, from their heads."""
+        """The numbers of the whole model by name; if a file lacks some, from its heads."""
         found = dict(self.summary.others)
         least = self.summary.smallest("mad")
         if MOST_LOCAL not in found and least is not None:
@@ -246,17 +246,17 @@ class MeasureRecord(Stored):
 
     @property
     def read(self) -> list[int]:
-        """The layers, counted from 0, that the summary is of."""
+        """The layers, counted from 0, that the summary covers."""
         return [i for i in range(len(self.layers)) if i not in self.unread]
 
     @property
     def of_all_layers(self) -> SummaryNumbers:
-        """The summary of all layers, as papers have it."""
+        """The summary of all layers, as papers report it."""
         return self.summary_of_all_layers or self.summary
 
     @property
     def grids(self) -> list[tuple[int, int]]:
-        """The grid of every layer: one and the same but in hierarchical models."""
+        """The grid of every layer; all are equal except in hierarchical models."""
         return [layer.grid or self.grid for layer in self.layers]
 
     def null_lines(self, layer: int) -> dict[str, float]:

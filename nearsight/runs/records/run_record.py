@@ -13,7 +13,7 @@ FINISHED = "finished"
 
 
 class StretchRecord(Stored):
-    """A part of a run that was done by one process: where it came from."""
+    """A part of a run that one process did, and where it came from."""
 
     command: str = "unknown"
     commit: str | None = None
@@ -25,7 +25,7 @@ class StretchRecord(Stored):
 
 
 class ProvenanceRecord(StretchRecord):
-    """Where a file came from; of a run, its first stretch and those that continued it."""
+    """Where a file came from; for a run, its first stretch and those that continued it."""
 
     stretches: list[StretchRecord] = Field(default_factory=list)  # under other conditions
 
@@ -36,8 +36,8 @@ class TrainedDataRecord(Stored):
     name: str
     hash: str
     origin: str
-    identity: str | None = None  # of a registered set: the hash of its files
-    fraction: float = 1.0  # of the training images; runs from before there were fractions have all
+    identity: str | None = None  # hash of the files of a registered set
+    fraction: float = 1.0  # share of the training images; older runs used all
     num_train: int
     num_validation: int
     num_test: int
@@ -61,7 +61,7 @@ class TrainedModelRecord(Stored):
 
 
 class TeacherRecord(Stored):
-    """The model that a distilled student followed."""
+    """The model that taught a distilled student."""
 
     name: str
     weights: str
@@ -71,7 +71,7 @@ class TeacherRecord(Stored):
 
 
 class ResultRecord(Stored):
-    """What came out of a finished run."""
+    """The result of a finished run."""
 
     best_epoch: int
     num_epochs: int
@@ -80,16 +80,17 @@ class ResultRecord(Stored):
     stopped_early: bool
     validation_accuracy: float
     test_accuracy: float
-    test_top5_accuracy: float | None = None  # older runs did not write it down
+    test_top5_accuracy: float | None = None  # older runs did not record it
     test_loss: float
     num_test: int
     seconds: float
 
 
 class TrainedRun(Stored):
-    """run.json of a run: what was trained, on what, by which settings, and how it ended.
+    """run.json of a run: what was trained, on what, with which settings, and how it ended.
 
-    ``protocol`` stays as it was written; ``nearsight.protocol.protocol_from`` makes settings of it.
+    ``protocol`` stays as it was written; ``nearsight.protocol.protocol_from`` turns it into
+    settings.
     """
 
     schema_version: Literal[1]

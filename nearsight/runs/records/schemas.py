@@ -34,7 +34,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Schema(GenerateJsonSchema):
-    """Kinds that are told apart by code overlap in a schema, so any of them may fit."""
+    """Make schemas in which any of several kinds may fit, because our code tells kinds apart."""
 
     def tagged_union_schema(self, schema: TaggedUnionSchema) -> dict[str, Any]:
         found = super().tagged_union_schema(schema)

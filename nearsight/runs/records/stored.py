@@ -1,8 +1,8 @@
-"""Read and write one kind of file: what is wrong with a damaged one is said here and nowhere else.
+"""Read and write one kind of file, and explain what is wrong with a damaged one.
 
-A file is described by a pydantic model. Keys that a model does not know are kept: they come back in
+A file is described by a pydantic model. Keys that a model does not know are kept: they reappear in
 ``model_extra`` and in ``contents``, so a file of a newer nearsight survives being read and exported
-by an older one. Types are strict: a number written as text is an error, not a number.
+by an older one. Types are strict: a number written as text is an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS = {
     "tuple_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
-}  # by pydantic's type of error: what should stand there
+}  # what a value should be, by pydantic's type of error
 
 
 class Stored(BaseModel):
@@ -44,7 +44,7 @@ class Stored(BaseModel):
     )
 
     def contents(self) -> dict[str, Any]:
-        """Return what the file said, as plain JSON values; what it left out stays left out."""
+        """Return the contents of the file as plain JSON values, without what it left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -75,7 +75,7 @@ class StoredFile(Generic[T]):
         """Read the file of a folder.
 
         Raises:
-            UserError: The file is not there, cut off, of an unknown version, or lacks something.
+            UserError: If the file is missing, cut off, of an unknown version, or incomplete.
         """
         path = Path(folder) / self.name
         if not path.is_file():
@@ -83,9 +83,9 @@ class StoredFile(Generic[T]):
         return self._parsed(path.read_bytes(), path)
 
     def read_lines(self, folder: Path) -> list[T]:
-        """Read the whole lines of a .jsonl file; leave out a last line that is half-written.
+        """Read the whole lines of a .jsonl file, without a last line that is half-written.
 
-        A file that is not there has no lines.
+        A missing file has no lines.
         """
         path = Path(folder) / self.name
         if not path.is_file():
@@ -94,19 +94,19 @@ class StoredFile(Generic[T]):
         return [self._parsed(text, path, f"line {n}: ") for n, text in enumerate(whole, 1)]
 
     def write(self, folder: Path, contents: Mapping[str, Any]) -> Path:
-        """Write the file whole or not at all."""
+        """Write the file completely or not at all."""
         path = Path(folder) / self.name
         write_bytes(path, self.encode(contents))
         return path
 
     def encode(self, contents: Mapping[str, Any]) -> bytes:
-        """Return the bytes of the file; contents that could not be read back are our bug."""
+        """Return the bytes of the file; if they could not be read back, that is our bug."""
         text = json.dumps(contents, indent=1, allow_nan=False) + "\n"
         self.adapter.validate_json(text)
         return text.encode()
 
     def record(self, contents: Mapping[str, Any]) -> T:
-        """Make a record of contents that were put together here, not read from a file."""
+        """Make a record of contents that were made here and not read from a file."""
         return self.adapter.validate_json(json.dumps(contents))
 
     def append(self, folder: Path, contents: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class StoredFile(Generic[T]):
         append_bytes(Path(folder) / self.name, self._line(contents))
 
     def write_lines(self, folder: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Write a .jsonl file anew."""
+        """Replace a .jsonl file."""
         write_bytes(Path(folder) / self.name, b"".join(map(self._line, lines)))
 
     def _line(self, contents: Mapping[str, Any]) -> bytes:
@@ -123,18 +123,18 @@ class StoredFile(Generic[T]):
         return text.encode()
 
     def damaged(self, folder: Path, field: str, problem: str) -> UserError:
-        """Return the error that names this file of a folder, a field of it, and what to do."""
+        """Return an error that names this file of a folder, the wrong field, and what to do."""
         path, repair = Path(folder) / self.name, self.repair.format(folder=folder)
         return UserError(f"{path} is damaged: {field} {problem}; {repair}")
 
     def needed(self, folder: Path, field: str, value: V | None) -> V:
-        """Return a value that a file may leave out but the caller cannot do without."""
+        """Return a value that is optional in the file but that the caller needs."""
         if value is None:
             raise self.damaged(folder, field, "is missing")
         return value
 
     def part(self, kind: type[V], value: Any, folder: Path, field: str) -> V:
-        """Read a value that this file keeps for another room, such as a read-out of GPSA."""
+        """Read a value that this file stores for another room, such as a read-out of GPSA."""
         try:
             return TypeAdapter(kind).validate_json(json.dumps(value))
         except ValidationError as error:
@@ -155,18 +155,18 @@ class StoredFile(Generic[T]):
         if isinstance(raw, dict) and raw.get(VERSION) not in self.versions:
             known = " or ".join(map(str, self.versions))
             raise UserError(
-                f"expected {VERSION} {known} in {path}, got {raw.get(VERSION)!r}; "
-                "install the nearsight that wrote it, or a newer one"
+                f"{path} has {VERSION} {raw.get(VERSION)!r}, but this version of nearsight reads "
+                f"{known}; install the version that wrote it, or a newer one"
             )
         field, problem = _worst(invalid, raw)
         raise self.damaged(path.parent, f"{where}{field or 'its content'}", problem)
 
 
 def _worst(invalid: ValidationError, raw: Any) -> tuple[str, str]:
-    """Return the field of the error that lies deepest, and what is wrong with it.
+    """Return the field of the deepest error, and what is wrong with it.
 
-    Where a value may be of several kinds, pydantic lists an error for each; the kind that got
-    furthest is the one that was meant.
+    If a value may be of several kinds, pydantic lists an error for each. The kind that got furthest
+    is the one that was meant.
     """
     found = [(_walked(error, raw), error) for error in invalid.errors(include_url=False)]
     (steps, value), error = max(found, key=lambda x: len(x[0][0]))
@@ -183,7 +183,7 @@ def _worst(invalid: ValidationError, raw: Any) -> tuple[str, str]:
 def _walked(error: ErrorDetails, raw: Any) -> tuple[list[str | int], Any]:
     """Return the keys that lead to an error in the file, without pydantic's names of kinds.
 
-    Kinds that we name ourselves are in angle brackets, so that no key is like them.
+    Kinds that we name ourselves are in angle brackets, so that they differ from all keys.
     """
     steps: list[str | int] = []
     for number, step in enumerate(error["loc"], 1):

@@ -14,7 +14,7 @@ Level = bool | int | float | str  # of a factor
 
 
 class PrimaryRecord(Stored):
-    """The one comparison that a study was made for."""
+    """The one comparison for which a study was made."""
 
     value: str
     high: dict[str, Level]
@@ -34,7 +34,7 @@ class StudyRecord(Stored):
 
 
 class SoftwareRecord(Stored):
-    """What decides numbers beside the settings."""
+    """Software that influences numbers besides the settings."""
 
     torch: str
     timm: str | None
@@ -43,9 +43,9 @@ class SoftwareRecord(Stored):
 
 
 class CellRecord(Stored):
-    """cell.json: everything that decides the numbers of a cell, and the names of its factors.
+    """cell.json: everything that determines the numbers of a cell, and the names of its factors.
 
-    Version 1 has no key and no stages: it has torch's version, and what was measured.
+    Version 1 has no key and no stages; it has torch's version, and what was measured.
     """
 
     schema_version: Literal[1, 2]
@@ -100,7 +100,7 @@ class SummaryDataRecord(Stored):
 
 
 class SummaryCellRecord(Stored):
-    """A cell: its numbers and settings if it is finished, else why it failed, if it did."""
+    """A cell: its numbers and settings if it is finished, or why it failed."""
 
     key: str
     factors: dict[str, Level]
@@ -126,7 +126,7 @@ class PrimaryResultRecord(Stored):
 
 
 class ShareRecord(Stored):
-    """In how many seeds of a condition there is a head of a kind, with the exact interval."""
+    """The share of a condition's seeds with a head of some kind, with the exact interval."""
 
     condition: str
     kind: Literal["identity", "local"]
@@ -137,7 +137,7 @@ class ShareRecord(Stored):
 
 
 class SeedLossRecord(Stored):
-    """The accuracy that a condition loses when several heads look elsewhere, over seeds."""
+    """The accuracy that a condition loses when several heads attend elsewhere, over seeds."""
 
     condition: str
     heads: str
@@ -159,7 +159,7 @@ class ConditionRecord(Stored):
 
 
 class EffectRecord(Stored):
-    """An effect of one or several factors; its own interval, and the simultaneous one."""
+    """An effect of one or several factors, with its own interval and the simultaneous one."""
 
     factors: list[str]
     per_seed: dict[str, float]
@@ -170,7 +170,7 @@ class EffectRecord(Stored):
 
 
 class FactorialRecord(Stored):
-    """All effects on one number; matched ones say at which epoch, loss or virtual patience."""
+    """All effects on one number; matched ones record the epoch, loss or virtual patience."""
 
     value: str
     at: dict[str, Level]
@@ -183,7 +183,7 @@ class FactorialRecord(Stored):
 
 
 class ImageEffectRecord(Stored):
-    """An effect on a number that runs keep per image, three ways."""
+    """An effect on a number that runs record per image, with three intervals."""
 
     at: dict[str, Level]
     factors: list[str]
@@ -241,7 +241,7 @@ class ClaimPartRecord(Stored):
 
 
 class VerdictRecord(Stored):
-    """A claim of a paper and what the study says of it."""
+    """A claim of a paper, and what the study says about it."""
 
     id: str
     source: str

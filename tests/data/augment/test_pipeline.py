@@ -121,7 +121,7 @@ def test_empty_batch_stays_empty():
 
 @pytest.mark.parametrize("images", [torch.zeros(2, 3, 5, 7), torch.zeros(2, 1, 5, 7).byte()])
 def test_images_of_another_kind_are_refused(images):
-    with pytest.raises(ValueError, match=r"expected uint8 images \[n, 3, h, w\], got"):
+    with pytest.raises(ValueError, match="must be uint8"):
         augmented(images, torch.arange(2), torch.zeros(2).long())
 
 

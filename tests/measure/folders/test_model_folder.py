@@ -192,7 +192,7 @@ def test_corrupt_pictures_are_left_out_on_request_and_named(pictures: Path, tmp_
 def test_too_few_readable_pictures_are_refused(tmp_path: Path):
     write_image(tmp_path / "pictures" / "a.png", (41, 37))
     (tmp_path / "pictures" / "b.png").write_bytes(b"no picture")
-    with pytest.raises(UserError, match="Only 1 of the 2 images"):
+    with pytest.raises(UserError, match="only 1 of the 2 images"):
         measure_named("mu", tmp_path / "pictures", random_init=True, skip_corrupt=True)
 
 

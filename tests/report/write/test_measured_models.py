@@ -127,7 +127,7 @@ MEAN = {"value": 0.25, "low": 0.2, "high": 0.3}
             "without entropy, self_mass.*measure it again",
         ),
         ({"summary": 3}, r"measure\.json is damaged: summary should be an object, but it is 3"),
-        ({"schema_version": 4}, "expected schema_version 1 or 2 or 3"),
+        ({"schema_version": 4}, "schema_version 4, .* reads 1 or 2 or 3"),
     ],
 )
 def test_what_a_report_cannot_use_is_said(changes, sentence, tmp_path):
