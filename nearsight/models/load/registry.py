@@ -160,7 +160,9 @@ def check_name(name: str) -> None:
         except RuntimeError as error:  # a model that timm has, with weights that it does not have
             base = own_name.partition(".")[0]
             tags = timm.list_pretrained(f"{base}.*")
-            raise _unknown(own_name, f"weights that timm has for {base}", tags) from error
+            raise _unknown(
+                own_name, f"the name of weights that timm has for {base}", tags
+            ) from error
     elif source == "torchvision":
         declare_missing_ops()
         from torchvision.models import list_models

@@ -148,7 +148,8 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
             content = content[wrapping]
     if not isinstance(content, dict) or not content:
         raise UserError(
-            f"{path} holds a {type(content).__name__}, but it must hold a dictionary of tensors; "
+            f"{path} holds {content if content == {} else type(content).__name__}, but it must "
+            "hold tensors by name; "
             "save model.state_dict()"
         )
     wrong = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]

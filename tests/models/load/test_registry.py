@@ -65,7 +65,7 @@ def test_any_name_of_timm_works_with_other_classes_and_image_sizes():
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest_ones(name: str, nearest: str):
-    with pytest.raises(UserError, match=f"got '{name}'; did you mean .*{nearest}"):
+    with pytest.raises(UserError, match=f"'{name}' is not .*did you mean .*{nearest}"):
         create_model(name, 3)
 
 

@@ -100,7 +100,7 @@ def test_missing_and_unexpected_names_are_listed_and_nothing_is_loaded(tmp_path:
 
 def test_other_shapes_are_listed(tmp_path: Path):
     path = saved(create_model("mu", 5), tmp_path / "a.safetensors", norm__bias=torch.zeros(23))
-    with pytest.raises(ValueError, match=r"got norm.bias \[23\] instead of \[22\]; choose"):
+    with pytest.raises(ValueError, match=r"norm\.bias \[23\] instead of \[22\]; choose"):
         load_weights(create_model("mu", 5), path)
 
 
@@ -151,7 +151,7 @@ def test_a_file_with_two_copies_of_the_model_is_refused_by_their_names(tmp_path:
     weights = create_model("mu", 5).state_dict()
     copies = {f"{name}.{key}": x for name in ("student", "teacher") for key, x in weights.items()}
     torch.save(copies, tmp_path / "two.pth")
-    with pytest.raises(ValueError, match=r"2 times, under student\. and teacher\.; save those"):
+    with pytest.raises(ValueError, match=r"2 times, under student\. and teacher\.; save the ones"):
         load_weights(create_model("mu", 5), tmp_path / "two.pth")
 
 
@@ -182,7 +182,7 @@ def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
         with pytest.raises(ValueError, match=r"pickle can run code|not a safetensors file"):
             load_weights(model, path)
     torch.save({"state_dict": model.state_dict(), "args": bomb()}, path)
-    with pytest.raises(ValueError, match=r"it holds (getattr|posix.system),|a safetensors file"):
+    with pytest.raises(ValueError, match=r"holds (getattr|posix.system),|a safetensors file"):
         load_weights(model, path)
     assert not Path(Bomb.path).exists()
 
@@ -190,11 +190,14 @@ def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ([torch.zeros(3)], "holds a list, .*dictionary of tensors"),
-        ({}, "got dict"),
-        ({"epoch": 3, "net": {"norm.bias": torch.zeros(22)}}, "got other values: epoch, net; "),
+        ([torch.zeros(3)], "holds list, .*tensors by name"),
+        ({}, "holds {}, "),
+        (
+            {"epoch": 3, "net": {"norm.bias": torch.zeros(22)}},
+            "other values than tensors: epoch, net; ",
+        ),
         ({"state_dict": {"a": 1.5}}, "other values than tensors: a;"),
-        (argparse.Namespace(lr=0.1), "got Namespace"),
+        (argparse.Namespace(lr=0.1), "holds Namespace"),
     ],
 )
 def test_a_pickle_without_weights_by_name_is_refused(content: object, words: str, tmp_path: Path):

@@ -190,7 +190,7 @@ def test_under_autocast_and_in_half_weights_the_gaussian_is_float32(dtype: torch
 
 def test_a_grid_of_other_patches_is_refused():
     queries, keys, inputs = patches_of(GRID)
-    with pytest.raises(ValueError, match="a grid of 2x5, 10 patches, got 15"):
+    with pytest.raises(ValueError, match="15 patches, but a grid of 2x5 has 10"):
         shaken()(queries, keys, inputs, Grid(2, 5))
 
 

@@ -180,7 +180,7 @@ def test_tokens_that_are_not_the_grids_are_refused():
         ),
         (lambda: backbone("vit_tiny_patch16_224", patch_drop_rate=0.5), "patch dropout 0.5"),
         (lambda: backbone("vit_tiny_patch16_224", global_pool="map"), "pools by attention"),
-        (lambda: backbone("deit_tiny_distilled_patch16_224"), "two heads read two"),
+        (lambda: backbone("deit_tiny_distilled_patch16_224"), "two heads that read two"),
         (
             lambda: timm.create_model("vit_tiny_patch16_224", block_fn=_parallel_block(), **VIT),
             "blocks\\.0 \\(ParallelScalingBlock\\) has its own",

@@ -63,5 +63,5 @@ def test_timm_has_the_same_for_models_with_a_class_token():
 def test_what_cannot_be_refined_is_refused():
     with pytest.raises(ValueError, match="21 is not divisible by 2 heads"):
         refine(tokens_of(), num_heads=2)
-    with pytest.raises(ValueError, match=r"one of token, avg .* got 'map'"):
+    with pytest.raises(ValueError, match=r"pool is 'map', .* token, avg"):
         Refine(3, "map")

@@ -79,7 +79,7 @@ def test_pretrained_weights_are_those_timm_knows(tmp_path: Path):
     with torch.no_grad():
         difference = ours(images_of(64, 64)) - theirs(images_of(64, 64))
     assert difference.abs().max() < 1e-5
-    with pytest.raises(ValueError, match="convit_tiny_plus has no weights on a hub"):
+    with pytest.raises(ValueError, match="no hub with weights of convit_tiny_plus"):
         create_model("convit_tiny_plus", pretrained=True)
     named = named_model("convit_tiny", tmp_path / "weights.safetensors", image_size=(64, 64))
     assert named.preprocessing.crop == (64, 64)

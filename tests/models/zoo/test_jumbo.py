@@ -196,7 +196,7 @@ def test_dropped_patches_leave_every_class_token():
         ({"num_class_tokens": 0}, "num_class_tokens is 0"),
         ({"embed_dim": 40}, "40 is not divisible by 3 heads"),
         ({"num_heads": 0}, "39 is not divisible by 0 heads"),
-        ({"global_pool": "avg"}, "global_pool 'token', .* got 'avg'"),
+        ({"global_pool": "avg"}, "global_pool is 'avg'"),
         ({"reg_tokens": 4}, "reg_tokens is 4"),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_run_keeps_the_shared_mlp_once_and_its_file_can_be_loaded(tmp_path: Pa
     assert load_weights(other, tmp_path / "weights.safetensors") == []
     torch.testing.assert_close(other(images_of(2)), logits)
     save_file({**state.best, "more": torch.ones(1)}, tmp_path / "weights.safetensors")
-    with pytest.raises(ValueError, match="unexpected: more"):
+    with pytest.raises(ValueError, match="unexpected more"):
         load_weights(other, tmp_path / "weights.safetensors")
 
 
