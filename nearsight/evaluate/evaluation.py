@@ -58,6 +58,9 @@ def evaluate_model(
     Returns:
         Scores with intervals. ``to_pandas()`` returns them as a table, and ``compare(other)``
         returns paired differences from another model.
+
+    >>> scores = evaluate_model("runs/baseline-0", tasks="knn")  # doctest: +SKIP
+    >>> scores.to_pandas()  # doctest: +SKIP
     """
     device = settings.get("device", "cpu")
     locality = None if localise is None else read_locality(localise)

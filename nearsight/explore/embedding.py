@@ -37,6 +37,8 @@ def write_report(
 
     Returns:
         The path of the page.
+
+    >>> write_report(["runs/baseline-0", "runs/modern-0"], "report.html")  # doctest: +SKIP
     """
     check_page_name(Path(out))
     given = list(runs.values() if isinstance(runs, Mapping) else runs)
