@@ -25,7 +25,15 @@ def erasing_box(numbers: list[float], settings: RandomErasing, height: int, widt
 
 
 def cutout_box(vertical: float, horizontal: float, size: int, height: int, width: int) -> Box:
-    """Return a square around a uniformly drawn pixel, clipped at the edge of the image."""
+    """Return a square around a uniformly drawn pixel, clipped at the edge of the image.
+
+    Args:
+        vertical: Position of the pixel from the top, drawn from 0..1.
+        horizontal: Position of the pixel from the left, drawn from 0..1.
+        size: Side of the square in pixels.
+        height: Height of the image.
+        width: Width of the image.
+    """
     top = int(vertical * height) - size // 2
     left = int(horizontal * width) - size // 2
     return max(0, top), max(0, left), min(height, top + size), min(width, left + size)

@@ -51,6 +51,13 @@ def beta_ratio(alpha: float, number: float) -> float:
 def cutmix_box(ratio: float, centre_y: int, centre_x: int, height: int, width: int) -> Box:
     """Return the rectangle to paste: 1 - ratio of the image's area before clipping at the border.
 
+    Args:
+        ratio: Share of the image that should stay.
+        centre_y: Row of the rectangle's centre.
+        centre_x: Column of the rectangle's centre.
+        height: Height of the image.
+        width: Width of the image.
+
     >>> cutmix_box(0.75, 10, 31, 32, 32)
     (2, 23, 18, 32)
     """
@@ -126,8 +133,14 @@ def mixed_targets(
 ) -> Float[Tensor, "n num_classes"]:
     """Return the class probabilities to learn, in float32; each row sums to 1.
 
-    One-hot labels are mixed by the weight (unless ``mix`` leaves labels alone), then smoothed: a
-    share ``smoothing`` is spread evenly over all classes.
+    One-hot labels are mixed by the weight (unless ``mix`` leaves labels alone), then smoothed.
+
+    Args:
+        labels: Classes of the samples.
+        partner_labels: Classes of their partners.
+        mix: How the batch was mixed, or None.
+        num_classes: Number of classes.
+        smoothing: Share of the probability that is spread evenly over all classes.
 
     >>> import torch
     >>> mixed_targets(torch.tensor([1]), torch.tensor([0]), None, 4, 0.2)

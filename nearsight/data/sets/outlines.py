@@ -107,12 +107,20 @@ FRAGMENTS: tuple[Rule, ...] = (_disc, _bar)  # of distractors
 def chosen_inside(
     rules: Sequence[Rule], choice: Numbers, u: Points, v: Points, size: Numbers
 ) -> Inside:
-    """Return which points are inside the figure that each image chose, at its size."""
-    found = np.zeros(u.shape, bool)
+    """Return which points are inside the figure that each image chose, at its size.
+
+    Args:
+        rules: The figures to choose from.
+        choice: Number of the figure, by image.
+        u: First coordinate of every point.
+        v: Second coordinate of every point.
+        size: Size of the figure, by image.
+    """
+    inside = np.zeros(u.shape, bool)
     for number, rule in enumerate(rules):
         images = choice == number
-        found[images] = rule(u[images], v[images], size[images, None, None])
-    return found
+        inside[images] = rule(u[images], v[images], size[images, None, None])
+    return inside
 
 
 def coverage(points: Inside) -> Pixels:

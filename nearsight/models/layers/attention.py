@@ -53,6 +53,13 @@ def attention_kernel(
     precision, autocast and everything that torch traces (compile, export, ONNX) also use the fused
     kernel; the others would be opaque to tracing.
 
+    Args:
+        num_tokens: Length of the longest sequence.
+        device: Where attention is computed.
+        dtype: Precision of queries, keys and values.
+        needs_grad: Whether a gradient will be needed.
+        biased: Whether there is a bias between patches.
+
     >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
     'explicit'
     """
@@ -225,7 +232,15 @@ def flex_attend(
     scale: float,
     bias: SeparableBias,
 ) -> Float[Tensor, "batch head token width"]:
-    """Compute ``attend`` with a bias in two factors; prefix tokens come first and have no bias."""
+    """Compute ``attend`` with a bias in two factors, by FlexAttention.
+
+    Args:
+        queries: Queries; prefix tokens come first and have no bias.
+        keys: Keys.
+        values: Values.
+        scale: Factor of the products of queries and keys.
+        bias: The bias between patches.
+    """
     rows, cols = bias
     num_prefix, num_cols = queries.shape[-2] - rows.shape[-2], cols.shape[-1]
 

@@ -92,7 +92,7 @@ def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _shared_names(model: nn.Module) -> dict[str, str]:
-    """Every further name of a tensor, and its first name."""
+    """Return every further name of a tensor, with its first name."""
     first: dict[int, str] = {}
     tensors = model.state_dict(keep_vars=True).items()
     return {name: first[id(x)] for name, x in tensors if first.setdefault(id(x), name) != name}

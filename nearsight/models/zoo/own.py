@@ -47,7 +47,21 @@ def own_model(
     options: dict[str, Any],
     **of_the_vit: Any,
 ) -> nn.Module:
-    """Build a model by one of our names; ``options`` may set depth, width and parts."""
+    """Build a model by one of our names.
+
+    Args:
+        name: The full name, such as ``compact_vit``.
+        num_classes: Number of classes.
+        image_size: Height and width; by default 32 x 32.
+        patch_size: Side of a patch; by default an eighth of the height.
+        num_heads: Number of heads, instead of that of the model's size.
+        parts: What was asked for of every part; see ``choose_parts``.
+        options: Depth, width and options of parts.
+        **of_the_vit: Further arguments of ``VisionTransformer``.
+
+    Raises:
+        UserError: If an option is unknown or wrong.
+    """
     base, _, end = name.rpartition("_")
     base = f"{base}_vit"
     chosen = choose_parts(parts, ENDS[end], options)
