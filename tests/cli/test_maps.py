@@ -89,7 +89,7 @@ def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):
             "either --image FILE or --images FOLDER; both are given",
         ),
         (["mu", "--num-images", "3"], "--num-images needs a folder"),
-        (["mu", "--random-init", "--out", "a.gif"], "ends in one of .png, .svg, .pdf, got a.gif"),
+        (["mu", "--random-init", "--out", "a.gif"], "--out is a.gif, but"),
         (["mu", "--random-init", "--out", "a.png/b.svg"], "cannot write the maps to a.png/b.svg"),
         (["wrong_name", "--random-init"], "wrong_name is neither a run folder"),
         (["mu", "--weights", "x", "--weights", "y"], "--weights is given 2 times"),

@@ -20,7 +20,7 @@ from nearsight.evaluate.features.feature_cache import FeatureCache, Features, Sh
 from nearsight.evaluate.features.image_splits import Preparation, Split
 from nearsight.evaluate.features.subject import Subject
 from nearsight.evaluate.features.taps import FeatureBatch
-from nearsight.measure.capture import evaluating
+from nearsight.measure.capture import evaluation_mode
 
 READERS = 2  # threads that read images while the model works
 BATCH_SIZE = 32
@@ -190,7 +190,7 @@ def class_answers(
     ready = split.prepared_size == subject.size
     steps = subject.classify.untouched() if ready else subject.classify
     batches = image_batches(split, Preparation(steps), batch_size, device)
-    with evaluating(subject.model) as inner:
+    with evaluation_mode(subject.model) as inner:
         return np.concatenate([inner(images).argmax(-1).cpu().numpy() for images in batches])
 
 

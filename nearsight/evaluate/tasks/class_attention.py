@@ -107,7 +107,7 @@ def last_class_row(
     model: nn.Module, images: Tensor, grid: Grid
 ) -> Float[Tensor, "image head patch"]:
     """Return the class token's attention to every patch in the last layer of a model."""
-    with evaluating(model) as inner, capture_attention(inner) as maps:
+    with evaluation_mode(model) as inner, capture_attention(inner) as maps:
         inner(images)
     return class_row(maps[-1], grid)
 

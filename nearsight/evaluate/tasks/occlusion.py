@@ -34,7 +34,7 @@ from nearsight.evaluate.tasks.occluded_images import (
     shuffle_cells,
 )
 from nearsight.evaluate.tasks.task import Bench, Method, Task, TaskNumber, check_least
-from nearsight.measure.capture import evaluating
+from nearsight.measure.capture import evaluation_mode
 from nearsight.stats import image_intervals, weighted_mean
 
 SHARES = tuple(share / 10 for share in range(1, 10))
@@ -126,7 +126,7 @@ def _scorer(bench: Bench, start: int) -> Callable[[Images], np.ndarray]:
 
     @torch.no_grad()
     def right(images: Images) -> np.ndarray:
-        with evaluating(model) as inner:
+        with evaluation_mode(model) as inner:
             predicted = inner(images).argmax(-1).cpu().numpy()
         return np.asarray(predicted == labels[start : start + len(images)], np.float32)
 
@@ -136,7 +136,7 @@ def _scorer(bench: Bench, start: int) -> Callable[[Images], np.ndarray]:
 def _check_classes(bench: Bench) -> None:
     model = bench.subject.model
     assert model is not None
-    with torch.no_grad(), evaluating(model) as inner:
+    with torch.no_grad(), evaluation_mode(model) as inner:
         num = inner(next(bench.images(bench.val))[:1]).shape[-1]
     if num != len(bench.val.classes):
         raise UserError(
