@@ -83,7 +83,7 @@ def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
         (["mu", "--set", "reg_tokens=[3"], "neither a plain value nor YAML"),
         (["mu", "--set", "image_size=48"], "image_size. Use --image-size"),
         (["mu", "--set", "pretrained=true"], "Weights do not change"),
-        (["mu", "--set", "colour=blue"], "takes no option colour"),
+        (["mu", "--set", "colour=blue"], "has no option colour"),
         (["vit_tiny_patch16_224", "--set", "colour=blue"], "unexpected keyword argument 'colour'"),
         (["vit_tiny_patch16_224", "--set", "embed_dim=7"], "embed_dim=7: dim should be divisible"),
         (["vit_tiny_patch16_224", "--set", "patch_size=0"], "cannot build and run"),
