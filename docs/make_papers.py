@@ -1,13 +1,14 @@
 """Write docs/papers.md and the costs of all recipes, from the papers' tables and figures.
 
-Run ``python docs/make_papers.py`` after you change a recipe, an item of ``nearsight/study/papers``
-or ``results/``. A test fails when the page or the costs are not current. Counting the costs builds
-every model of every recipe without weights: half a minute.
+Run ``python docs/make_papers.py`` after you change an item of ``nearsight/study/papers`` or
+``results/``, and with ``--costs`` after you change a recipe: this builds every model of every
+recipe without weights, which takes half a minute. A test fails when page or costs are not current.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from nearsight.study.design import recipes
@@ -40,6 +41,8 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    COSTS.write_text(json.dumps(costs(), indent=1) + "\n")
+    if "--costs" in sys.argv:
+        COSTS.write_text(json.dumps(costs(), indent=1) + "\n")
+        print(COSTS)
     PAGE.write_text(page())
-    print(COSTS, PAGE, sep="\n")
+    print(PAGE)

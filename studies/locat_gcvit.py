@@ -1,4 +1,4 @@
-"""Does LocAt help a model whose attention is local already? The negative control.
+"""Does LocAt help a model whose attention is local already, as a negative control?
 
 GCViT, whose attention is confined to small windows, plain and with LocAt: appendix H of the LocAt
 paper.

@@ -131,7 +131,9 @@ class _StudyRun:
         decided = {
             claim.id: " or ".join(dict.fromkeys(self.decisions[claim.id]))
             for claim in CLAIMS
-            if claim.id in self.decisions and item.is_source(claim.source)
+            if claim.facts is None  # else no study decides it
+            and claim.id in self.decisions
+            and item.is_source(claim.source)
         }
         return ItemState(
             item=item,

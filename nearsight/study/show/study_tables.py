@@ -74,10 +74,10 @@ def print_costs(
     screen, at_once = console(), min(workers, num_cores())
     for cost in costs:
         of_scale = f" at the {cost.scale} scale" if cost.scale else ""
-        here = "" if speed is None else f"about {_days(cost.hours(speed * at_once))} here, "
+        here = "" if speed is None else f"{_days(cost.hours(speed * at_once))} here, "
         screen.say(
             f"{name}{of_scale}: {cost.num_cells} cells, {cost.operations:.2g} operations, {here}"
-            f"about {_days(cost.hours(gpu_tflops * 1e12))} on one GPU at {gpu_tflops:g} TFLOP/s."
+            f"{_days(cost.hours(gpu_tflops * 1e12))} on one GPU at {gpu_tflops:g} TFLOP/s."
         )
     if speed is not None:
         screen.say(
@@ -105,14 +105,14 @@ def costs_json(
 def _days(hours: float) -> str:
     """Return a time in minutes, hours or days, with two digits.
 
-    >>> _days(0.02), _days(3.14), _days(130.0), _days(50_000.0)
-    ('1.2 minutes', '3.1 hours', '5.4 days', '2,083 days')
+    >>> _days(0.001), _days(0.6), _days(3.14), _days(130.0), _days(50_000.0)
+    ('under a minute', '36 minutes', '3.1 hours', '5.4 days', '2,083 days')
     """
     for unit, length in (("days", 24.0), ("hours", 1.0)):
         if hours >= 2 * length:
             number = hours / length
             return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
-    return f"{60 * hours:.1f} minutes"
+    return f"{60 * hours:.0f} minutes" if hours >= 1 / 60 else "under a minute"
 
 
 def print_status(out: Path) -> None:

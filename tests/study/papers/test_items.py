@@ -85,7 +85,7 @@ def test_the_parts_of_a_source_are_told_apart() -> None:
 
 
 def test_the_docs_list_what_the_items_say() -> None:
-    message = "run python docs/make_papers.py"
+    message = "run python docs/make_papers.py --costs"
     assert (ROOT / "docs" / "papers.md").read_text() == MADE["page"](), message
     costed = {name for name, each in NAMES.items() if each.scales and not each.needs}
     assert set(recipe_costs()) == costed, message
@@ -95,7 +95,7 @@ def test_the_docs_list_what_the_items_say() -> None:
 def test_stored_costs_are_what_the_recipes_cost(name: str) -> None:
     for cost in study_costs(recipe(name)):
         stored = recipe_costs()[name][str(cost.scale)]
-        assert stored["cells"] == cost.num_cells, "run python docs/make_papers.py"
+        assert stored["cells"] == cost.num_cells, "run python docs/make_papers.py --costs"
         assert stored["operations"] == pytest.approx(cost.operations, rel=0.01)
 
 
