@@ -197,8 +197,10 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attack-room-") as name:
         warm()
-        attack_commands(state, kills, Path(name), out / "found.jsonl")
-        attack_inputs(state, inputs, Path(name), out / "found.jsonl")
+        if inputs:
+            attack_inputs(state, inputs, Path(name), out / "found.jsonl")
+        if kills:
+            attack_commands(state, kills, Path(name), out / "found.jsonl")
     (out / "table.md").write_text(table(state))
     print(table(state), end="")
     print(f"{time.monotonic() - began:.0f} s; findings, if any, are in {out / 'found.jsonl'}")
