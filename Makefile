@@ -48,7 +48,7 @@ check: setup
 	$(BIN)/lint-imports
 
 attack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python tests/attack
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m attack
 
 clean:
 	rm -rf $(DEMO) site

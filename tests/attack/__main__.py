@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest's pythonpath
-
 from attack.faults import has_strace
 from attack.verdicts import ACCEPTED, HANG, REFUSED, SILENT, TRACEBACK
 

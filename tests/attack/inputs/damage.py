@@ -57,6 +57,8 @@ def json_damages() -> some.SearchStrategy[JsonDamage]:
     return some.one_of(
         some.builds(JsonDamage, some.just("replace"), places, VALUES),
         some.builds(JsonDamage, some.just("replace"), places, PLAIN),
+        some.builds(JsonDamage, some.just("like"), places),
+        some.builds(JsonDamage, some.just("like"), places),
         some.builds(
             JsonDamage, some.sampled_from(("delete", "lengthen", "shorten", "swap")), places
         ),
@@ -122,6 +124,8 @@ def _changed(contents: Any, damage: JsonDamage) -> Any:
     value = holder[last]
     if damage.kind == "replace":
         holder[last] = damage.value
+    elif damage.kind == "like":
+        holder[last] = _of_the_same_kind(value, damage.at)
     elif damage.kind == "delete":
         del holder[last]
     elif damage.kind == "lengthen" and isinstance(value, list):
@@ -134,6 +138,20 @@ def _changed(contents: Any, damage: JsonDamage) -> Any:
             _value_at(contents, other) if other[: len(parents) + 1] != (*parents, last) else 0
         )
     return contents
+
+
+def _of_the_same_kind(value: Any, at: int) -> Any:
+    """Return another value that passes as one of the same kind."""
+    others: dict[type, list[Any]] = {
+        bool: [value is False],
+        int: [0, -1, 1, 2, 7, 10**9, 2**31],
+        float: [0.0, -1.0, 1.0, 0.5, 1e-300, 1e300, float("nan"), float("inf")],
+        str: list(NASTY_TEXT),
+        list: [[], value[::-1] if isinstance(value, list) else [], [None], [[]]],
+        dict: [{}, {"x": 1}],
+    }
+    choices = others.get(type(value), [0])
+    return choices[at // 11 % len(choices)]
 
 
 def _value_at(contents: Any, place: tuple[Any, ...]) -> Any:
