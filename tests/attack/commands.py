@@ -198,7 +198,7 @@ def _begin_study(place: Path) -> None:
 
 def _study_words(place: Path) -> list[str]:
     return [
-        "study", "run", "lasting.py", "--out", "study", "--workers", "1",
+        "study", "run", "lasting.py", "--retry-failed", "--out", "study", "--workers", "1",
         "--data-root", str(data_root()),
     ]  # fmt: skip
 
