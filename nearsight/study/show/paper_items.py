@@ -58,7 +58,7 @@ def _heading(value: str) -> str:
     """Return the heading of a number.
 
     >>> _heading("accuracy"), _heading("segmentation_miou_coco-stuff")
-    ('accuracy', 'segmentation mIoU coco-stuff')
+    ('test accuracy', 'segmentation mIoU coco-stuff')
     """
     known = {each.name for each in STUDY_NUMBERS}
     return heading_of(value) if value in known else value.replace("_", " ").replace("miou", "mIoU")

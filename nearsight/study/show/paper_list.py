@@ -76,7 +76,7 @@ def print_papers(listed: Listed) -> None:
     for table in paper_tables_listed(listed):
         screen.print(table.rich())
         screen.say("")
-    screen.say(COST_NOTE)
+    screen.say(f"{COST_NOTE} docs/papers.md and --json say what each shows.")
 
 
 def papers_json(listed: Listed) -> list[dict[str, Any]]:

@@ -84,6 +84,7 @@ def test_the_parts_of_a_source_are_told_apart() -> None:
     assert found == {"figure 8b", "table 1", "table 3"}
 
 
+@pytest.mark.slow
 def test_the_docs_list_what_the_items_say() -> None:
     message = "run python docs/make_papers.py --costs"
     assert (ROOT / "docs" / "papers.md").read_text() == MADE["page"](), message
@@ -91,6 +92,7 @@ def test_the_docs_list_what_the_items_say() -> None:
     assert set(recipe_costs()) == costed, message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["convit-grid", "data-size"])
 def test_stored_costs_are_what_the_recipes_cost(name: str) -> None:
     for cost in study_costs(recipe(name)):
@@ -111,6 +113,7 @@ def test_a_recipe_with_two_scales_says_what_the_laptop_cannot_show(each) -> None
         assert len(small.conditions) <= len(large.conditions)
 
 
+@pytest.mark.slow
 def test_published_results_are_the_state_of_their_items() -> None:
     states = {item.key: found for item, found in listed_items(studies=[])}
     (small,) = (x for x in states["protocol-table-2"] if x.folder.name == "protocol-small")
@@ -125,6 +128,7 @@ def test_a_folder_that_is_not_there_is_named() -> None:
         listed_items([Path("nowhere")])
 
 
+@pytest.mark.slow
 def test_the_list_is_plain_json_with_a_command_for_every_recipe() -> None:
     found = json.loads(json.dumps(papers_json(listed_items(studies=[]))))
     for entry in found:

@@ -50,6 +50,7 @@ def test_a_study_of_another_recipe_has_no_such_table() -> None:
     assert item_figures("quick", grid(), [], SCALE) == []
 
 
+@pytest.mark.slow
 def test_figure_8a_has_a_line_per_number_of_layers_and_tells_the_slopes() -> None:
     (drawing,) = item_figures("convit-grid", grid(), [], SCALE)
     lines = {row[1] for row in drawing.rows}
