@@ -26,23 +26,25 @@ def preset_changes(name: str, data: str, against: str = "baseline") -> list[str]
 
 
 def _changes(new: dict[str, Any], old: dict[str, Any], prefix: str, assumed: Any) -> list[str]:
-    found = []
+    changes = []
     for key, value in new.items():
         path = f"{prefix}{key}"
         if path == "name" or value == old[key]:
             continue
         if isinstance(value, dict) and isinstance(old[key], dict):
-            found += _changes(value, old[key], f"{path}.", assumed)
+            changes += _changes(value, old[key], f"{path}.", assumed)
         else:
-            found.append(f"{path}: {_text(path, value, assumed)}")
-    return found
+            changes.append(f"{path}: {_text(path, value, assumed)}")
+    return changes
 
 
 def _text(path: str, value: Any, assumed: Any) -> str:
     """Return a value, or the values of a part without those that are None, as text."""
     if isinstance(value, dict):
-        told = {name: inner for name, inner in value.items() if inner is not None}
-        return ", ".join(f"{x} {_text(f'{path}.{x}', inner, assumed)}" for x, inner in told.items())
+        present = {name: inner for name, inner in value.items() if inner is not None}
+        return ", ".join(
+            f"{x} {_text(f'{path}.{x}', inner, assumed)}" for x, inner in present.items()
+        )
     text = "off" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
     return f"{text}*" if path in assumed else text
 

@@ -219,9 +219,9 @@ def optional_parts(kind: type[Protocol] | None = None) -> tuple[str, ...]:
     """
     kind = kind or Protocol
     hints = get_type_hints(kind)
-    found = []
+    names = []
     for each in fields(kind):
         choices = get_args(hints[each.name])
         if type(None) in choices and any(is_dataclass(choice) for choice in choices):
-            found.append(each.name)
-    return tuple(found)
+            names.append(each.name)
+    return tuple(names)

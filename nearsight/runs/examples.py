@@ -216,9 +216,9 @@ def unpack(block: bytes, places: Sequence[LayerPlaces]) -> tuple[LayerExample, .
     def take(kind: str, *sizes: int) -> np.ndarray:
         nonlocal start
         count = int(np.prod(sizes))
-        found = np.frombuffer(content, kind, count, start).reshape(sizes)
-        start += found.nbytes
-        return found
+        array = np.frombuffer(content, kind, count, start).reshape(sizes)
+        start += array.nbytes
+        return array
 
     sizes = [
         (
@@ -229,8 +229,8 @@ def unpack(block: bytes, places: Sequence[LayerPlaces]) -> tuple[LayerExample, .
     ]
     codes = []
     for at in places:
-        found = take("u1", at.num_heads, at.num_queries, at.num_cells)
-        first, rest = np.split(found, [at.query_prefix], axis=1)
+        differences_of_layer = take("u1", at.num_heads, at.num_queries, at.num_cells)
+        first, rest = np.split(differences_of_layer, [at.query_prefix], axis=1)
         codes.append(np.concatenate([first, from_differences(rest, at.cols)], 1))
     likeness = [take("u1", at.num_features * (at.num_features + 1) // 2) for at in places]
     colours = [take("u1", 0 if at.feature_prefix is None else at.num_patches, 3) for at in places]

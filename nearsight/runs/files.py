@@ -91,9 +91,9 @@ def read_measure(folder: Path) -> MeasureRecord:
         UserError: If it is damaged, or of another measurement than the files beside it.
     """
     finish_measurement(folder)
-    found = MEASURE_FILE.read(folder)
-    _check_files(folder, MEASURE, found.files)
-    return found
+    record = MEASURE_FILE.read(folder)
+    _check_files(folder, MEASURE, record.files)
+    return record
 
 
 def read_evaluate(folder: Path) -> EvaluateRecord:
@@ -103,9 +103,9 @@ def read_evaluate(folder: Path) -> EvaluateRecord:
         UserError: If it is damaged, or of another evaluation than the file beside it.
     """
     finish_evaluation(folder)
-    found = EVALUATE_FILE.read(folder)
-    _check_files(folder, EVALUATE, found.files)
-    return found
+    record = EVALUATE_FILE.read(folder)
+    _check_files(folder, EVALUATE, record.files)
+    return record
 
 
 def write_evaluation(

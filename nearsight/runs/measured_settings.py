@@ -22,17 +22,17 @@ def measured_settings(
 
 def differs_from(asked: Mapping[str, Any], found: MeasureRecord) -> list[str]:
     """Return how a measurement differs from the one that was asked for, in a few words each."""
-    said = []
+    differences = []
     if found.convention.name != asked["convention"]:
-        said.append(f"convention {found.convention.name} instead of {asked['convention']}")
+        differences.append(f"convention {found.convention.name} instead of {asked['convention']}")
     number = asked["num_images"]
     if number is None and found.num_available is not None:
         number = min(NUM_TEST_IMAGES, found.num_available)
     if number is not None and found.num_images != number:
-        said.append(f"{found.num_images} images instead of {number}")
+        differences.append(f"{found.num_images} images instead of {number}")
     if missing := lost_metrics(asked["metrics"], found):
-        said.append(f"without the metrics {', '.join(missing)}")
-    return said
+        differences.append(f"without the metrics {', '.join(missing)}")
+    return differences
 
 
 def lost_metrics(wanted: Collection[str] | str, found: MeasureRecord) -> list[str]:

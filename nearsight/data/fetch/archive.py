@@ -116,13 +116,13 @@ def _hold_dataset(folder: Path, who: str) -> AbstractContextManager[None]:
 
 
 def _archive_name(path: Path) -> str:
-    found = file_sha256(path)
+    digest = file_sha256(path)
     for name, source in sources().items():
-        if source.sha256 == found:
+        if source.sha256 == digest:
             return name
     archives = ", ".join(source.archive for source in sources().values())
     raise UserError(
-        f"{path} (sha256 {found}) is none of the official archives {archives}; it may be cut off. "
+        f"{path} (sha256 {digest}) is none of the official archives {archives}; it may be cut off. "
         "If you trust it, unpack it yourself and import the folder"
     )
 
@@ -164,9 +164,9 @@ def _num_files(folder: Path) -> int:
 
 def _check_count(partial: Path, expected: int, source: Path) -> None:
     """Raise UserError if files are missing from a copy, for example removed by a process."""
-    if (found := _num_files(partial)) != expected:
+    if (arrived := _num_files(partial)) != expected:
         raise UserError(
-            f"{source} has {expected} files, but only {found} of them arrived in {partial}; "
+            f"{source} has {expected} files, but only {arrived} of them arrived in {partial}; "
             "run the same command again"
         )
 

@@ -91,11 +91,11 @@ def download(wanted: Archive, target: Path, progress: Progress | None = None) ->
         finally:
             if not handle.tell():
                 part.unlink()
-        if (found := file_sha256(part)) != wanted.sha256:
+        if (digest := file_sha256(part)) != wanted.sha256:
             part.unlink()
             raise UserError(
-                f"{url} sent a file with sha256 {found}, expected {wanted.sha256}; it was removed. "
-                "Run the same command again"
+                f"{url} sent a file with sha256 {digest}, but that of the official file is "
+                f"{wanted.sha256}; it was removed. Run the same command again"
             )
         sync(part)
         part.rename(target)
@@ -153,8 +153,8 @@ def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> N
             return
         if problem.code >= 500:
             raise CutOffError(f"{problem.code} {problem.reason}") from None
-        said = CutOffError(problem.reason)
-        raise UserError(f"{url} answered {problem.code} {said}; {ELSEWHERE}") from None
+        reason = CutOffError(problem.reason)
+        raise UserError(f"{url} answered {problem.code} {reason}; {ELSEWHERE}") from None
     except UNREACHABLE as problem:
         handle.flush()
         raise CutOffError(getattr(problem, "reason", None) or problem or "timeout") from None

@@ -50,22 +50,22 @@ def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if IMAGES in names and MASKS in names:
         splits = sorted(path.name for path in (folder / IMAGES).iterdir() if path.is_dir())
-        found = {name: (folder / IMAGES / name, folder / MASKS / name) for name in splits}
+        folders = {name: (folder / IMAGES / name, folder / MASKS / name) for name in splits}
     else:
-        found = {
+        folders = {
             name: (folder / name / IMAGES, folder / name / MASKS)
             for name in names
             if (folder / name / IMAGES).is_dir()
         }
-    if not found:
+    if not folders:
         raise UserError(
             f"{folder} is not a segmentation set: it needs {folder}/<split>/{IMAGES} and "
             f"{folder}/<split>/{MASKS}, for example with the splits train and val"
         )
-    for name, (_, masks) in found.items():
+    for name, (_, masks) in folders.items():
         if not masks.is_dir():
             raise UserError(f"the split {name} has images but no masks: there is no folder {masks}")
-    return found
+    return folders
 
 
 def class_names(folder: Path, mask_folders: list[Path]) -> tuple[str, ...]:

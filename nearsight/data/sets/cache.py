@@ -74,19 +74,19 @@ def decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset:
     """
     beside, home = cache_folders(root)
     for cache in () if again else (beside, home):
-        if (found := _opened(cache / decoding.folder, decoding.name)) is not None:
-            return found
+        if (dataset := _opened(cache / decoding.folder, decoding.name)) is not None:
+            return dataset
     cache = writable_cache(root)
     cache.mkdir(parents=True, exist_ok=True)
     with hold_lock(cache / f"{decoding.slot}.lock"):
-        found = None if again else _opened(cache / decoding.folder, decoding.name)
-        if found is None:
+        dataset = None if again else _opened(cache / decoding.folder, decoding.name)
+        if dataset is None:
             log.info("decoding %s once into %s", decoding.name, cache)
             _build(decoding, cache)
-            found = _opened(cache / decoding.folder, decoding.name)
-    if found is None:
+            dataset = _opened(cache / decoding.folder, decoding.name)
+    if dataset is None:
         raise OSError(f"{cache / decoding.folder} differs from what was just written: bad disk?")
-    return found
+    return dataset
 
 
 def _digest(text: str) -> str:

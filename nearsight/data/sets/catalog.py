@@ -112,18 +112,18 @@ def load_dataset(
         return whole if settings.classes is None else first_classes(whole, settings.classes)
     if name.startswith(FOLDER_PREFIX):
         folder = expand_path(name.removeprefix(FOLDER_PREFIX))
-        identity, found = identify(folder, root)
+        identity, images = identify(folder, root)
     else:
         identity = registrations(root)[name]
-        found = check_registered(identity)
+        images = check_registered(identity)
     if settings.classes is not None:
-        found = images_of_first_classes(found, settings.classes)
-    keep = len(found.train) <= MOST_DECODED if settings.decoded is None else settings.decoded
+        images = images_of_first_classes(images, settings.classes)
+    keep = len(images.train) <= MOST_DECODED if settings.decoded is None else settings.decoded
     if keep:
-        decoding = image_folder(found, settings.image_size, settings.skip_corrupt)
+        decoding = image_folder(images, settings.image_size, settings.skip_corrupt)
         dataset = decoded(decoding, root, again)
     else:
-        dataset = undecoded(found, settings.image_size or DEFAULT_SIZE)
+        dataset = undecoded(images, settings.image_size or DEFAULT_SIZE)
     if identity is None:
         return dataset
     return replace(dataset, name=identity.name, origin=REGISTERED, identity=identity.identity)

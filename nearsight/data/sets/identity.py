@@ -87,7 +87,7 @@ def published_sets() -> dict[str, PublishedSet]:
     wnids = tuple(words[0] for words in lines)
     mini = tuple(words[0] for words in lines if "mini" in words)
     of_imagenet = {"train": (732, 1300), "test": (50, 50)}
-    found = (
+    known_sets = (
         PublishedSet(
             name="imagenet", classes=wnids, told="the 1,000 wnids of ILSVRC 2012",
             totals=(1_281_167, 50_000), **of_imagenet,
@@ -101,7 +101,7 @@ def published_sets() -> dict[str, PublishedSet]:
             train=(480, 500), test=(50, 120),
         ),
     )  # fmt: skip
-    return {each.name: each for each in found}
+    return {each.name: each for each in known_sets}
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,13 @@ def register(name: str, folder: Path, root: Path, taken: Sequence[str]) -> Regis
             f"and none of {', '.join(taken)}"
         )
     folder = expand_path(folder).resolve()
-    found = list_images(folder)
+    images = list_images(folder)
     if name in published_sets():
-        if problem := published_sets()[name].problem(found):
+        if problem := published_sets()[name].problem(images):
             raise UserError(f"{folder} is not {name}: {problem}; {HELP}")
-    elif (known := _published(found)) is not None:
+    elif (known := _published(images)) is not None:
         raise UserError(f"{folder} is {known.name}; register it under that name")
-    registration = _registration(name, folder, found)
+    registration = _registration(name, folder, images)
     path = root / REGISTERED / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, (json.dumps(asdict(registration), indent=1) + "\n").encode())
@@ -165,15 +165,15 @@ def registrations(root: Path) -> dict[str, Registration]:
     Raises:
         UserError: If a registration cannot be read.
     """
-    found = {}
+    by_name = {}
     for path in sorted((root / REGISTERED).glob("*.json")):
         try:
-            found[path.stem] = _ADAPTER.validate_json(path.read_bytes())
+            by_name[path.stem] = _ADAPTER.validate_json(path.read_bytes())
         except ValidationError:
             raise UserError(
                 f"{path} is damaged; delete it and run nearsight data register {path.stem} again"
             ) from None
-    return found
+    return by_name
 
 
 def check_registered(given: Registration) -> FolderImages:
@@ -189,17 +189,17 @@ def check_registered(given: Registration) -> FolderImages:
             f"{given.name} is registered in {folder}, but there is no such folder; "
             f"if it was moved, run `{again}`"
         )
-    found = list_images(folder)
-    if _key(found) == given.key:
-        return found
-    now = _hash(found, given.hash_of)
+    images = list_images(folder)
+    if _key(images) == given.key:
+        return images
+    now = _hash(images, given.hash_of)
     if now != given.hash:
         raise UserError(
             f"{given.name} in {folder} is not the set that was registered (the hash of its "
             f"{given.hash_of} was {given.hash} and is now {now}): a file was changed, added or "
             f"removed. Restore it, or register the folder as a new set with `{again}`"
         )
-    return found
+    return images
 
 
 def identify(folder: Path, root: Path) -> tuple[Registration | None, FolderImages]:
@@ -211,9 +211,9 @@ def identify(folder: Path, root: Path) -> tuple[Registration | None, FolderImage
     for each in registrations(root).values():
         if Path(each.folder) == folder.resolve():
             return each, check_registered(each)
-    found = list_images(folder)
-    known = _published(found)
-    return (None if known is None else _registration(known.name, folder, found)), found
+    images = list_images(folder)
+    known = _published(images)
+    return (None if known is None else _registration(known.name, folder, images)), images
 
 
 def _published(found: FolderImages) -> PublishedSet | None:

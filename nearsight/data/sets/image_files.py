@@ -41,11 +41,11 @@ class ImageFiles:
         if isinstance(rows, int | np.integer):
             return self._read(int(rows))
         chosen = np.arange(len(self))[rows]
-        found = np.empty((len(chosen), *self.shape[1:]), np.uint8)
+        decoded = np.empty((len(chosen), *self.shape[1:]), np.uint8)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for place, pixels in enumerate(pool.map(self._read, chosen.tolist())):
-                found[place] = pixels
-        return found
+                decoded[place] = pixels
+        return decoded
 
     def _read(self, row: int) -> np.ndarray:
         path = self.paths[row]

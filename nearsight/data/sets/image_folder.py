@@ -165,13 +165,13 @@ def _images(
     folder: Path, names: tuple[str, ...], classes: tuple[str, ...] | None = None
 ) -> list[Labelled]:
     """List the images below ``folder/<name>`` of each name; a label is an index of ``classes``."""
-    found = []
+    labelled = []
     for name in names:
         paths = [path for path in sorted((folder / name).rglob("*")) if _is_image(path)]
         if not paths:
             raise UserError(f"{folder / name} contains no images ({', '.join(sorted(SUFFIXES))})")
-        found += [(path, (classes or names).index(name)) for path in paths]
-    return found
+        labelled += [(path, (classes or names).index(name)) for path in paths]
+    return labelled
 
 
 def _is_image(path: Path) -> bool:

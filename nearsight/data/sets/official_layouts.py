@@ -97,10 +97,10 @@ def _validation_labels(folder: Path, val: Path, images: list[str]) -> dict[str, 
 
 
 def _boxed(path: Path) -> str:
-    found = NAME.search(path.read_text())
-    if found is None:
+    match = NAME.search(path.read_text())
+    if match is None:
         raise UserError(f"{path} names no class")
-    return found.group(1)
+    return match.group(1)
 
 
 def _of_kit(kit: Path, images: list[str]) -> dict[str, str]:
@@ -149,14 +149,14 @@ def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _images_in(folder: Path) -> list[Path]:
-    found = [
+    images = [
         path
         for path in sorted(folder.iterdir())
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
     ]
-    if not found:
+    if not images:
         raise UserError(f"{folder} contains no images ({', '.join(sorted(SUFFIXES))})")
-    return found
+    return images
 
 
 def _number(name: str, numbers: dict[str, int], path: Path) -> int:

@@ -184,7 +184,7 @@ def _of_torchvision(name: str, model: nn.Module) -> Preprocessing:
     steps = get_model_weights(name).DEFAULT.transforms()
     crop, resize = steps.crop_size[0], steps.resize_size[0]
     own: Any = getattr(model, "image_size", crop)
-    found = Preprocessing(
+    preprocessing = Preprocessing(
         "torchvision's transforms of the default weights",
         (resize, resize),
         (crop, crop),
@@ -192,4 +192,4 @@ def _of_torchvision(name: str, model: nn.Module) -> Preprocessing:
         mean=tuple(steps.mean),
         std=tuple(steps.std),
     )
-    return found if own == crop else found.of_size((own, own))
+    return preprocessing if own == crop else preprocessing.of_size((own, own))

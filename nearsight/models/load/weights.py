@@ -77,12 +77,12 @@ def _missing_parts(
     given: dict[str, Tensor], wanted: dict[str, Tensor]
 ) -> dict[GentleStart, list[str]]:
     """Return the weights that the file lacks, for parts that can start without a trained weight."""
-    found = {}
+    missing = {}
     for gently in (part.gentle_start for part in PARTS.values() if part.gentle_start):
         names = [name for name in wanted if gently.weights in name]
         if names and not any(name in given for name in names):
-            found[gently] = names
-    return found
+            missing[gently] = names
+    return missing
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -102,9 +102,9 @@ def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
     """Give a tensor of the file all names that it has in the model."""
     others = _shared_names(model)
     names = sorted({*others, *others.values()})
-    found = {others.get(name, name): given[name] for name in names if name in given}
+    by_first_name = {others.get(name, name): given[name] for name in names if name in given}
     for name in names:
-        if name not in given and (tensor := found.get(others.get(name, name))) is not None:
+        if name not in given and (tensor := by_first_name.get(others.get(name, name))) is not None:
             given[name] = tensor
 
 
@@ -174,40 +174,40 @@ def _without_prefix(
         for match in re.finditer(r"^|\.", name)
         if name[match.end() :] in wanted
     )
-    found = [x for x, number in prefixes.items() if number > len(wanted) / 2]
-    if "" in found or not found:
+    complete = [x for x, number in prefixes.items() if number > len(wanted) / 2]
+    if "" in complete or not complete:
         return given, []
-    if len(found) > 1:
+    if len(complete) > 1:
         raise UserError(
-            f"{path} holds the weights of this model {len(found)} times, under "
-            f"{' and '.join(sorted(found))}; save the ones you want to a separate file"
+            f"{path} holds the weights of this model {len(complete)} times, under "
+            f"{' and '.join(sorted(complete))}; save the ones you want to a separate file"
         )
-    prefix = found[0]
+    prefix = complete[0]
     inside = {x.removeprefix(prefix): given[x] for x in given if x.startswith(prefix)}
     others = [name for name in given if not name.startswith(prefix)]
-    said = f"Only the tensors under {prefix} were read, not {_listed(others)}."
-    return inside, [said] if others else []
+    note = f"Only the tensors under {prefix} were read, not {_listed(others)}."
+    return inside, [note] if others else []
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
     """Return the names of the classifier's weights; timm tells where they are."""
     modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
-    found = {"head_dist", *([modules] if isinstance(modules, str) else modules)}
-    return [name for name in wanted if name.startswith(tuple(f"{x}." for x in found))]
+    heads = {"head_dist", *([modules] if isinstance(modules, str) else modules)}
+    return [name for name in wanted if name.startswith(tuple(f"{x}." for x in heads))]
 
 
 def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[str]) -> list[str]:
     """Keep the model's own head if the file has none, or one with another number of classes."""
     if names and not any(name in given for name in names):
-        found = "no classifier head"
+        head = "no classifier head"
     else:
         other = [x for x in names if x in given and len(given[x]) != len(wanted[x])]
         if not other:
             return []
-        found = f"a classifier head for {len(given[other[0]])} classes"
+        head = f"a classifier head for {len(given[other[0]])} classes"
     given.update({name: wanted[name] for name in names})
     num_classes = len(wanted[names[-1]])
-    return [f"The file has {found}; {', '.join(names)} start afresh for {num_classes} classes."]
+    return [f"The file has {head}; {', '.join(names)} start afresh for {num_classes} classes."]
 
 
 def _resample_positions(

@@ -58,5 +58,5 @@ def install_parts(model: nn.Module, chosen: Mapping[str, Any]) -> nn.Module:
 
 def changes_in(model: nn.Module) -> list[str]:
     """Return a sentence about each part that was installed in a model."""
-    found = (getattr(model, name, None) for name in PARTS)
-    return [str(changes) for changes in found if changes is not None]
+    recorded = (getattr(model, name, None) for name in PARTS)
+    return [str(changes) for changes in recorded if changes is not None]

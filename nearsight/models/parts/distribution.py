@@ -64,14 +64,14 @@ class Distribution:
     def percentiles(self) -> list[float]:
         """The percentiles at 5, 25, 50, 75 and 95 %."""
         below = np.cumsum(self.counts)
-        found = []
+        percentiles = []
         for percentile in PERCENTILES:
             rank = percentile / 100 * below[-1]
             index = int(np.searchsorted(below, rank))
             inside = 1 - (below[index] - rank) / max(1, self.counts[index])
             value = LOWEST * 10 ** ((index + inside) / PER_DECADE)
-            found.append(float(np.clip(value, self.least, self.most)))
-        return found
+            percentiles.append(float(np.clip(value, self.least, self.most)))
+        return percentiles
 
     @classmethod
     def merge(cls, shares: Sequence[Distribution]) -> Distribution:

@@ -53,8 +53,8 @@ class LayerChangeRecord(Stored):
     @property
     def metrics(self) -> dict[str, MetricChangeRecord]:
         """Return the changes by name of the metric."""
-        found = (self.model_extra or {}).items()
-        return {name: x for name, x in found if isinstance(x, MetricChangeRecord)}
+        entries = (self.model_extra or {}).items()
+        return {name: x for name, x in entries if isinstance(x, MetricChangeRecord)}
 
 
 class DiffRecord(Stored):

@@ -48,8 +48,8 @@ class MeasuredNullRecord(Stored):
 
     def layer_means(self, metric: str) -> list[float] | None:
         """Return the mean over the heads of every layer, or None if it was not measured."""
-        found = (self.model_extra or {}).get(f"layer_mean_{metric}")
-        return found if isinstance(found, list) else None
+        means = (self.model_extra or {}).get(f"layer_mean_{metric}")
+        return means if isinstance(means, list) else None
 
 
 class NullRecord(Stored):
@@ -73,8 +73,8 @@ class NullRecord(Stored):
     @property
     def measured(self) -> dict[str, MeasuredNullRecord]:
         """Return the null lines that were measured, by name."""
-        found = (self.model_extra or {}).items()
-        return {name: x for name, x in found if isinstance(x, MeasuredNullRecord)}
+        entries = (self.model_extra or {}).items()
+        return {name: x for name, x in entries if isinstance(x, MeasuredNullRecord)}
 
 
 class LayerRecord(Entries):
@@ -112,13 +112,13 @@ class SummaryNumbers(Entries):
 
     @model_validator(mode="after")
     def _names_fit_kinds(self) -> SummaryNumbers:
-        for name, found in self.others.items():
-            kind, told = _expected(name)
-            fits = kind is None or isinstance(found, kind)
+        for name, value in self.others.items():
+            kind, description = _expected(name)
+            fits = kind is None or isinstance(value, kind)
             if fits and kind is list:
-                fits = all(isinstance(x, IntervalRecord) for x in found)
+                fits = all(isinstance(x, IntervalRecord) for x in value)
             if not fits:
-                raise ValueError(f"{name} should be {told}")
+                raise ValueError(f"{name} should be {description}")
         return self
 
     def mean(self, metric: str) -> IntervalRecord | None:
@@ -213,20 +213,20 @@ class MeasureRecord(Stored):
                 f"{len(self.num_heads)} numbers"
             )
         for summary in (self.summary, self.of_all_layers):
-            for name, found in summary.entries(ExtremeRecord).items():
-                if not 1 <= found.layer <= layers:
-                    raise ValueError(f"{name} is of layer {found.layer}, but there are {layers}")
-                heads = self.num_heads[found.layer - 1]
-                if not 1 <= found.head <= heads:
-                    raise ValueError(f"{name} is of head {found.head}, but the layer has {heads}")
+            for name, extreme in summary.entries(ExtremeRecord).items():
+                if not 1 <= extreme.layer <= layers:
+                    raise ValueError(f"{name} is of layer {extreme.layer}, but there are {layers}")
+                heads = self.num_heads[extreme.layer - 1]
+                if not 1 <= extreme.head <= heads:
+                    raise ValueError(f"{name} is of head {extreme.head}, but the layer has {heads}")
         return self
 
     @property
     def numbers(self) -> dict[str, Any]:
         """The numbers of the whole model by name; if a file lacks some, from its heads."""
-        found = dict(self.summary.others)
+        numbers = dict(self.summary.others)
         least = self.summary.smallest("mad")
-        if MOST_LOCAL not in found and least is not None:
+        if MOST_LOCAL not in numbers and least is not None:
             values = self.layers[least.layer - 1].metrics.get("self_mass")
             at = least.head - 1
             ends = {"value": values.mean, "low": values.low, "high": values.high} if values else {}
@@ -236,8 +236,8 @@ class MeasureRecord(Stored):
                 if isinstance(x, list) and at < len(x) and isinstance(x[at], float)
             }
             if len(entry) == 3:
-                found[MOST_LOCAL] = IntervalRecord.model_validate(entry)
-        return found
+                numbers[MOST_LOCAL] = IntervalRecord.model_validate(entry)
+        return numbers
 
     @property
     def unread(self) -> list[int]:

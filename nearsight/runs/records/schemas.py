@@ -37,22 +37,22 @@ class _Schema(GenerateJsonSchema):
     """Make schemas in which any of several kinds may fit, because our code tells kinds apart."""
 
     def tagged_union_schema(self, schema: TaggedUnionSchema) -> dict[str, Any]:
-        found = super().tagged_union_schema(schema)
-        if "oneOf" in found:
-            found["anyOf"] = found.pop("oneOf")
-        return found
+        union = super().tagged_union_schema(schema)
+        if "oneOf" in union:
+            union["anyOf"] = union.pop("oneOf")
+        return union
 
 
 def schemas() -> dict[str, str]:
     """Return the text of every schema by the name of its file, such as ``measure.schema.json``."""
-    found = {}
+    texts = {}
     for file in FILES:
         schema = file.adapter.json_schema(schema_generator=_Schema)
         what = "a line of " if file.name.endswith("l") else ""
-        told = {"$schema": DIALECT, "title": f"{what}{file.name}"} | schema
+        titled = {"$schema": DIALECT, "title": f"{what}{file.name}"} | schema
         name = f"{file.name.partition('.')[0]}.schema.json"
-        found[name] = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
-    return found
+        texts[name] = json.dumps(titled, indent=1, ensure_ascii=False) + "\n"
+    return texts
 
 
 def write_schemas(folder: Path) -> list[Path]:

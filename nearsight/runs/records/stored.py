@@ -146,10 +146,10 @@ class StoredFile(Generic[T]):
             return self.adapter.validate_json(text)
         except ValidationError as error:
             invalid = error
-        found = invalid.errors(include_url=False)
-        if found[0]["type"] == "json_invalid":
+        errors = invalid.errors(include_url=False)
+        if errors[0]["type"] == "json_invalid":
             repair = self.repair.format(folder=path.parent)
-            cause = found[0]["ctx"]["error"]
+            cause = errors[0]["ctx"]["error"]
             raise UserError(f"{path} is damaged, {where}it is not JSON: {cause}; {repair}")
         raw = json.loads(text)
         if isinstance(raw, dict) and raw.get(VERSION) not in self.versions:
@@ -168,8 +168,8 @@ def _worst(invalid: ValidationError, raw: Any) -> tuple[str, str]:
     If a value may be of several kinds, pydantic lists an error for each. The kind that got furthest
     is the one that was meant.
     """
-    found = [(_walked(error, raw), error) for error in invalid.errors(include_url=False)]
-    (steps, value), error = max(found, key=lambda x: len(x[0][0]))
+    errors = [(_walked(error, raw), error) for error in invalid.errors(include_url=False)]
+    (steps, value), error = max(errors, key=lambda x: len(x[0][0]))
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     if error["type"] == "missing":
         return field.lstrip("."), "is missing"

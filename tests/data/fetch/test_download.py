@@ -76,7 +76,7 @@ def test_a_part_that_is_too_long_is_dropped(root: Path, server: Server) -> None:
 
 def test_a_wrong_checksum_removes_the_part(root: Path, server: Server) -> None:
     server.content = server.content[:-1] + b"?"
-    with pytest.raises(UserError, match=r"sha256 [0-9a-f]{64}, expected [0-9a-f]{64}"):
+    with pytest.raises(UserError, match=r"sha256 [0-9a-f]{64}, but .* [0-9a-f]{64}"):
         fetch_dataset("cifar100", root)
     assert list(root.iterdir()) == []
 

@@ -186,17 +186,17 @@ def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Pla
         )
     query_cells = torch.full((num_windows, num_queries), -1)
     query_cells[placed] = arrangement.cells
-    found = [
+    key_places = [
         each
         for name in ("values", keys)
         if _responds(reading.call, name)
         and (each := _place_keys(reading, name, fold, arrangement)) is not None
     ]
-    if not found:
+    if not key_places:
         return 0.0
-    if len(found) == 2 and not _same_places(*found):
+    if len(key_places) == 2 and not _same_places(*key_places):
         return 0.0
-    best = max(found, key=lambda each: each.gap)
+    best = max(key_places, key=lambda each: each.gap)
     extents = reading.centres("values", fold)
     cell = torch.tensor(reading.size, dtype=torch.float64) / torch.tensor(
         [arrangement.grid.rows, arrangement.grid.cols], dtype=torch.float64

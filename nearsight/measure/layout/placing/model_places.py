@@ -80,7 +80,7 @@ def _place(probe: Probe, progress: Callable[[int, int], None] | None) -> ModelPl
         return ModelPlaces((), probe.num_forwards, RANDOM)
     batches = _batches(probe)
     quiet, tried, num_draws = QUIET[probe.dtype], set[int](), 0
-    found: dict[int, Placed | Unplaced] = {}
+    results: dict[int, Placed | Unplaced] = {}
     looks = iter(LOOKS)
     look = next(looks)
     while True:
@@ -96,11 +96,11 @@ def _place(probe: Probe, progress: Callable[[int, int], None] | None) -> ModelPl
             continue
         look = next(looks, MAX_FORWARDS)
         for number, call in enumerate(probe.calls):
-            if number not in found or not _is_settled(found[number]):
-                found[number] = place_call(call, probe.size, quiet)
-        if spent or all(_is_settled(each) for each in found.values()):
+            if number not in results or not _is_settled(results[number]):
+                results[number] = place_call(call, probe.size, quiet)
+        if spent or all(_is_settled(each) for each in results.values()):
             break
-    steady = [_steady(call, found[n], probe.size, quiet) for n, call in enumerate(probe.calls)]
+    steady = [_steady(call, results[n], probe.size, quiet) for n, call in enumerate(probe.calls)]
     calls = tuple(
         PlacedCall(call.name, call.kind, call.sizes, _with_batch(each, batch))
         for call, each, batch in zip(probe.calls, steady, batches, strict=True)

@@ -244,8 +244,8 @@ class SamplingCapture(AttentionCapture):
     ) -> Any:
         output = super().__torch_function__(func, types, args, kwargs)
         if isinstance(output, Tensor) and output.ndim == 4:
-            found = _sampling(func, args, kwargs or {}, output)
-            self.samplings += [found] if found else []
+            sampling = _sampling(func, args, kwargs or {}, output)
+            self.samplings += [sampling] if sampling else []
         return output
 
 

@@ -70,8 +70,8 @@ def gates_of(call: SeenCall) -> LayerGates | None:
 
 def positional_shares(call: SeenCall) -> tuple[float, ...] | None:
     """Return the gate of every head of the layer that makes this call, if it has gates."""
-    found = gates_of(call)
-    return found.gate if found else None
+    gates = gates_of(call)
+    return gates.gate if gates else None
 
 
 class GateReadOut(ReadOut[LayerGates]):
@@ -93,8 +93,8 @@ class GateReadOut(ReadOut[LayerGates]):
 
     def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
         """Read the gates of a layer when its attention is seen for the first time."""
-        if layer not in self.layers and (found := gates_of(call)):
-            self.layers[layer] = found
+        if layer not in self.layers and (gates := gates_of(call)):
+            self.layers[layer] = gates
 
     @classmethod
     def contents(cls, layers: Mapping[int, LayerGates]) -> dict[str, Any]:

@@ -167,16 +167,16 @@ def _token_grid(model: Any) -> TokenGrid:
 
 def _attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
     """Return the attention modules to which GAug can be added; every block must have one."""
-    found = [(name, x) for name, x in model.named_modules() if type(x) in AUGMENTED]
+    layers = [(name, x) for name, x in model.named_modules() if type(x) in AUGMENTED]
     kinds = {name: type(x).__name__ for name, x in model.named_modules()}
     blocks = [x for x, kind in kinds.items() if kind.endswith("Block") and kind not in CONVOLUTIONS]
     for block in blocks:
-        if not any(name.startswith(f"{block}.") for name, _ in found):
+        if not any(name.startswith(f"{block}.") for name, _ in layers):
             raise UserError(
                 "LocAt needs attention of timm's ViT, EVA, RoPE or Swin in every block, but "
                 f"{block} ({type(model.get_submodule(block)).__name__}) has its own"
             )
-    return found
+    return layers
 
 
 @dataclass(frozen=True)
