@@ -200,11 +200,16 @@ def quiet_in_heads(attention):
 
 
 def test_a_pooled_cell_of_pvt_sits_in_the_middle_of_its_patches():
-    """Two by two patches see one cell in their middle: every distance is half a diagonal."""
+    """2x4 patches attend evenly to two cells, each in the middle of 2x2 patches."""
     model = create_timm(
         "pvt_v2_b0", depths=(1,), embed_dims=(12,), num_heads=(2,), sr_ratios=(2,), mlp_ratios=(2,)
     )
-    assert layer_means(model, (8, 8))[0] == pytest.approx([0.5, 0.5], abs=1e-6)
+    nn.init.zeros_(model.stages[0].blocks[0].attn.q.weight)
+    nn.init.zeros_(model.stages[0].blocks[0].attn.q.bias)
+    corner = math.sqrt(0.5) + math.hypot(0.5, 2.5)  # to both cells, from a patch of column 0 or 3
+    inner = math.sqrt(0.5) + math.hypot(0.5, 1.5)  # from a patch of column 1 or 2
+    expected = (corner + inner) / 4 / math.hypot(1, 3)
+    assert layer_means(model, (8, 16))[0] == pytest.approx([expected] * 2, abs=1e-6)
 
 
 @pytest.mark.slow
