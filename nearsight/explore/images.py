@@ -117,7 +117,7 @@ def _of_tensor(
 
 
 def _of_pixels(pixels: Sequence[np.ndarray], names: Sequence[str], steps: Preprocessing) -> Images:
-    inputs = steps.normalised(torch.from_numpy(np.stack(pixels)))
+    inputs = steps.normalise(torch.from_numpy(np.stack(pixels)))
     return Images(list(names), inputs, [x.transpose(1, 2, 0) for x in pixels])
 
 

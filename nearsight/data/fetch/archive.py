@@ -24,7 +24,7 @@ from nearsight.data.sets import (
     OFFICIAL,
     data_root,
     dataset_name,
-    described,
+    describe_decoding,
     folder_digest,
     origin_of,
     source_of,
@@ -132,7 +132,7 @@ def _folder_name(path: Path) -> tuple[str, Path]:
     for name, source in sources().items():
         for folder in (path, path / source.folder):
             if (folder / source.marker).is_file():
-                described(name, folder)
+                describe_decoding(name, folder)
                 return name, folder
     folders = ", ".join(source.folder for source in sources().values())
     raise UserError(
@@ -154,7 +154,7 @@ def _unpack(archive: Path, name: str, folder: Path) -> None:
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
             raise UserError(f"{archive} cannot be unpacked: {problem}") from None
         _check_count(partial, len(written), archive)
-        described(name, partial)
+        describe_decoding(name, partial)
         write_origin(partial, source_of(name))
 
 

@@ -170,7 +170,7 @@ class PictureBatches:
 
     def _batch(self, pictures: list[Future]) -> Tensor:
         pixels = torch.from_numpy(np.stack([picture.result() for picture in pictures]))
-        return self.preprocessing.normalised(pixels.to(self.device))
+        return self.preprocessing.normalise(pixels.to(self.device))
 
     def _read(self, name: str) -> UInt8[np.ndarray, "3 h w"]:
         pixels, self.digests[name] = read_picture(self.folder, name, self.preprocessing)

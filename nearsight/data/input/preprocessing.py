@@ -60,12 +60,12 @@ class Preprocessing:
             )
 
     @classmethod
-    def cropped(
+    def from_crop_share(
         cls, source: str, size: tuple[int, int], crop_pct: float, **fields: Any
     ) -> Preprocessing:
         """Return a preprocessing whose crop takes the share ``crop_pct`` of each resized side.
 
-        >>> Preprocessing.cropped("ours", (224, 320), 0.9).resize
+        >>> Preprocessing.from_crop_share("ours", (224, 320), 0.9).resize
         (248, 355)
         """
         height, width = (math.floor(side / crop_pct) for side in size)
@@ -82,7 +82,7 @@ class Preprocessing:
         sides = [round(new * old / crop) for new, old, crop in zip(size, self.resize, self.crop)]
         return replace(self, resize=(sides[0], sides[1]), crop=size)
 
-    def untouched(self) -> Preprocessing:
+    def without_resizing(self) -> Preprocessing:
         """Return the same mean and deviation without resize and crop, for prepared images."""
         return replace(self, resize=None, crop=None)
 
@@ -106,7 +106,7 @@ class Preprocessing:
             return int(cols * height / width), cols
         return rows, int(rows * width / height)
 
-    def normalised(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
+    def normalise(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
         """Convert bytes to floats and normalise each channel by mean and deviation."""
         return normalized(images, self.mean, self.std)
 
@@ -127,7 +127,7 @@ class Preprocessing:
     def text(self) -> str:
         """Describe the preprocessing in words.
 
-        >>> Preprocessing.cropped("timm's", (224, 224), 0.9).text()
+        >>> Preprocessing.from_crop_share("timm's", (224, 224), 0.9).text()
         "timm's: short side to 248 (bicubic), middle 224x224"
         """
         source = f"{self.source} (not certain: {self.doubt})" if self.doubt else self.source

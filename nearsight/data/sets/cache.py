@@ -64,7 +64,7 @@ def writable_cache(root: Path) -> Path:
     return beside if os.access(beside if beside.exists() else root, os.W_OK) else home
 
 
-def decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset:
+def load_decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset:
     """Return a data set from the cache; decode it first if it is missing, stale or damaged.
 
     Args:

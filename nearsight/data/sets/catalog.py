@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nearsight.core import UserError, closest, expand_path
-from nearsight.data.sets.cache import Decoding, decoded
+from nearsight.data.sets.cache import Decoding, load_decoded
 from nearsight.data.sets.cifar import CIFAR10, CIFAR100
 from nearsight.data.sets.class_subset import first_classes, images_of_first_classes
 from nearsight.data.sets.dataset import Dataset
@@ -22,7 +22,7 @@ from nearsight.data.sets.identity import (
     registrations,
 )
 from nearsight.data.sets.image_files import DEFAULT_SIZE, MOST_DECODED
-from nearsight.data.sets.image_folder import image_folder, undecoded
+from nearsight.data.sets.image_folder import image_folder, open_undecoded
 from nearsight.data.sets.shapes import SHAPES
 from nearsight.data.sets.sources import Archive, NamedSet, origin_of
 from nearsight.data.sets.tiny_imagenet import TINY_IMAGENET
@@ -108,7 +108,7 @@ def load_dataset(
     root = data_root(root)
     name = dataset_name(settings.name, root)
     if name in SETS:
-        whole = decoded(_decoding(name, settings, root), root, again)
+        whole = load_decoded(_decoding(name, settings, root), root, again)
         return whole if settings.classes is None else first_classes(whole, settings.classes)
     if name.startswith(FOLDER_PREFIX):
         folder = expand_path(name.removeprefix(FOLDER_PREFIX))
@@ -121,9 +121,9 @@ def load_dataset(
     keep = len(images.train) <= MOST_DECODED if settings.decoded is None else settings.decoded
     if keep:
         decoding = image_folder(images, settings.image_size, settings.skip_corrupt)
-        dataset = decoded(decoding, root, again)
+        dataset = load_decoded(decoding, root, again)
     else:
-        dataset = undecoded(images, settings.image_size or DEFAULT_SIZE)
+        dataset = open_undecoded(images, settings.image_size or DEFAULT_SIZE)
     if identity is None:
         return dataset
     return replace(dataset, name=identity.name, origin=REGISTERED, identity=identity.identity)
@@ -143,10 +143,10 @@ def _decoding(name: str, settings: DataSettings, root: Path) -> Decoding:
         )
     if SETS[name].source is None:
         return SETS[name].decode(root, settings.skip_corrupt)
-    return described(name, found_folder(name, root), settings.skip_corrupt)
+    return describe_decoding(name, find_folder(name, root), settings.skip_corrupt)
 
 
-def described(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
+def describe_decoding(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
     """Return how to decode an unpacked official data set.
 
     Raises:
@@ -169,7 +169,7 @@ def source_of(name: str) -> Archive:
     return source
 
 
-def found_folder(name: str, root: Path) -> Path:
+def find_folder(name: str, root: Path) -> Path:
     """Return the unpacked folder of a data set, or raise UserError if there is none."""
     source = source_of(name)
     folder = root / source.folder
@@ -231,7 +231,7 @@ def check_dataset(name: str, root: Path | None = None) -> Report:
     dataset = load_dataset(DataSettings(name=name), root, again=True)
     verdict = dataset.origin
     if name in sources():
-        verdict = origin_of(found_folder(name, data_root(root)), source_of(name))
+        verdict = origin_of(find_folder(name, data_root(root)), source_of(name))
     return Report(
         name=dataset.name,
         verdict=verdict,

@@ -116,7 +116,7 @@ def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool
     )
 
 
-def undecoded(found: FolderImages, size: int) -> Dataset:
+def open_undecoded(found: FolderImages, size: int) -> Dataset:
     """Return the images of a folder as a data set that reads the files whenever they are used.
 
     The pixels are normalised by ImageNet's published mean and deviation, because computing those of

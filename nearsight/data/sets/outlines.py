@@ -47,7 +47,7 @@ Numbers = Int32[np.ndarray, " n"]
 Sizes = Int32[np.ndarray, "n 1 1"]
 
 
-def turned(centre_x: Numbers, centre_y: Numbers, angle: Numbers) -> tuple[Points, Points]:
+def rotate_points(centre_x: Numbers, centre_y: Numbers, angle: Numbers) -> tuple[Points, Points]:
     """Return the coordinates of all points relative to a centre, rotated by an angle."""
     points = np.arange(2 * SIDE, dtype=np.int32) * (UNIT // 2) + UNIT // 4
     dx = points[None, None, :] - centre_x[:, None, None]

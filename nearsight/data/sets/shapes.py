@@ -29,7 +29,7 @@ from nearsight.data.sets.outlines import (
     Points,
     chosen_inside,
     coverage,
-    turned,
+    rotate_points,
 )
 from nearsight.data.sets.sources import NamedSet
 
@@ -96,7 +96,7 @@ def _background(draws: Draws) -> Canvas:
 def _add_distractor(canvas: Canvas, draws: Draws, what: str) -> None:
     """Paint a small disc or bar of one colour."""
     place = draws.between(f"{what} place", 0, SIDE * UNIT - 1, 2)
-    u, v = turned(place[:, 0], place[:, 1], draws.between(f"{what} turn", 0, TURN - 1))
+    u, v = rotate_points(place[:, 0], place[:, 1], draws.between(f"{what} turn", 0, TURN - 1))
     radius = draws.between(f"{what} radius", UNIT * 3 // 2, UNIT * 3)
     kind = draws.between(f"{what} kind", 0, len(FRAGMENTS) - 1)
     covered = coverage(chosen_inside(FRAGMENTS, kind, u, v, radius))
@@ -108,7 +108,7 @@ def _add_object(canvas: Canvas, draws: Draws, labels: Int32[np.ndarray, " n"]) -
     outline, texture = np.divmod(labels, len(TEXTURES))
     radius = draws.between("radius", 9 * UNIT, 12 * UNIT)
     place = SIDE * UNIT // 2 + draws.between("place", -4 * UNIT, 4 * UNIT, 2)
-    u, v = turned(place[:, 0], place[:, 1], draws.between("turn", 0, TURN - 1))
+    u, v = rotate_points(place[:, 0], place[:, 1], draws.between("turn", 0, TURN - 1))
     inside = chosen_inside([*OUTLINES.values()], outline, u, v, radius)
     period = draws.between("period", 4 * UNIT, 6 * UNIT)
     s, t = _texture_frame(draws, "texture")
@@ -126,7 +126,7 @@ def _add_object(canvas: Canvas, draws: Draws, labels: Int32[np.ndarray, " n"]) -
 def _texture_frame(draws: Draws, what: str) -> tuple[Points, Points]:
     """Return all points in the frame of a texture with random phase and rotation."""
     phase = draws.between(f"{what} phase", 0, 16 * UNIT - 1, 2)
-    return turned(phase[:, 0], phase[:, 1], draws.between(f"{what} turn", 0, TURN - 1))
+    return rotate_points(phase[:, 0], phase[:, 1], draws.between(f"{what} turn", 0, TURN - 1))
 
 
 def _paint(canvas: Canvas, *layers: tuple[Pixels, Colours]) -> None:

@@ -188,7 +188,7 @@ def class_answers(
     assert subject.model is not None
     assert subject.classify is not None
     ready = split.prepared_size == subject.size
-    steps = subject.classify.untouched() if ready else subject.classify
+    steps = subject.classify.without_resizing() if ready else subject.classify
     batches = image_batches(split, Preparation(steps), batch_size, device)
     with evaluation_mode(subject.model) as inner:
         return np.concatenate([inner(images).argmax(-1).cpu().numpy() for images in batches])
@@ -198,7 +198,7 @@ def _normalised(
     pictures: list[Future[np.ndarray]], preparation: Preparation, device: str
 ) -> Tensor:
     pixels = torch.from_numpy(np.stack([picture.result() for picture in pictures]))
-    return preparation.steps.normalised(pixels.to(device))
+    return preparation.steps.normalise(pixels.to(device))
 
 
 @dataclass(frozen=True)

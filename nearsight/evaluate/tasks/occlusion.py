@@ -191,7 +191,7 @@ def _prepared(bench: Bench, number: int) -> Images:
     """One image of the scored split as the model takes it."""
     preparation = bench.preparation()
     pixels = np.ascontiguousarray(preparation.pixels(bench.val.image(number)))
-    return preparation.steps.normalised(torch.from_numpy(pixels)[None])
+    return preparation.steps.normalise(torch.from_numpy(pixels)[None])
 
 
 def _passes(bench: Bench) -> list[tuple[Split, float]]:

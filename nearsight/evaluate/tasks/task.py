@@ -137,7 +137,7 @@ class Bench:
         subject = self.subject
         if self.kind == "labels" and subject.classify is not None:
             ready = self.val.prepared_size == subject.size
-            steps = subject.classify.untouched() if ready else subject.classify
+            steps = subject.classify.without_resizing() if ready else subject.classify
             return Preparation(steps, mirrored)
         steps = Preprocessing(
             subject.statistics, subject.size, None, keep_ratio=False,

@@ -95,7 +95,7 @@ class PictureSource(MeasuredSource):
             self.names, corrupt = readable_pictures(images, self.names)
         size = None if resize else equal_size(images, self.names)
         named = named_model(*choice)
-        self.steps = named.preprocessing if resize else named.preprocessing.untouched()
+        self.steps = named.preprocessing if resize else named.preprocessing.without_resizing()
         self.size = size or self.steps.crop
         self.model = self._localise(named.model.to(device))
         check_fit(self.model, self.size, choice.name, device)

@@ -73,7 +73,7 @@ class Pictures:
                 for name in self.names[start : start + BATCH_SIZE]
             ]
             self.total = self.total + np.sum(batch, axis=0, dtype=np.float64)
-            yield self.preprocessing.normalised(torch.from_numpy(np.stack(batch)).to(self.device))
+            yield self.preprocessing.normalise(torch.from_numpy(np.stack(batch)).to(self.device))
 
     @property
     def mean(self) -> UInt8[np.ndarray, "h w 3"]:

@@ -167,7 +167,7 @@ def _of_timm(model: nn.Module) -> Preprocessing:
     source = "timm's configuration"
     if mode == "border":
         source += ", with a centre crop in place of its borders"
-    return Preprocessing.cropped(
+    return Preprocessing.from_crop_share(
         source,
         tuple(facts["input_size"][1:]),
         facts["crop_pct"],

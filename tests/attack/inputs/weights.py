@@ -232,7 +232,7 @@ def _hub_folder(case: tuple[str, list, list, bool], place: Path) -> Verdict:
         if max(size) <= 256:
             check_fit(found.model, size, "hf", "cpu")
             pixels = torch.zeros(1, 3, *size, dtype=torch.uint8)
-            normalised = found.preprocessing.normalised(pixels)
+            normalised = found.preprocessing.normalise(pixels)
             if not bool(normalised.isfinite().all()):
                 raise AssertionError("the preprocessing gives numbers that are not finite")
 

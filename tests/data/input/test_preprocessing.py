@@ -27,7 +27,7 @@ def picture(size: tuple[int, int]) -> Image.Image:
 
 
 def made(steps: Preprocessing, image: Image.Image) -> torch.Tensor:
-    return steps.normalised(torch.from_numpy(steps.pixels(image).copy())[None])[0]
+    return steps.normalise(torch.from_numpy(steps.pixels(image).copy())[None])[0]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -38,7 +38,7 @@ def test_it_is_timms_transform(size: tuple[int, int], crop_pct: float, mode: str
     theirs = create_transform(
         (3, 37, 37), crop_pct=crop_pct, crop_mode=mode, interpolation="bicubic", mean=mean, std=std
     )
-    ours = Preprocessing.cropped(
+    ours = Preprocessing.from_crop_share(
         "", (37, 37), crop_pct, keep_ratio=mode == "center", mean=mean, std=std
     )
     image = picture(size)
@@ -99,7 +99,7 @@ def test_a_tall_crop_keeps_the_middle_and_the_proportions():
 
 def test_prepared_images_are_only_normalised():
     image = picture((61, 47))
-    steps = Preprocessing("", (37, 37), (31, 31)).untouched()
+    steps = Preprocessing("", (37, 37), (31, 31)).without_resizing()
     assert np.array_equal(steps.pixels(image), np.asarray(image).transpose(2, 0, 1))
     assert steps.facts()["resize"] is None
     assert steps.facts()["crop"] is None

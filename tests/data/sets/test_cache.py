@@ -153,9 +153,9 @@ def test_two_processes_that_decode_at_once_both_succeed(root: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from nearsight.data.sets.cifar import cifar\n"
-        "from nearsight.data.sets.cache import decoded\n"
+        "from nearsight.data.sets.cache import load_decoded\n"
         "root = Path(sys.argv[1])\n"
-        "print(decoded(cifar('cifar100', root / 'cifar-100-binary'), root).hash)\n"
+        "print(load_decoded(cifar('cifar100', root / 'cifar-100-binary'), root).hash)\n"
     )
     command = [sys.executable, "-c", code, str(root)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]

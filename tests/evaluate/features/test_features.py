@@ -106,7 +106,7 @@ def test_the_cache_holds_the_features_in_half_precision(tmp_path) -> None:
     found = bench.features(bench.val)
     steps = bench.preparation()
     pixels = np.stack([steps.pixels(bench.val.image(i)) for i in range(11)])
-    batch = steps.steps.normalised(torch.from_numpy(pixels))
+    batch = steps.steps.normalise(torch.from_numpy(pixels))
     (expected,) = bench.subject.extractor.features(batch, [2], "block")
     np.testing.assert_allclose(found.patches, expected.patches.flatten(1, 2), atol=2e-3)
     assert found.patches.dtype == np.float16
@@ -117,7 +117,7 @@ def test_mirrored_features_are_those_of_mirrored_images(tmp_path) -> None:
     bench = bench_of(tmp_path)
     mirrored = bench.features(bench.val, mirrored=True)
     pixels = bench.preparation().pixels(bench.val.image(4))[:, :, ::-1].copy()
-    batch = bench.preparation().steps.normalised(torch.from_numpy(pixels[None]))
+    batch = bench.preparation().steps.normalise(torch.from_numpy(pixels[None]))
     (expected,) = bench.subject.extractor.features(batch, [2], "block")
     np.testing.assert_allclose(mirrored.patches[4], expected.patches[0].flatten(0, 1), atol=2e-3)
 

@@ -90,7 +90,7 @@ def test_fills_are_black_the_mean_or_noise_of_the_image(tmp_path) -> None:
     steps = bench.preparation().steps
     black = fill_values(images, "black", steps, 0, numbers)
     torch.testing.assert_close(
-        black[0], steps.normalised(torch.zeros(1, 3, 1, 1, dtype=torch.uint8))[0]
+        black[0], steps.normalise(torch.zeros(1, 3, 1, 1, dtype=torch.uint8))[0]
     )
     assert not fill_values(images, "mean", steps, 0, numbers).any()
     noise = fill_values(images, "noise", steps, 0, numbers)

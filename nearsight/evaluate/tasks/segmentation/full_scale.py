@@ -104,7 +104,7 @@ def crop_batches(bench: Bench) -> Batch:
             image, mask = bench.train.image(number), bench.train.mask(number)
             crop = random_crop(image.convert("RGB"), mask, size, drawn[:-8])
             pixels = torch.from_numpy(crop.pixels.transpose(2, 0, 1).copy())
-            normal = steps.normalised(distort_colours(pixels, drawn[-8:])[None])[0]
+            normal = steps.normalise(distort_colours(pixels, drawn[-8:])[None])[0]
             images.append(_padded(normal, size, 0.0))
             labels = torch.from_numpy(crop.labels.astype(np.int64))
             truth.append(_padded(labels, size, VOID))
@@ -141,7 +141,7 @@ def window_maps(bench: Bench, head: nn.Module, recipe: HeadRecipe) -> Maps:
         image = bench.val.image(number).convert("RGB")
         height, width = fitting_size((image.height, image.width), size[0], 1.0)
         pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
-        normal = steps.normalised(torch.from_numpy(pixels.transpose(2, 0, 1).copy())[None])[0]
+        normal = steps.normalise(torch.from_numpy(pixels.transpose(2, 0, 1).copy())[None])[0]
         inner = height, width
         normal = _padded(normal, (max(height, size[0]), max(width, size[1])), 0.0)
         total: Tensor | None = None

@@ -110,7 +110,7 @@ def test_cached_batches_mirror_features_and_labels_together(tmp_path) -> None:
     images = [bench.train.image(i).transpose(0) for i in (1, 3)]  # 0: left to right
     steps = bench.preparation().steps
     pixels = torch.from_numpy(np.stack([steps.pixels(image) for image in images]))
-    (expected,) = bench.subject.extractor.features(steps.normalised(pixels), [2], "block")
+    (expected,) = bench.subject.extractor.features(steps.normalise(pixels), [2], "block")
     torch.testing.assert_close(features, expected.patches.permute(0, 3, 1, 2), atol=2e-3, rtol=2e-3)
     plain = batch([1, 3], False, 0)[1]
     assert torch.equal(labels.flip(-1), plain)
