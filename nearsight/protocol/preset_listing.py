@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from nearsight.protocol.deit import FAMILIES, LAYERS, RECIPES
+from nearsight.protocol.dino_preset import DINO
 from nearsight.protocol.locat_presets import LOCAT
 from nearsight.protocol.presets import EIGHT, assumed_values, preset
 
@@ -60,6 +61,7 @@ def preset_tables(data: str) -> list[Table]:
         _table(f"The DeiT recipe on {data}", "deit", DEIT, data, first_against="baseline"),
         convit,
         _table(f"LocAt's training on {data}", "locat", LOCAT, data, first_against="deit"),
+        _table(f"DINO's training on {data}", DINO, (DINO,), data, first_against="baseline"),
     ]
 
 

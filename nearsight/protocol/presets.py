@@ -1,4 +1,4 @@
-"""Presets by name: the eight protocols of the paper, and the recipes of deit.py and locat.py.
+"""Presets by name: the eight protocols of the paper, and the recipes of other modules.
 
 The question behind the eight is which part of the Modern protocol makes early attention local.
 Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x``
@@ -13,6 +13,7 @@ from typing import Any
 
 from nearsight.core import UserError, suggestion
 from nearsight.protocol.deit import FAMILIES, RECIPES, assumed_of_recipe, is_recipe, recipe
+from nearsight.protocol.dino_preset import DINO, assumed_of_dino, dino_recipe
 from nearsight.protocol.fraction import at_fraction, whole_name
 from nearsight.protocol.locat_presets import LOCAT, assumed_of_locat, locat_recipe
 from nearsight.protocol.schema import (
@@ -45,7 +46,7 @@ EIGHT = {
     **{f"modern-{part}": frozenset(PARTS) - {part} for part in PARTS},
     **{f"baseline+{part}": frozenset({part}) for part in PARTS},
 }
-PRESETS = (*EIGHT, *RECIPES, *LOCAT)
+PRESETS = (*EIGHT, *RECIPES, *LOCAT, DINO)
 SPOKEN = {
     "autoaugment": "AutoAugment", "colorjitter": "ColorJitter", "cutmix": "CutMix",
     "labelsmoothing": "label smoothing",
@@ -86,6 +87,8 @@ def preset(name: str, data: str = "cifar100", model: str | None = None) -> Proto
         return replace(protocol, model=replace(protocol.model, name=model))
     if name in LOCAT:
         return locat_recipe(name, data, model)
+    if name == DINO:
+        return dino_recipe(data)
     if is_recipe(name):
         return recipe(name, data)
     jitter = data == "tiny-imagenet"
@@ -144,6 +147,8 @@ def assumed_values(protocol: Protocol) -> dict[str, Any]:
         paths = assumed_of_recipe(name, data.name)
     elif name in LOCAT:
         paths = assumed_of_locat(name, data.name)
+    elif name == DINO:
+        paths = assumed_of_dino(data.name)
     elif name in EIGHT:
         paths = ASSUMED if data.name in _SCHEDULES else (*ASSUMED_SCHEDULE, *ASSUMED)
     else:

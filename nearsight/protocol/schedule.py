@@ -88,6 +88,20 @@ def protocol_rate(protocol: Protocol, step: int, steps_per_epoch: int) -> float:
     )  # fmt: skip
 
 
+def weight_decay(protocol: Protocol, step: int, steps_per_epoch: int) -> float:
+    """Return the weight decay of a protocol at a step, counted from 0.
+
+    >>> from nearsight.protocol import preset
+    >>> [round(weight_decay(preset("dino"), step, 1), 2) for step in (0, 50, 100)]
+    [0.04, 0.22, 0.4]
+    """
+    settings = protocol.optimizer
+    if settings.final_weight_decay is None:
+        return settings.weight_decay
+    done = step / (protocol.epochs * steps_per_epoch)
+    return cosine_between(settings.weight_decay, settings.final_weight_decay, done)
+
+
 def schedule_text(protocol: Protocol) -> str:
     """Return a chart of a protocol's learning rate for the terminal."""
     steps = 100  # of an epoch; enough for a smooth curve

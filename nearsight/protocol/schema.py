@@ -72,13 +72,15 @@ class Optimizer:
     weight_decay: Amount = 0.05
     betas: tuple[Probability, Probability] = (0.9, 0.999)
     eps: Positive = 1e-8
-    decayed: Literal["all", "matrices"] = "all"  # matrices: no bias, norm, gate, token or position
+    decayed: Literal["all", "matrices", "not-vectors"] = "all"  # see train/optim.py
     warmup_lr: Amount = 0.0  # the rate that warm-up starts from
     final_lr: Amount = 0.0  # the rate that the schedule ends at; constant ignores it
     clip_norm: Positive | None = None
     schedule: Schedule = "cosine"  # after the warm-up; triangular is a straight line down
     step_epochs: Positive = 30.0  # for schedule "step": epochs between two reductions
     step_factor: Annotated[float, Field(gt=0, le=1)] = 0.1  # for "step": factor of a reduction
+    final_weight_decay: Amount | None = None  # reached by half a cosine; None: it stays the same
+    clipped: Literal["all", "each"] = "all"  # clip_norm of the whole gradient, or of each weight's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,31 @@ class ColorJitter:
     contrast: Amount = 0.4
     saturation: Amount = 0.4
     hue: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    probability: Probability = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greyscale:
+    """Replace the colours of an image by its luminance."""
+
+    probability: Probability = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blur:
+    """Blur with a Gaussian whose standard deviation is uniform between two numbers of pixels."""
+
+    probability: Probability = 0.5
+    min_sigma: Amount = 0.1
+    max_sigma: Amount = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solarize:
+    """Invert the values at or above a threshold."""
+
+    probability: Probability = 0.2
+    threshold: Annotated[int, Field(ge=0, le=256)] = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +195,50 @@ class Distillation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class View:
+    """A kind of random crop that DINO takes of every image, and what is done to it."""
+
+    crop: ResizedCrop
+    size: Count | None = None  # pixels a side; None: see Dino
+    blur: Blur | None = None
+    solarize: Solarize | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dino:
+    """Learn without labels: the student predicts the teacher's output for another crop of an image.
+
+    Caron et al. 2021 (arXiv 2104.14294). The teacher is a moving average of the student and sees
+    the first and second crop, the student all of them. Both have a projection head whose outputs
+    the softmax compares. Without a size, the first two views have the model's size, and the local
+    ones 3/7 of it in whole patches (96 of 224 pixels).
+    """
+
+    first: View = View(crop=ResizedCrop(min_area=0.4), blur=Blur(probability=1.0))
+    second: View = View(
+        crop=ResizedCrop(min_area=0.4), blur=Blur(probability=0.1), solarize=Solarize()
+    )
+    local: View = View(crop=ResizedCrop(min_area=0.05, max_area=0.4), blur=Blur())
+    num_local: CountOrZero = 8
+    head_layers: Count = 3  # linear maps before the last layer
+    hidden: Count = 2048  # width between them
+    bottleneck: Count = 256  # width before the last layer
+    outputs: Count = 65_536
+    frozen_epochs: CountOrZero = 1  # epochs at the start in which the last layer stays as it is
+    student_temperature: Positive = 0.1
+    teacher_temperature: Positive = 0.04
+    first_teacher_temperature: Positive = 0.04  # at the start of its linear warm-up
+    teacher_warmup_epochs: CountOrZero = 0
+    centre_momentum: Probability = 0.9  # of the mean output that is subtracted from the teacher's
+    teacher_momentum: Probability = 0.996
+    final_teacher_momentum: Probability = 1.0  # reached by half a cosine
+    kept: Literal["teacher", "student"] = "teacher"  # whose weights are scored, measured and kept
+    knn_every: Count = 1  # epochs between two scores by k-NN on validation images
+    knn_neighbours: Count = 20
+    knn_images: Count = 20_000  # at most so many training images are the neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
 class Protocol:
     """The settings of a training: everything that decides its numbers except the seed.
 
@@ -195,6 +266,9 @@ class Protocol:
     autoaugment: AutoAugment | None = None
     randaugment: RandAugment | None = None
     colorjitter: ColorJitter | None = None
+    greyscale: Greyscale | None = None
+    blur: Blur | None = None
+    solarize: Solarize | None = None
     random_erasing: RandomErasing | None = None
     cutmix: CutMix | None = None
     mixup: Mixup | None = None
@@ -202,6 +276,7 @@ class Protocol:
     repeats: Count = 1  # how often a sample appears in an epoch, each time augmented differently
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     distillation: Distillation | None = None
+    dino: Dino | None = None
     ema_decay: Fraction | None = None
     precision: Literal["float32", "bf16", "fp16", "float64"] = "float32"
     measure_every: Count | None = None  # epochs between two measurements of the attention

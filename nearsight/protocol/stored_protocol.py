@@ -10,16 +10,27 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from nearsight.protocol.schema import DataSettings, Distillation, Optimizer, Protocol
+from nearsight.protocol.schema import (
+    ColorJitter,
+    DataSettings,
+    Distillation,
+    Optimizer,
+    Protocol,
+)
 
 # The settings that were added later, by the part that they are in ("" is the protocol itself).
 LATER: dict[str, tuple[str, ...]] = {
+    "": ("greyscale", "blur", "solarize", "dino"),
+    "colorjitter": ("probability",),
     "data": ("classes", "decoded"),
     "distillation": ("kind", "temperature"),
-    "optimizer": ("schedule", "step_epochs", "step_factor"),
-}
+    "optimizer": (
+        "schedule", "step_epochs", "step_factor", "final_weight_decay", "clipped",
+    ),
+}  # fmt: skip
 _KINDS: dict[str, type] = {
     "": Protocol,
+    "colorjitter": ColorJitter,
     "data": DataSettings,
     "optimizer": Optimizer,
     "distillation": Distillation,

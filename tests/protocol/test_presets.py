@@ -73,7 +73,7 @@ def test_the_parts_have_the_values_of_the_table() -> None:
     assert asdict(modern)["cutmix"] == {"probability": 0.5, "alpha": 1.0, "mix_labels": True}
     assert asdict(modern)["autoaugment"] == {"policy": "cifar10"}
     assert jittered is not None
-    assert list(asdict(jittered).values()) == [0.4, 0.4, 0.4, 0.1]
+    assert list(asdict(jittered).values()) == [0.4, 0.4, 0.4, 0.1, 1.0]
 
 
 @pytest.mark.parametrize(("name", "data"), EVERY_PRESET)
@@ -158,5 +158,5 @@ def test_the_listing_says_what_each_preset_changes() -> None:
     assert preset_changes("deit-mixup", "shapes", "deit") == ["mixup: off"]
     names = [name for table in preset_tables("shapes") for name in table.columns[0].cells]
     families = ["convit+layers=N", "convit+strength=N"]
-    assert names == [*EIGHT, *RECIPES, *families, *LOCAT]
+    assert names == [*EIGHT, *RECIPES, *families, *LOCAT, "dino"]
     assert set(names) == {*PRESETS, *families}

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nearsight.data.augment import colour
 from nearsight.data.augment import warp as geometry
+from nearsight.data.augment.blur import gaussian_blur
 from nearsight.data.augment.colour import Amounts, Images
 
 _MAPS = {
@@ -35,6 +36,7 @@ _COLOURS: dict[str, Callable[[Images, Amounts], Images]] = {
     "autocontrast": colour.autocontrast,
     "equalize": colour.equalize,
     "invert": colour.invert,
+    "blur": gaussian_blur,
 }
 NAMES = (*_MAPS, *_COLOURS)
 NOTHING = -1  # the code of an image that drew no operation

@@ -20,6 +20,7 @@ from torch import Tensor
 from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.augment.box import NUM_TRIES, resized_crop_box
+from nearsight.data.augment.chance import draw_blur, draw_greyscale, draw_solarize
 from nearsight.data.augment.colour import Images
 from nearsight.data.augment.erase import cut_out, randomly_erased
 from nearsight.data.augment.operations import apply_operations
@@ -34,12 +35,15 @@ from nearsight.data.augment.resize import resized_crops
 from nearsight.data.augment.warp import cropped
 from nearsight.protocol import (
     AutoAugment,
+    Blur,
     ColorJitter,
     CutOut,
+    Greyscale,
     Protocol,
     RandAugment,
     RandomErasing,
     ResizedCrop,
+    Solarize,
 )
 
 Colour = tuple[float, float, float]
@@ -73,6 +77,7 @@ def augment_images(
     seed: int,
     epoch: int,
     mean_colour: Colour,
+    size: tuple[int, int] | None = None,
 ) -> Images:
     """Augment training images as the protocol says.
 
@@ -84,6 +89,7 @@ def augment_images(
         seed: Seed of the run.
         epoch: Number of the epoch.
         mean_colour: Mean of the data set per channel, 0..1; CutOut fills with it.
+        size: Height and width of resized crops; by default those of the images.
 
     Returns:
         uint8 [n, 3, h, w], a new tensor.
@@ -91,28 +97,34 @@ def augment_images(
     Raises:
         UserError: If the images have another type or shape.
     """
+    assert size is None or protocol.resized_crop, "only resized crops can have another size"
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
         raise UserError(
             "images to augment must be uint8 [n, 3, height, width], but these are "
             f"{images.dtype} {list(images.shape)}"
         )
     block = max(1, _PIXELS_AT_ONCE // (images.shape[2] * images.shape[3]))
-    augmented = torch.empty(images.shape, dtype=torch.uint8, device=images.device)
+    shape = (len(images), 3, *(size or images.shape[-2:]))
+    augmented = torch.empty(shape, dtype=torch.uint8, device=images.device)
     for start in range(0, len(images), block):
         part = slice(start, start + block)
         key = (seed, epoch, samples[part].cpu(), repeats[part].cpu())
-        augmented[part] = _augmented_block(images[part], protocol, key, mean_colour)
+        augmented[part] = _augmented_block(images[part], protocol, key, mean_colour, size)
     return augmented
 
 
 def _augmented_block(
-    images: Images, protocol: Protocol, key: SampleKey, mean_colour: Colour
+    images: Images,
+    protocol: Protocol,
+    key: SampleKey,
+    mean_colour: Colour,
+    size: tuple[int, int] | None,
 ) -> Images:
     height, width = images.shape[-2:]
     down, right, flip = draw_crops(protocol.crop_padding, protocol.flip, key)
     if protocol.resized_crop:
         boxes = draw_resized_crops(protocol.resized_crop, key, height, width)
-        images = resized_crops(images, boxes, flip)
+        images = resized_crops(images, boxes, flip, size)
     else:
         images = cropped(images, down, right, flip)
     for name, step in STEPS.items():
@@ -132,6 +144,18 @@ def _randaugment(images: Images, settings: RandAugment, key: SampleKey, colour: 
 
 def _colorjitter(images: Images, settings: ColorJitter, key: SampleKey, colour: Colour) -> Images:
     return _operated(images, draw_colorjitter(settings, key))
+
+
+def _greyscale(images: Images, settings: Greyscale, key: SampleKey, colour: Colour) -> Images:
+    return _operated(images, draw_greyscale(settings, key))
+
+
+def _blur(images: Images, settings: Blur, key: SampleKey, colour: Colour) -> Images:
+    return _operated(images, draw_blur(settings, key))
+
+
+def _solarize(images: Images, settings: Solarize, key: SampleKey, colour: Colour) -> Images:
+    return _operated(images, draw_solarize(settings, key))
 
 
 def _random_erasing(
@@ -159,6 +183,9 @@ STEPS: dict[str, Callable[[Images, Any, SampleKey, Colour], Images]] = {
     "autoaugment": _autoaugment,
     "randaugment": _randaugment,
     "colorjitter": _colorjitter,
+    "greyscale": _greyscale,
+    "blur": _blur,
+    "solarize": _solarize,
     "random_erasing": _random_erasing,
     "cutout": _cutout,
 }

@@ -173,12 +173,14 @@ def draw_randaugment(settings: RandAugment, key: SampleKey, height: int, width: 
 
 def draw_colorjitter(settings: ColorJitter, key: SampleKey) -> Drawn:
     """Draw brightness, contrast, saturation and hue in random order; amount 0 omits one."""
-    numbers = draws.uniform("colorjitter", *key, num=8)
+    numbers = draws.uniform("colorjitter", *key, num=9)
+    happens = numbers[:, 8] < settings.probability
     order = numbers[:, :4].argsort(dim=1, stable=True).T  # [step, n]
     codes, arguments = [], []
-    for name, number in zip(JITTER_NAMES, numbers[:, 4:].T):
+    for name, number in zip(JITTER_NAMES, numbers[:, 4:8].T):
         amount = getattr(settings, name)
         low, high = (-amount, amount) if name == "hue" else (max(0.0, 1 - amount), 1 + amount)
         arguments.append(low + (high - low) * number)
         codes.append(code(name) if amount > 0 else NOTHING)
-    return torch.tensor(codes)[order], torch.stack(arguments).gather(0, order)
+    chosen = torch.where(happens, torch.tensor(codes)[order], NOTHING)
+    return chosen, torch.stack(arguments).gather(0, order)

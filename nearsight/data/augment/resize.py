@@ -1,8 +1,9 @@
-"""Enlarge parts of uint8 images to the whole size, with Pillow's bytes.
+"""Resize parts of uint8 images, with Pillow's bytes.
 
-An output pixel is a sum over four neighbours along one axis (bicubic, a = -0.5), then along the
-other, in whole numbers: weights of 22 bits, rounded to uint8 in between. A part is never larger
-than the image, so images are only ever enlarged, and no other filter is needed.
+An output pixel is a sum over neighbours along one axis (bicubic, a = -0.5), then along the other,
+in whole numbers: weights of 22 bits, rounded to uint8 in between. Enlarging takes four neighbours;
+reducing takes more, as the filter is as much wider as the part is larger than the output. Columns
+always come first; where one axis is reduced, Pillow may begin with the rows, which rounds otherwise.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ def resizing_taps(
 ) -> tuple[Int64[Tensor, "n size tap"], Int32[Tensor, "n size tap"]]:
     """Return the input pixels of start..start + length behind each output pixel, and their weights.
 
-    This is Pillow's bicubic enlargement (a = -0.5) in its fixed-point numbers: four neighbours
-    within the part, weights of 22 bits. A length is at most ``size``.
+    This is Pillow's bicubic resizing (a = -0.5) in its fixed-point numbers: four neighbours within
+    the part if it is enlarged, more if it is reduced, weights of 22 bits.
     """
     scale = lengths[:, None].double() / size
     centres = (torch.arange(size).double() + 0.5) * scale  # [n, size]
-    first = (centres - 1.5).long().clamp(min=0)  # .long() truncates towards 0, as C does
-    last = torch.minimum((centres + 2.5).long(), lengths[:, None])  # the first pixel not used
-    taps = first[..., None] + torch.arange(4)
-    away = (taps - centres[..., None] + 0.5).abs()
+    reduction = scale.clamp(min=1)  # of the part, hence the stretching of the filter
+    reach = 2 * reduction
+    first = (centres - reach + 0.5).long().clamp(min=0)  # .long() truncates towards 0, as C does
+    last = torch.minimum((centres + reach + 0.5).long(), lengths[:, None])  # the first not used
+    num_taps = int((last - first).max()) if len(lengths) else 4
+    taps = first[..., None] + torch.arange(num_taps)
+    away = ((taps - centres[..., None] + 0.5) / reduction[..., None]).abs()
     near = (1.5 * away - 2.5) * away * away + 1
     far = ((away - 5) * away + 8) * away * -0.5 + 2
     weights = torch.where(away < 1, near, torch.where(away < 2, far, 0.0))
@@ -40,22 +44,32 @@ def resizing_taps(
 
 
 def resized_crops(
-    images: UInt8[Tensor, "n 3 h w"], boxes: Int64[Tensor, "n 4"], flip: Bool[Tensor, " n"]
-) -> UInt8[Tensor, "n 3 h w"]:
-    """Enlarge the part of every image in its box (top, left, bottom, right) to the whole size.
+    images: UInt8[Tensor, "n 3 h w"],
+    boxes: Int64[Tensor, "n 4"],
+    flip: Bool[Tensor, " n"],
+    size: tuple[int, int] | None = None,
+) -> UInt8[Tensor, "n 3 rows cols"]:
+    """Resize the part of every image in its box (top, left, bottom, right).
 
     Bicubic with Pillow's bytes: the columns first, rounded to uint8, then the rows. A flip mirrors
     the output.
+
+    Args:
+        images: The images.
+        boxes: The part of each image.
+        flip: Whether each is mirrored.
+        size: Height and width of the result; by default those of the images.
     """
-    height, width = images.shape[-2:]
+    height, width = size or images.shape[-2:]
     top, left, bottom, right = boxes.unbind(1)
     row_taps = resizing_taps(top, bottom - top, height)
     col_taps = tuple(
         torch.where(flip[:, None, None], taps.flip(1), taps)
         for taps in resizing_taps(left, right - left, width)
     )
-    resized = torch.empty_like(images, memory_format=torch.contiguous_format)
-    few = max(1, _PIXELS_IN_CACHE // (height * width))
+    shape = (len(images), 3, height, width)
+    resized = torch.empty(shape, dtype=torch.uint8, device=images.device)
+    few = max(1, _PIXELS_IN_CACHE // images.shape[-2:].numel())
     for start in range(0, len(images), few):
         part = slice(start, start + few)
         wide = _rows_weighed(images[part].mT, *(taps[part] for taps in col_taps))
@@ -91,7 +105,7 @@ def _rows_weighed(
     places: Int64[Tensor, "n size tap"],
     weights: Int32[Tensor, "n size tap"],
 ) -> UInt8[Tensor, "n 3 size w"]:
-    """Return weighted sums of rows, with four positions and weights for every row of the result."""
+    """Return weighted sums of rows, with the positions and weights for every row of the result."""
     num, channels, height, width = images.shape
     rows = images.reshape(num * channels * height, width)
     first = (torch.arange(num * channels) * height).view(num, channels, 1)

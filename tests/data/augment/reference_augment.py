@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import torch
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from scipy.stats import chisquare
 
 from nearsight.data import draws
@@ -75,6 +75,8 @@ def pillow_operated(name, image, argument):
             return ImageOps.equalize(image)
         case "invert":
             return ImageOps.invert(image)
+        case "blur":
+            return image.filter(ImageFilter.GaussianBlur(argument))
     raise AssertionError(name)
 
 

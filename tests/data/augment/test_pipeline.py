@@ -144,7 +144,7 @@ def test_normalized_is_the_formula_per_channel(batch):
 def test_every_optional_part_of_a_protocol_is_carried_out_somewhere():
     of_the_batch = {"cutmix", "mixup"}  # mix.py
     in_place_of_the_crop = {"resized_crop"}
-    of_the_loss = {"distillation"}
+    of_the_loss = {"distillation", "dino"}
     elsewhere = of_the_batch | in_place_of_the_crop | of_the_loss
     assert {*augment.STEPS, *elsewhere} == set(optional_parts())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 from data.augment import reference_augment as slow
 from PIL import Image
@@ -19,24 +20,26 @@ from nearsight.protocol.schema import ResizedCrop
 HEIGHT, WIDTH, NUM = 31, 37, 211
 
 
-def pillow_crop(image, box, flip):
-    """Cut out, enlarge, mirror: one image after another."""
+def pillow_crop(image, box, flip, size=(HEIGHT, WIDTH)):
+    """Cut out, resize the columns, then the rows, mirror: one image after another."""
     top, left, bottom, right = box
     piece = slow.to_pillow(image).crop((left, top, right, bottom))
-    whole = piece.resize((image.shape[2], image.shape[1]), Image.Resampling.BICUBIC)
+    wide = piece.resize((size[1], bottom - top), Image.Resampling.BICUBIC)
+    whole = wide.resize(size[::-1], Image.Resampling.BICUBIC)
     return slow.from_pillow(whole.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else whole)
 
 
-def test_resized_crops_have_pillows_bytes() -> None:
+@pytest.mark.parametrize("size", [(HEIGHT, WIDTH), (13, 11), (5, 41)])
+def test_resized_crops_have_pillows_bytes_enlarged_and_reduced(size: tuple[int, int]) -> None:
     images = slow.random_images(NUM)
     numbers = draws.uniform("test boxes", 0, torch.arange(NUM), num=5)
     rows, cols = (numbers[:, 0] * HEIGHT).long() + 1, (numbers[:, 1] * WIDTH).long() + 1
     top = (numbers[:, 2] * (HEIGHT - rows + 1)).long()
     left = (numbers[:, 3] * (WIDTH - cols + 1)).long()
     boxes, flip = torch.stack([top, left, top + rows, left + cols], 1), numbers[:, 4] < 0.5
-    results = resized_crops(images, boxes, flip)
+    results = resized_crops(images, boxes, flip, size)
     for image, box, mirrored, result in zip(images, boxes.tolist(), flip.tolist(), results):
-        assert torch.equal(result, pillow_crop(image, box, mirrored)), box
+        assert torch.equal(result, pillow_crop(image, box, mirrored, size)), box
 
 
 def test_the_whole_image_as_its_own_crop_is_left_as_it_is() -> None:
