@@ -79,6 +79,16 @@ class World:
         dist.all_reduce(sums)
         return sums.tolist()
 
+    def sum_tensor(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the sum of a tensor over all processes; every process must call this."""
+        if self.size == 1:
+            return values
+        import torch.distributed as dist
+
+        sums = values.clone()
+        dist.all_reduce(sums)
+        return sums
+
     def wait(self) -> None:
         """Wait until every process of the group has reached this call."""
         if self.size > 1:

@@ -3,9 +3,10 @@
 Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, final LayerNorm, linear
 head on [CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers,
 8 heads". Weight names are timm's, so that the two load each other's weights.
-We differ in options: register tokens (Darcet et al. 2024), average pooling of the patches, no
-positional embedding, drop path, a pooling layer in the slot ``attn_pool`` (LocAt's refinement), and
-a distillation token after [CLS] with a head of its own (Touvron et al. 2021), as in timm's DeiT.
+We differ in options: images of any size with positions resampled as timm does, register tokens
+(Darcet et al. 2024), average pooling of the patches, no positional embedding, drop path, a pooling
+layer in the slot ``attn_pool`` (LocAt's refinement), and a distillation token after [CLS] with a
+head of its own (Touvron et al. 2021), as in timm's DeiT.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from nearsight.models.layers import Grid, SelfAttention
 
 declare_missing_ops()
 
-from timm.layers import DropPath  # noqa: E402
+from timm.layers import DropPath, resample_abs_pos_embed  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class PatchEmbed(nn.Module):
         super().__init__()
         self.proj = nn.Conv2d(3, width, patch_size, patch_size)
 
+    def dynamic_feat_size(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the rows and columns of the grid of an image, as timm's patch embedding does."""
+        grid = Grid.of_image(*size, self.proj.kernel_size[0])
+        return grid.rows, grid.cols
+
     def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Float[Tensor, "batch patch width"]:
         """Return one token per patch."""
         return self.proj(images).flatten(2).transpose(1, 2)
@@ -102,7 +108,10 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """A plain ViT over a fixed grid; ``grid`` and ``num_prefix`` tell where its tokens are."""
+    """A plain ViT; ``grid`` and ``num_prefix`` tell where its tokens are.
+
+    With ``any_size`` it also takes images of other sizes than its own.
+    """
 
     def __init__(
         self,
@@ -115,8 +124,10 @@ class VisionTransformer(nn.Module):
         positions: bool = True,
         distilled: bool = False,
         drop_path: float = 0.0,
+        any_size: bool = False,
     ) -> None:
         super().__init__()
+        self.any_size = any_size
         if num_registers < 0:
             raise UserError(f"num_registers is {num_registers}, but it must be at least 0")
         if pool not in get_args(Pool):
@@ -153,7 +164,7 @@ class VisionTransformer(nn.Module):
         self, images: Float[Tensor, "batch 3 h w"]
     ) -> Float[Tensor, "batch token width"]:
         """Return all tokens after the final norm, prefix tokens first."""
-        if images.shape[-2:] != self.image_size:
+        if images.shape[-2:] != self.image_size and not self.any_size:
             raise UserError(
                 f"the images have {images.shape[-2]}x{images.shape[-1]} pixels, but the model is "
                 f"built for {self.image_size[0]}x{self.image_size[1]}"
@@ -163,25 +174,48 @@ class VisionTransformer(nn.Module):
         tokens = [x.expand(patches.shape[0], -1, -1) for x in prefix if x is not None]
         x = torch.cat([*tokens, patches], dim=1)  # [batch, token, width]
         if self.pos_embed is not None:
-            x = x + self.pos_embed
+            rows, cols = self.patch_embed.dynamic_feat_size((images.shape[2], images.shape[3]))
+            x = x + self._positions(rows, cols)
         for block in self.blocks:
             x = block(x)
         return self.norm(x)
+
+    def _positions(self, rows: int, cols: int) -> Float[Tensor, "1 token width"]:
+        """Return the positional embeddings, resampled if the grid is not the model's own."""
+        assert self.pos_embed is not None
+        if (rows, cols) == (self.grid.rows, self.grid.cols):
+            return self.pos_embed
+        own = [self.grid.rows, self.grid.cols]
+        return resample_abs_pos_embed(
+            self.pos_embed, [rows, cols], own, num_prefix_tokens=self.num_prefix
+        )
 
     def forward(self, images: Float[Tensor, "batch 3 h w"]) -> Logits | tuple[Logits, Logits]:
         """Return the logits of images; see ``forward_head``."""
         return self.forward_head(self.forward_features(images))
 
-    def forward_head(self, x: Float[Tensor, "batch token width"]) -> Logits | tuple[Logits, Logits]:
-        """Return logits; with a distillation token, the mean or (while distilling) both heads'."""
+    def forward_head(
+        self, x: Float[Tensor, "batch token width"], pre_logits: bool = False
+    ) -> Tensor | tuple[Logits, Logits]:
+        """Return logits; with a distillation token, the mean or (while distilling) both heads'.
+
+        With ``pre_logits``, return what the head reads instead, as timm's models do.
+        """
+        if pre_logits:
+            return self._pooled(x)
         if self.head_dist is not None:
             of_class, of_teacher = self.head(x[:, 0]), self.head_dist(x[:, 1])
             if self.distilled_training and self.training:
                 return of_class, of_teacher
             return (of_class + of_teacher) / 2
+        return self.head(self._pooled(x))
+
+    def _pooled(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+        if self.head_dist is not None:
+            return (x[:, 0] + x[:, 1]) / 2
         if self.attn_pool is not None:
-            return self.head(self.attn_pool(x))
-        return self.head(x[:, 0] if self.pool == "token" else x[:, self.num_prefix :].mean(1))
+            return self.attn_pool(x)
+        return x[:, 0] if self.pool == "token" else x[:, self.num_prefix :].mean(1)
 
     def set_distilled_training(self, enable: bool = True) -> None:
         """Choose whether training returns the logits of both heads, as in timm, or their mean."""

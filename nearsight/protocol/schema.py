@@ -199,7 +199,6 @@ class View:
     """A kind of random crop that DINO takes of every image, and what is done to it."""
 
     crop: ResizedCrop
-    size: Count | None = None  # pixels a side; None: see Dino
     blur: Blur | None = None
     solarize: Solarize | None = None
 
@@ -210,8 +209,7 @@ class Dino:
 
     Caron et al. 2021 (arXiv 2104.14294). The teacher is a moving average of the student and sees
     the first and second crop, the student all of them. Both have a projection head whose outputs
-    the softmax compares. Without a size, the first two views have the model's size, and the local
-    ones 3/7 of it in whole patches (96 of 224 pixels).
+    the softmax compares. The first two views have the model's size.
     """
 
     first: View = View(crop=ResizedCrop(min_area=0.4), blur=Blur(probability=1.0))
@@ -220,6 +218,7 @@ class Dino:
     )
     local: View = View(crop=ResizedCrop(min_area=0.05, max_area=0.4), blur=Blur())
     num_local: CountOrZero = 8
+    local_size: Count | None = None  # pixels; None: 3/7 of the model's in whole patches (96 of 224)
     head_layers: Count = 3  # linear maps before the last layer
     hidden: Count = 2048  # width between them
     bottleneck: Count = 256  # width before the last layer

@@ -23,7 +23,6 @@ from nearsight.train.preparation import Prepared
 NONLOCALITY = "nonlocality"
 BATCH = 64
 IMAGE_SEED = 0  # which images are chosen: the same for every epoch, protocol and seed
-CLEAN_IMAGES = 2048  # training images for the clean loss
 
 
 def look(parts: Prepared, epoch: int) -> dict[str, Any]:
@@ -32,31 +31,28 @@ def look(parts: Prepared, epoch: int) -> dict[str, Any]:
     The result is empty unless the protocol asks for a measurement at this epoch (0: before the
     first step). ``attention`` holds the layers that an output reads, the mean and 95 % interval
     over images of every metric as [layer][head], the nonlocality of every layer, and the read-outs
-    of the model's parts. ``clean_train_loss`` is the cross-entropy on a fixed set of training
-    images, without augmentation and with hard labels, so that it can be compared between runs with
-    different augmentation.
+    of the model's parts. The objective may add a number that needs no augmentation, such as
+    ``clean_train_loss``, so that runs with different augmentation can be compared.
     """
-    every = parts.protocol.measure_every
+    every = parts.setting.protocol.measure_every
     if every is None or epoch % every:
         return {}
-    return {
-        "attention": _attention(parts),
-        "clean_train_loss": _clean_train_loss(parts),
-    }
+    return {"attention": _attention(parts), **parts.objective.look()}
 
 
 def _attention(parts: Prepared) -> dict[str, Any]:
     """Measure the same validation images in every process."""
-    validation, device = parts.validation, next(parts.called.parameters()).device
-    key, num = ("measured while training", IMAGE_SEED), parts.protocol.measure_images
+    setting, model = parts.setting, parts.objective.watched
+    validation, device = setting.validation, next(model.parameters()).device
+    key, num = ("measured while training", IMAGE_SEED), setting.protocol.measure_images
     chosen = validation[draws.sample(*key, length=len(validation), num=num)]
     batches = (
-        parts.transform(torch.from_numpy(parts.train.images[rows.numpy()]).to(device))
+        setting.transform(torch.from_numpy(setting.train.images[rows.numpy()]).to(device))
         for rows in chosen.split(BATCH)
     )
-    autocast = parts.autocast
+    autocast = setting.autocast
     with torch.autocast(device.type, autocast, enabled=autocast is not None):
-        profile = measure_model(parts.called, batches, metrics=(*_looked_at(), NONLOCALITY))
+        profile = measure_model(model, batches, metrics=(*_looked_at(), NONLOCALITY))
     read = [layer + 1 for layer in profile.read_layers]
     return {"num_images": profile.num_images, "read_layers": read, **_numbers(profile)}
 
@@ -64,13 +60,6 @@ def _attention(parts: Prepared) -> dict[str, Any]:
 def _looked_at() -> list[str]:
     """Return the names of the metrics that are measured per head."""
     return [x.name for x in shown_in("training")]
-
-
-def _clean_train_loss(parts: Prepared) -> float:
-    train = parts.train
-    num = min(CLEAN_IMAGES, len(train.indices))
-    rows = draws.sample("clean loss", IMAGE_SEED, length=len(train.indices), num=num)
-    return parts.scores(train.images, train.labels, train.indices[rows]).loss
 
 
 def _numbers(profile: Profile) -> dict[str, Any]:

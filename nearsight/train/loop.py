@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from nearsight.core import Interrupted, StopRequest, World, join_processes, stop_signals
 from nearsight.protocol import Protocol
 from nearsight.runs import (
@@ -32,6 +30,7 @@ from nearsight.runs.records import FINISHED, TrainedRun
 from nearsight.train.checkpoint import Way, can_be_exact, conditions, inexact_note
 from nearsight.train.journal import Journal, weights_bytes
 from nearsight.train.looks import look
+from nearsight.train.objectives import Validation
 from nearsight.train.parallel import Parallel
 from nearsight.train.preparation import Prepared, prepare
 from nearsight.train.record import (
@@ -176,8 +175,8 @@ class Training:
     way: Way
 
     def __post_init__(self) -> None:
-        self.protocol, self.world = self.parts.protocol, self.parts.world
-        self.state = self.parts.state
+        self.protocol, self.world = self.parts.setting.protocol, self.parts.setting.world
+        self.state, self.objective = self.parts.state, self.parts.objective
         self.stepper = Stepper(self.parts, self.journal.out)
         self.exact = can_be_exact(self.protocol, self.world, self.way)
 
@@ -226,12 +225,16 @@ class Training:
                 began = saved = time.monotonic()
             if stop:
                 raise Interrupted(request.signum, self.journal.out)
-        line = self.epoch_line()
+        line, scored = self.epoch_line()
         self.at.epoch_seconds += time.monotonic() - began
-        timing = self.journal.add_epoch(line, self.at.epoch_seconds, len(self.parts.train.indices))
+        num = len(self.parts.setting.train.indices)
+        timing = self.journal.add_epoch(line, self.at.epoch_seconds, num)
         if line["best"]:
             self.journal.write_weights(self.state)
-        self.reporter.epoch(line, timing["seconds"], timing["images_per_second"])
+        speed = timing["images_per_second"]
+        self.reporter.epoch(line, scored.words, timing["seconds"], speed)
+        for warning in scored.warnings:
+            self.reporter.note(warning)
         self.at.log.append(line)
         self.at.timing.append(timing)
         self.at.begin_epoch()
@@ -240,30 +243,30 @@ class Training:
         if stop and not self.finished():
             raise Interrupted(request.signum, self.journal.out)
 
-    def epoch_line(self) -> dict[str, Any]:
-        """Return the epoch's line of train.jsonl, and keep the weights if they are the best."""
-        train, at = self.parts.train, self.at
+    def epoch_line(self) -> tuple[dict[str, Any], Validation]:
+        """Return the epoch's line of train.jsonl and its score; keep the best weights."""
+        at = self.at
         with self.averaged():
-            scores = self.parts.scores(train.images, train.labels, self.parts.validation)
-            accuracy, loss = scores.accuracy, scores.loss
-            self.stepper.check_finite("validation loss", loss)
-            best = accuracy > at.best_accuracy
+            scored = self.objective.validate(at)
+            self.stepper.check_finite("validation loss", scored.check)
+            score = -1.0 if scored.score is None else scored.score
+            best = score > at.best_accuracy
             if best:
-                at.best_epoch, at.best_accuracy = at.epoch, accuracy
+                at.best_epoch, at.best_accuracy = at.epoch, score
                 self.state.keep_as_best()
             seen = look(self.parts, at.epoch)
-        return {
+        line = {
             "schema_version": SCHEMA_VERSION,
             "epoch": at.epoch,
             "step": at.total_steps,
             "lr": self.state.optimizer.param_groups[0]["lr"],
-            "train_loss": at.loss_sum / len(train.indices),
+            "train_loss": at.loss_sum / len(self.parts.setting.train.indices),
             "train_accuracy": at.num_correct / at.num_unmixed if at.num_unmixed else None,
-            "validation_loss": loss,
-            "validation_accuracy": accuracy,
+            **scored.line,
             "best": best,
             **seen,
         }
+        return line, scored
 
     def averaged(self) -> AbstractContextManager[Any]:
         """Put the moving average into the model inside the block, if the protocol has one."""
@@ -297,13 +300,11 @@ class Training:
     def finish(self) -> None:
         """Test the best weights once and write the final run.json."""
         self.state.return_to_best()
-        test = self.parts.test
-        labels = torch.from_numpy(test.labels.astype("int64"))
-        scores = self.parts.scores(test.images, labels, torch.arange(len(labels)))
-        self.journal.write_answers(scores.correct)
+        outcome = self.objective.test(self.at.best_accuracy)
+        self.journal.write_answers(outcome.correct)
         weights = hashlib.sha256(weights_bytes(self.state)).hexdigest()
         self.parts.record.update(status=FINISHED, weights_sha256=weights)
-        self.parts.record["result"] = result(self.at, self.protocol, scores, len(labels))
+        self.parts.record["result"] = result(self.at, self.protocol, outcome)
         self.journal.write_record(self.parts.record)
 
 

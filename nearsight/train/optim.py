@@ -1,13 +1,14 @@
-"""AdamW, and the optional moving average of the weights.
+"""AdamW, clipping of gradients, and the optional moving average of the weights.
 
 Weight decay applies to every parameter, as in ``torch.optim.AdamW(model.parameters())``, unless the
 protocol has ``optimizer.decayed=matrices``. Then, as in DeiT, it does not apply to biases, norms,
-gates, prefix tokens and positions.
+gates, prefix tokens and positions. With ``not-vectors``, as in DINO, it applies to prefix tokens
+and positions too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,15 +19,20 @@ from nearsight.core import UserError
 from nearsight.protocol import Optimizer
 
 
-def is_decayed(name: str, parameter: Tensor) -> bool:
-    """Return whether a parameter has weight decay if only matrices have it.
+def is_decayed(name: str, parameter: Tensor, tokens: bool = False) -> bool:
+    """Return whether a parameter has weight decay if not all have it.
+
+    Args:
+        name: The name of the parameter.
+        parameter: The parameter.
+        tokens: Prefix tokens and positions have it too.
 
     >>> names = ("blocks.0.mlp.fc1.weight", "cls_token", "reg_token", "pos_embed")
     >>> [is_decayed(name, torch.zeros(1, 2, 3)) for name in names]
     [True, False, False, False]
     """
-    last = name.rpartition(".")[2]
-    return parameter.dim() > 1 and not last.endswith(("_token", "_tokens", "pos_embed"))
+    is_token = name.rpartition(".")[2].endswith(("_token", "_tokens", "pos_embed"))
+    return parameter.dim() > 1 and (tokens or not is_token)
 
 
 def parameter_groups(model: nn.Module, settings: Optimizer) -> list[dict[str, Any]]:
@@ -36,11 +42,12 @@ def parameter_groups(model: nn.Module, settings: Optimizer) -> list[dict[str, An
         raise UserError("the model has no parameters to train: all of them are frozen")
     if settings.decayed == "all":
         return [{"params": list(trained.values()), "weight_decay": settings.weight_decay}]
+    tokens = settings.decayed == "not-vectors"
     asked = getattr(model, "no_weight_decay", None)  # timm's models name some themselves
-    spared = asked() if callable(asked) else set()
+    spared = asked() if callable(asked) and not tokens else set()
     sides: tuple[list[Tensor], list[Tensor]] = ([], [])
     for name, parameter in trained.items():
-        sides[is_decayed(name, parameter) and name not in spared].append(parameter)
+        sides[is_decayed(name, parameter, tokens) and name not in spared].append(parameter)
     decays = (0.0, settings.weight_decay)
     return [{"params": s, "weight_decay": d} for s, d in zip(sides, decays, strict=True) if s]
 
@@ -54,6 +61,17 @@ def adamw(model: nn.Module, settings: Optimizer) -> torch.optim.AdamW:
         eps=settings.eps,
         fused=True,
     )
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[Tensor], norm: float, clipped: str) -> None:
+    """Shorten gradients to at most ``norm``: all of them together, or each one by itself (DINO)."""
+    if clipped == "all":
+        torch.nn.utils.clip_grad_norm_(parameters, norm)
+        return
+    for parameter in parameters:
+        if parameter.grad is not None:
+            torch.nn.utils.clip_grad_norm_(parameter, norm)
 
 
 class MovingAverage:

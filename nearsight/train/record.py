@@ -12,10 +12,10 @@ from torch import nn
 import nearsight
 from nearsight.core import UserError, World
 from nearsight.data.sets import Dataset
-from nearsight.evaluate import Scores
 from nearsight.protocol import Protocol, assumed_values, protocol_from, stored_settings
 from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
 from nearsight.runs.records import RunRecord, TrainedRun
+from nearsight.train.objectives import Outcome
 from nearsight.train.state import Counters
 
 
@@ -83,8 +83,9 @@ def outcome_text(record: RunRecord) -> str:
     if not isinstance(record, TrainedRun) or record.result is None:
         return ""
     found = record.result
+    kind = "test accuracy" if found.test_accuracy is not None else "test accuracy of k-NN"
     return (
-        f"test accuracy {found.test_accuracy:.1%} on {found.num_test:,} images, with the weights "
+        f"{kind} {found.main_accuracy or 0.0:.1%} on {found.num_test:,} images, with the weights "
         f"of epoch {found.best_epoch} of {found.num_epochs}"
     )
 
@@ -165,18 +166,15 @@ def with_stretch(
     return known | {"stretches": [*stretches, now | {"from_epoch": epoch, "from_step": step}]}
 
 
-def result(counters: Counters, protocol: Protocol, test: Scores, num_test: int) -> dict[str, Any]:
-    """Return the result of a finished run; ``test`` are the scores of its best weights."""
+def result(counters: Counters, protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
+    """Return the result of a finished run; ``outcome`` is that of its best weights."""
     return {
         "best_epoch": counters.best_epoch,
         "num_epochs": counters.epoch - 1,
         "steps": counters.total_steps,
         "images_seen": counters.images_seen,
         "stopped_early": counters.epoch <= protocol.epochs,
-        "validation_accuracy": counters.best_accuracy,
-        "test_accuracy": test.accuracy,
-        "test_top5_accuracy": test.top5_accuracy,
-        "test_loss": test.loss,
-        "num_test": num_test,
+        **outcome.result,
+        "num_test": len(outcome.correct),
         "seconds": sum(line["seconds"] for line in counters.timing),
     }

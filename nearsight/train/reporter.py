@@ -53,19 +53,21 @@ class Reporter:
         )
         self.bar.update(self.task, completed=self.done, description=text)
 
-    def epoch(self, line: dict[str, Any], seconds: float, images_per_second: float) -> None:
+    def epoch(
+        self, line: dict[str, Any], score: str, seconds: float, images_per_second: float
+    ) -> None:
         """Show the result of an epoch: a line, or the end of the bar."""
         locality = ""
         if seen := line.get("attention"):
             locality = f"  min MAD {min(min(heads) for heads in seen['mad']['mean']):.3f}"
-        self.validation = f"  val {line['validation_accuracy']:.1%}{locality}"
+        self.validation = f"  {score}{locality}"
         if self.bar is not None:
             return
         left = (self.num_epochs - line["epoch"]) * seconds
         star = "  best so far" if line["best"] else ""
         self.note(
             f"{self.name}  epoch {line['epoch']:3d}/{self.num_epochs}  "
-            f"loss {line['train_loss']:.4f}  val {line['validation_accuracy']:.2%}{locality}  "
+            f"loss {line['train_loss']:.4f}  {score}{locality}  "
             f"{images_per_second:.0f} img/s  at most {clock(left)} left{star}"
         )
 

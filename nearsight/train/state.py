@@ -38,12 +38,23 @@ class Counters:
 
 @dataclass
 class TrainingState:
-    """The tensors and counters of a run, saved and restored together."""
+    """The tensors and counters of a run, saved and restored together.
+
+    Args:
+        model: What the optimizer changes.
+        optimizer: The optimizer.
+        average: The moving average of the weights, if there is one.
+        scaler: Scales the loss in half precision.
+        kept: The model whose weights the run keeps; it is ``model`` or a part of what is saved.
+        companion: What the objective changes by itself, such as a momentum teacher.
+    """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     average: MovingAverage | None
     scaler: torch.amp.GradScaler
+    kept: nn.Module
+    companion: nn.Module | None = None
     counters: Counters = field(default_factory=Counters)
     best: dict[str, Tensor] = field(default_factory=dict)
 
@@ -55,6 +66,9 @@ class TrainingState:
                 found[f"optimizer.{key}.{name}"] = whole(value)
         if self.average is not None:
             found |= {f"average.{name}": whole(t) for name, t in self.average.weights.items()}
+        if self.companion is not None:
+            weights = distinct_weights(self.companion)
+            found |= {f"companion.{name}": whole(t) for name, t in weights.items()}
         return found | {f"best.{name}": t for name, t in self.best.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -78,18 +92,21 @@ class TrainingState:
         if self.average is not None:
             for name, target in self.average.weights.items():
                 copy_into(target, tensors[f"average.{name}"])
+        if self.companion is not None:
+            for name, target in distinct_weights(self.companion).items():
+                copy_into(target, tensors[f"companion.{name}"])
         prefix = "best."
         self.best = {k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)}
         self.scaler.load_state_dict(facts["scaler"])
         self.counters = Counters(**facts["counters"])
 
     def keep_as_best(self) -> None:
-        """Keep a copy of the model's weights as the best so far (collective if sharded)."""
-        self.best = {name: whole(t) for name, t in distinct_weights(self.model).items()}
+        """Keep a copy of the weights as the best so far (collective if sharded)."""
+        self.best = {name: whole(t) for name, t in distinct_weights(self.kept).items()}
 
     def return_to_best(self) -> None:
-        """Load the best weights into the model."""
-        for name, target in distinct_weights(self.model).items():
+        """Load the best weights into the model that is kept."""
+        for name, target in distinct_weights(self.kept).items():
             copy_into(target, self.best[name])
 
 

@@ -97,5 +97,6 @@ def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
 
 def tracked_values(line: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of a line of train.jsonl that trackers show as curves."""
-    names = ("lr", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
+    scores = [name for name in line if name.startswith("validation_")]
+    names = ("lr", "train_loss", "train_accuracy", *scores)
     return {name: float(line[name]) for name in names if line[name] is not None}

@@ -78,7 +78,7 @@ def test_every_look_is_what_measuring_the_weights_gives(small: Protocol, tmp_pat
 def test_the_clean_loss_is_that_of_unaugmented_training_images_with_hard_labels(
     small: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("nearsight.train.looks.CLEAN_IMAGES", 53)
+    monkeypatch.setattr("nearsight.train.objectives.labels.CLEAN_IMAGES", 53)
     protocol = replace(small, epochs=1, measure_every=1, label_smoothing=0.3, cutmix=CutMix())
     _, end = _train(protocol, tmp_path / "run")
     run = load_run(tmp_path / "run")

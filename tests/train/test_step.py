@@ -12,8 +12,8 @@ from torch import nn
 from nearsight.core.processes import World, find_device
 from nearsight.data.augment.mix import mixed_targets
 from nearsight.train.batches import epoch_order
+from nearsight.train.objectives.labels import soft_cross_entropy
 from nearsight.train.optim import MovingAverage
-from nearsight.train.step import soft_cross_entropy
 
 
 def test_without_smoothing_and_mixing_the_loss_is_plain_cross_entropy():

@@ -3,7 +3,7 @@
 An output pixel is a sum over neighbours along one axis (bicubic, a = -0.5), then along the other,
 in whole numbers: weights of 22 bits, rounded to uint8 in between. Enlarging takes four neighbours;
 reducing takes more, as the filter is as much wider as the part is larger than the output. Columns
-always come first; where one axis is reduced, Pillow may begin with the rows, which rounds otherwise.
+come first; where one axis is reduced, Pillow may begin with the rows, which rounds otherwise.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ def create_model(
     distilled: bool = False,
     num_heads: int | Sequence[int] | None = None,
     drop_path: float = 0.0,
+    any_size: bool = False,
     **options: Any,
 ) -> nn.Module:
     """Create a model with random weights, in training mode.
@@ -76,6 +77,7 @@ def create_model(
         distilled: Add a distillation token (our models only).
         num_heads: Number of heads, instead of that of the model's size.
         drop_path: Largest rate of stochastic depth.
+        any_size: Whether our models take images of any size.
         **options: For our models, parts, ``depth`` and ``width``; for others, options of the
             library.
 
@@ -96,7 +98,7 @@ def create_model(
         return own_model(
             own_name, num_classes, size, patch_size, num_heads, parts, options,
             num_registers=num_registers, pool=pool or "token", positions=positions,
-            distilled=distilled, drop_path=drop_path,
+            distilled=distilled, drop_path=drop_path, any_size=any_size,
         )  # fmt: skip
     if not positions:
         options["pos_embed"] = "none"
@@ -209,12 +211,20 @@ def _torchvision_model(
     return get_model(name, **{"weights": None, "num_classes": num_classes} | options)
 
 
+ANY_SIZE: tuple[dict[str, Any], ...] = (  # options of timm's classes; the last changes nothing
+    {"dynamic_img_size": True},  # ViT, DeiT, BEiT, EVA
+    {"strict_img_size": False},  # Swin
+    {},
+)
+
+
 def model_for(
-    settings: ModelSettings, num_classes: int, data_size: tuple[int, int]
+    settings: ModelSettings, num_classes: int, data_size: tuple[int, int], any_size: bool = False
 ) -> tuple[nn.Module, tuple[int, int]]:
     """Build the model of a protocol, and return it with its image size.
 
-    Our models are built for the image size of the data by default; timm's keep their own.
+    Our models are built for the image size of the data by default; timm's keep their own. With
+    ``any_size`` the model also takes images of other sizes, if its class can.
     """
     source, _ = split_name(settings.name)
     if source not in (OURS, "timm"):
@@ -233,20 +243,40 @@ def model_for(
     if settings.weights and settings.image_size and own is not None:
         options |= PARTS[own].resized
     options |= {name: getattr(settings, name, None) for name in PARTS}
-    model = create_model(
-        settings.name,
-        num_classes,
-        size,
-        settings.patch_size,
-        settings.num_registers,
-        pool=settings.pool,
-        positions=settings.positions,
-        distilled=settings.distilled,
-        num_heads=settings.num_heads,
-        drop_path=settings.drop_path,
-        **options,
-    )
+
+    def build(**further: Any) -> nn.Module:
+        return create_model(
+            settings.name,
+            num_classes,
+            size,
+            settings.patch_size,
+            settings.num_registers,
+            pool=settings.pool,
+            positions=settings.positions,
+            distilled=settings.distilled,
+            num_heads=settings.num_heads,
+            drop_path=settings.drop_path,
+            **options,
+            **further,
+        )
+
+    if not any_size:
+        model = build()
+    elif ours:
+        model = build(any_size=True)
+    else:
+        model = _first_that_builds(build)
     if size is None:
         facts: Any = model.pretrained_cfg
         size = tuple(facts["input_size"][1:])
     return model, size
+
+
+def _first_that_builds(build: Callable[..., nn.Module]) -> nn.Module:
+    """Build a model of timm with the first options of ANY_SIZE that its class takes."""
+    for further in ANY_SIZE[:-1]:
+        try:
+            return build(**further)
+        except UserError:
+            continue
+    return build()

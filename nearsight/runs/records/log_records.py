@@ -47,9 +47,13 @@ class EpochLine(StartLine):
 
     lr: float | None = None
     train_loss: float
-    train_accuracy: float | None = None  # None if every image was mixed
-    validation_loss: float
-    validation_accuracy: float
+    train_accuracy: float | None = None  # None where every image was mixed, or without labels
+    validation_loss: float | None = None
+    validation_accuracy: float | None = None  # None without labels
+    validation_knn_accuracy: float | None = None  # of k-NN on frozen features, with DINO
+    teacher_entropy: float | None = None  # with DINO: share of log(outputs)
+    teacher_information: float | None = None  # with DINO: nats; 0 after a collapse
+    feature_variance: float | None = None  # with DINO: of features of length 1
     best: bool | None = None
 
 

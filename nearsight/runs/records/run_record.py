@@ -78,12 +78,19 @@ class ResultRecord(Stored):
     steps: int
     images_seen: int
     stopped_early: bool
-    validation_accuracy: float
-    test_accuracy: float
-    test_top5_accuracy: float | None = None  # older runs did not record it
-    test_loss: float
+    validation_accuracy: float | None = None  # None of a run that learned without labels
+    test_accuracy: float | None = None
+    test_top5_accuracy: float | None = None  # older runs did not write it down
+    test_loss: float | None = None
+    validation_knn_accuracy: float | None = None  # of k-NN on frozen features, with DINO
+    test_knn_accuracy: float | None = None
     num_test: int
     seconds: float
+
+    @property
+    def main_accuracy(self) -> float | None:
+        """The accuracy on the test images: the model's own, or that of k-NN on its features."""
+        return self.test_knn_accuracy if self.test_accuracy is None else self.test_accuracy
 
 
 class TrainedRun(Stored):

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from nearsight.core import World
-from nearsight.evaluate import BATCH
+from nearsight.evaluate import BATCH, model_scores
 from nearsight.protocol import Protocol
 from nearsight.study.design import THREADS
 from nearsight.train import Stepper, prepare
@@ -85,8 +85,12 @@ def _timed(protocol: Protocol, world: World, data_root: Path | None) -> float:
         if time.perf_counter() - began > SECONDS:
             break
     per_image = (time.perf_counter() - began) / max(1, images)
-    some = parts.validation[:BATCH]
+    given, train = parts.setting, parts.setting.train
+    some = given.validation[:BATCH]
     began = time.perf_counter()
-    parts.scores(parts.train.images, parts.train.labels, some)
+    model_scores(
+        parts.objective.kept, train.images, train.labels, some, given.transform, world,
+        given.autocast,
+    )  # fmt: skip
     validating = (time.perf_counter() - began) / len(some)
-    return per_image * len(parts.train.indices) + validating * len(parts.validation)
+    return per_image * len(train.indices) + validating * parts.objective.num_scored

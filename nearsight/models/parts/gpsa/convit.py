@@ -134,7 +134,7 @@ def add_gpsa(
     for block in blocks[:num]:
         block.attn = _gpsa_from(block.attn, tokens, chosen)
         block.__class__ = BLOCKS[type(block)]
-    if num and isinstance(model, TimmViT):
+    if num and (isinstance(model, TimmViT) or model.any_size):
         model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
     heads = blocks[0].attn.num_heads
     model.gpsa = GpsaChanges(  # type: ignore[assignment]

@@ -98,7 +98,7 @@ def add_locat(
     for _, layer in layers:
         assert settings is not None
         install(layer, tokens, settings, gentle=not published_start)
-    if layers and hasattr(model, "num_prefix_tokens"):
+    if layers and (hasattr(model, "num_prefix_tokens") or getattr(model, "any_size", False)):
         model.get_submodule("patch_embed").register_forward_pre_hook(tokens.see_images)
     if slot:
         slot.fill()

@@ -24,10 +24,16 @@ from nearsight.protocol.schema import Distillation, Mixup, ModelSettings, Protoc
 from nearsight.runs.files import LOG, WEIGHTS, read_record
 from nearsight.runs.load import load_run
 from nearsight.train.batches import Samples, epoch_batches
-from nearsight.train.distill import Teacher, teacher_of, weights_hash
 from nearsight.train.loop import train_run
+from nearsight.train.objectives.distill import (
+    Teacher,
+    distillation_loss,
+    soft_distillation,
+    teacher_of,
+    weights_hash,
+)
+from nearsight.train.objectives.labels import soft_cross_entropy
 from nearsight.train.preparation import prepare
-from nearsight.train.step import distillation_loss, soft_cross_entropy, soft_distillation
 
 TINY = Distillation(teacher="test_resnet", weights="random", image_size=32)
 CPU = torch.device("cpu")
@@ -329,7 +335,7 @@ def test_pretrained_weights_without_a_network_are_refused_in_one_sentence(
     def fails(*_: object, **__: object) -> None:
         raise OSError("no route")
 
-    monkeypatch.setattr("nearsight.train.distill.built", fails)
+    monkeypatch.setattr("nearsight.train.objectives.distill.built", fails)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     settings = Distillation(weights="pretrained")
     with pytest.raises(ValueError, match=r"regnety_160 .*no network.* file in distillation\.weig"):

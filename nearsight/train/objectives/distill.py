@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from nearsight.core import UserError
@@ -40,8 +41,53 @@ from nearsight.models.load import (
 from nearsight.models.zoo import full_name
 from nearsight.protocol import Distillation
 from nearsight.runs import RECORD, load_run
+from nearsight.train.batches import Batch
+from nearsight.train.objectives.labels import Labels, counted, soft_cross_entropy
+from nearsight.train.objectives.objective import StepLoss
+from nearsight.train.state import Counters
 
 LIBRARIES = ("timm", "torchvision")
+
+
+class Distilled(Labels):
+    """Learn the labels and follow a teacher that was trained before."""
+
+    def __post_init__(self) -> None:
+        given, settings = self.setting, self.setting.protocol.distillation
+        assert settings is not None
+        self.settings = settings
+        if settings.kind == "hard" or getattr(self.model, "head_dist", None) is not None:
+            answer_with_both_heads(self.model, given.protocol.model.name)
+        super().__post_init__()
+        self.teacher = teacher_of(
+            settings, given.transform, given.train.num_classes, given.classes, given.world.device
+        )
+
+    @property
+    def teacher_facts(self) -> dict[str, Any]:
+        """Return what run.json records of the teacher."""
+        return self.teacher.facts
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return a sentence about the teacher."""
+        return (self.teacher.note(),)
+
+    def losses(self, batch: Batch, at: Counters) -> StepLoss:
+        """Return the loss of every sample; with two heads, their mean logits classify."""
+        settings = self.settings
+        taught = self.teacher.logits(batch.images)
+        answer = self.called(batch.images)
+        of_class, of_teacher = (answer, answer) if isinstance(answer, Tensor) else answer
+        if settings.kind == "soft":
+            learned = soft_cross_entropy(of_class, batch.targets)
+            followed = soft_distillation(of_teacher, taught, settings.temperature)
+            found = (1 - settings.share) * learned + settings.share * followed
+        else:
+            choices = taught.argmax(-1)
+            found = distillation_loss(of_class, of_teacher, batch.targets, choices, settings.share)
+        logits = of_class if isinstance(answer, Tensor) else (of_class + of_teacher) / 2
+        return counted(found, logits, batch)
 
 
 @dataclass(frozen=True)
@@ -208,3 +254,44 @@ def _check_answer(name: str, model: nn.Module, images: Tensor, num_classes: int)
     if shape != [1, num_classes]:
         got = f"{shape[1]} classes" if isinstance(shape, list) and len(shape) == 2 else f"{shape}"
         raise UserError(f"the student has {num_classes} classes, but the teacher {name} has {got}")
+
+
+def soft_distillation(
+    logits: Float[Tensor, "n cls"], taught: Float[Tensor, "n cls"], temperature: float
+) -> Float[Tensor, " n"]:
+    """Return T^2 KL(softmax(taught / T) || softmax(logits / T)) of every sample, in nats.
+
+    It is 0 if the two agree, and unbounded if the student gives no probability to what the teacher
+    chooses.
+
+    >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
+    >>> soft_distillation(even, sure, 1.0).exp().item()
+    4.0
+    >>> soft_distillation(sure, sure, 3.0).item()
+    0.0
+    """
+    kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    ours, theirs = ((x.to(kind) / temperature).log_softmax(-1) for x in (logits, taught))
+    return temperature**2 * (theirs.exp() * (theirs - ours)).sum(-1)
+
+
+def distillation_loss(
+    of_class: Float[Tensor, "n cls"],
+    of_teacher: Float[Tensor, "n cls"],
+    targets: Float[Tensor, "n cls"],
+    choices: Int64[Tensor, " n"],
+    share: float,
+) -> Float[Tensor, " n"]:
+    """Return (1 - share) CE(class head, targets) + share CE(distillation head, choices) per sample.
+
+    ``of_class`` and ``of_teacher`` are the logits of the two heads. With share 0, only the class
+    head is trained; with share 1, it gets no gradient.
+
+    >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
+    >>> distillation_loss(even, sure, torch.eye(4)[:1], torch.tensor([0]), 0.5).exp().item()
+    2.0
+    """
+    hard = F.one_hot(choices, of_teacher.shape[-1])
+    learned = soft_cross_entropy(of_class, targets)
+    followed = soft_cross_entropy(of_teacher, hard.to(targets.dtype))
+    return (1 - share) * learned + share * followed
