@@ -125,13 +125,18 @@ def show_protocols(
     epilog=examples(
         "nearsight train modern --data cifar100 --model compact --out runs/modern-0",
         "nearsight train baseline --data shapes --set epochs=20 --seed 1 --out runs/shapes-1",
+        "nearsight train dino --model locatvit_small --data DIR",
     ),
 )
 def train(
     protocol: Annotated[str, typer.Argument(help="A preset, or a YAML file of settings.")],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Write or continue the run in this folder.")
-    ],
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write or continue the run in this folder. Default: runs/PROTOCOL-MODEL-SEED.",
+        ),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -219,6 +224,7 @@ def train(
     from nearsight.runs import read_record
     from nearsight.train import TRAIN_STAGE
 
+    out = out or Path("runs", f"{choice.name}-{choice.model.name}-{seed}".replace("/", "-"))
     settings = {
         "protocol": choice, "seed": seed, "device": device, "data_root": data_root,
         "compiled": compile_, "parallel": parallel, "trackers": tuple(track or ()),

@@ -30,7 +30,6 @@ SUMMARY, CLAIMS = SUMMARY_FILE.name, CLAIMS_FILE.name
 MAX_POINTS = 60  # points per learning curve
 DIGITS = 5
 MIN_MAD = number_named("min_mad")
-CURVES = ("train_loss", "validation_accuracy")
 DAMAGED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError)
 
 Row = dict[str, Any]
@@ -92,8 +91,11 @@ def _facts(record: RunRecord) -> Row:
     if not isinstance(record, TrainedRun):
         return facts | {"protocol": "measured only"}
     if result := record.result:
-        bounds = wilson_interval(result.test_accuracy, result.num_test)
-        facts["values"]["accuracy"] = _rounded([result.test_accuracy, *bounds])
+        scores = {"accuracy": result.test_accuracy, "knn_accuracy": result.test_knn_accuracy}
+        for name, share in scores.items():
+            if share is not None:
+                bounds = wilson_interval(share, result.num_test)
+                facts["values"][name] = _rounded([share, *bounds])
         facts["values"]["epochs"] = [result.num_epochs]
     settings = flat_settings(record.protocol)
     return facts | {
@@ -122,7 +124,8 @@ def _curve(lines: Sequence[LogLine], folder: Path) -> dict[str, list[Any]] | Non
     looks = {look.epoch: look for look in looks_of(kept, folder)}
     return {
         "epoch": [line.epoch for line in kept],
-        **{name: _rounded([getattr(line, name, None) for line in kept]) for name in CURVES},
+        "train_loss": _rounded([getattr(line, "train_loss", None) for line in kept]),
+        "validation_accuracy": _rounded([getattr(line, "score", None) for line in kept]),
         "min_mad": _rounded(
             [looks[x.epoch].number(MIN_MAD) if x.epoch in looks else None for x in kept]
         ),

@@ -49,6 +49,11 @@ def prepare(
 ) -> Prepared:
     """Load and split the data and build the model; process 0 decodes the data first."""
     kind = objective_of(protocol)
+    if world.size > 1 and parallel == "fsdp" and not kind.can_shard:
+        raise UserError(
+            f"{protocol.name} cannot be sharded over processes, because its teacher follows whole "
+            "weights; use --parallel ddp"
+        )
     if not world.is_main:
         world.wait()
     dataset = load_dataset(protocol.data, data_root)

@@ -20,6 +20,7 @@ from train.recording import Recorder
 from nearsight.measure.folders.run_folder import measure_run
 from nearsight.measure.profile.values import VALUES, read_values
 from nearsight.protocol.schema import (
+    Dino,
     Distillation,
     GpsaSettings,
     ModelSettings,
@@ -33,12 +34,17 @@ pytestmark = [pytest.mark.training, pytest.mark.processes]
 
 TEACHER = Distillation(teacher="test_resnet", weights="random", image_size=32)
 FROZEN = ModelSettings(name="mu_convit", gpsa=GpsaSettings(train_gates=False))
+DINO = Dino(hidden=13, bottleneck=11, outputs=31, num_local=2, local_size=4, teacher_momentum=0.7)
 # 99 samples in batches of 7: the last batch holds 1 sample, so that one of the processes has none
 JOBS = {
     "float64": ({"precision": "float64", "epochs": 2, "measure_every": 2}, "ddp"),
     "sharded": ({"precision": "float64", "epochs": 2, "measure_every": 2}, "fsdp"),
     "float32": ({"epochs": 2}, "ddp"),
     "distilled": ({"precision": "float64", "epochs": 1, "distillation": TEACHER}, "ddp"),
+    "dino": (
+        {"precision": "float64", "epochs": 2, "dino": DINO, "cutmix": None, "label_smoothing": 0.0},
+        "ddp",
+    ),
     "frozen": ({"precision": "float64", "epochs": 1, "model": FROZEN}, "ddp"),
     "frozen and sharded": ({"precision": "float64", "epochs": 1, "model": FROZEN}, "fsdp"),
 }

@@ -245,8 +245,15 @@ def _numbers(
 
 
 def _scores(result: ResultRecord) -> dict[str, Estimate]:
-    """Return the accuracies on the test images; older runs have no top-5 accuracy."""
-    shares = {"accuracy": result.test_accuracy, "top5_accuracy": result.test_top5_accuracy}
+    """Return the accuracies on the test images.
+
+    Older runs have no top-5 accuracy, runs without labels only that of k-NN.
+    """
+    shares = {
+        "accuracy": result.test_accuracy,
+        "top5_accuracy": result.test_top5_accuracy,
+        "knn_accuracy": result.test_knn_accuracy,
+    }
     total = result.num_test
     return {
         name: Estimate(share, *wilson_interval(share, total), total, "images")

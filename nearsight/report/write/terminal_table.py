@@ -42,6 +42,13 @@ def mad_bar(mad: float, ascii_only: bool = False) -> str:
     return ("█" * whole + EIGHTHS[eighths]).rstrip()
 
 
+def _accuracy_heading(records: Sequence[RunRecord]) -> str:
+    """Name the accuracy of runs: of the model itself, of k-NN on its features, or of either."""
+    results = [x.result for x in records if isinstance(x, TrainedRun) and x.result]
+    by_knn = [x.test_accuracy is None for x in results]
+    return "accuracy" if not any(by_knn) else "k-NN\nacc." if all(by_knn) else "accuracy\nor k-NN"
+
+
 def terminal_table(
     measures: Sequence[MeasureRecord],
     records: Sequence[RunRecord],
@@ -62,7 +69,7 @@ def terminal_table(
     width = (22 if trained else 31) - sum(1 + max(map(len, x.split("\n"))) for x in more)
     columns = (
         Column("", "name", width=width),
-        *(Column("accuracy", "accuracy", "share"),) * trained,
+        *(Column(_accuracy_heading(records), "accuracy", "share"),) * trained,
         *(Column(x.heading, x.heading, "number") for x in shown),
         Column("MAD", "bar", width=BAR_WIDTH),
     )
@@ -70,7 +77,7 @@ def terminal_table(
     for measure, record in zip(measures, records, strict=True):
         summary, unit = measure.summary, diagonal(measure)
         result = record.result if isinstance(record, TrainedRun) else None
-        accuracy = result.test_accuracy if result else None
+        accuracy = result.main_accuracy if result else None
         numbers = [x.of_model(measure) for x in shown]
         mean = summary.mean("mad")
         bar = _bar(mean.value if mean else None, unit, ascii_only)

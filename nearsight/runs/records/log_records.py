@@ -56,6 +56,12 @@ class EpochLine(StartLine):
     feature_variance: float | None = None  # with DINO: of features of length 1
     best: bool | None = None
 
+    @property
+    def score(self) -> float | None:
+        """The accuracy on the validation images: the model's own, or that of k-NN."""
+        own = self.validation_accuracy
+        return self.validation_knn_accuracy if own is None else own
+
 
 class TimingLine(Stored):
     """How long an epoch took."""

@@ -64,7 +64,7 @@ def _min_mad(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
 
 
 def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
-    """1 where a test image was answered rightly, and the hash of the data."""
+    """1 where a test image was answered rightly (by k-NN without labels), and the data's hash."""
     if cell.files is None:
         return None
     record = FinishedCell(cell.cell, cell.files).record
@@ -72,7 +72,11 @@ def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
     return None if found is None else (found.astype(np.float64), record.data.hash)
 
 
-READERS: dict[str, Read] = {"accuracy": _accuracy, "min_mad": _min_mad}
+READERS: dict[str, Read] = {
+    "accuracy": _accuracy,
+    "knn_accuracy": _accuracy,
+    "min_mad": _min_mad,
+}
 
 
 def summary_key(value: str) -> str:

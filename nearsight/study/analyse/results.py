@@ -63,6 +63,7 @@ def values_of(x: FinishedCell) -> dict[str, float]:
     found: dict[str, float | None] = {
         "accuracy": result.test_accuracy,
         "top5_accuracy": result.test_top5_accuracy,
+        "knn_accuracy": result.test_knn_accuracy,
         "validation_accuracy": result.validation_accuracy,
         "mean_mad": mean_mad.value,
         **{x.name: entry.value for x in RUN_NUMBERS if (entry := x.entry(measure.numbers))},
@@ -102,8 +103,11 @@ def courses(study: LoadedStudy) -> list[Course]:
         trained = [line if isinstance(line, EpochLine) else None for line in lines]
         values: dict[str, list[float | None]] = {
             "accuracy": [line.validation_accuracy if line else None for line in trained],
+            "knn_accuracy": [line.validation_knn_accuracy if line else None for line in trained],
             **{
-                x.name: [look.number(x) if look else None for look in seen] for x in RUN_NUMBERS[1:]
+                x.name: [look.number(x) if look else None for look in seen]
+                for x in RUN_NUMBERS
+                if x.metric
             },
         }
         values[LOG_MIN_MAD.name] = [_logarithm(x).get(LOG_MIN_MAD.name) for x in values["min_mad"]]
@@ -226,7 +230,7 @@ def _layer_value(found: ValuesRecord | None) -> float | None:
 def _early_accuracy(epochs: Sequence[EpochLine]) -> dict[str, float]:
     """Return the validation accuracy after 20 epochs."""
     found = [x.validation_accuracy for x in epochs if x.epoch == 20]
-    return {"accuracy_epoch_20": found[0]} if found else {}
+    return {"accuracy_epoch_20": found[0]} if found and found[0] is not None else {}
 
 
 def _while_training(looks: Sequence[Look]) -> dict[str, float]:

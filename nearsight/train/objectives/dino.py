@@ -67,6 +67,7 @@ class DinoObjective(Objective):
     """Learn without labels from views of an image."""
 
     any_size: ClassVar[bool] = True
+    can_shard: ClassVar[bool] = False
     companion: MomentumTeacher
 
     @classmethod
@@ -268,5 +269,6 @@ def _classifier(model: nn.Module) -> list[nn.Parameter]:
 def _patch_side(model: Any, image_size: tuple[int, int]) -> int:
     """Return the side of a model's patches in pixels; 32 where it is not known."""
     grid = getattr(model, "grid", None)
-    rows = grid.rows if grid else next(iter(getattr(model.patch_embed, "grid_size", None) or ()), 0)
+    embed = getattr(model, "patch_embed", None)
+    rows = grid.rows if grid else (getattr(embed, "grid_size", None) or (0,))[0]
     return image_size[0] // rows if rows else 32

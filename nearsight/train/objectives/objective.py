@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, runtime_checkable
 from typing import Protocol as Interface
 
 import numpy as np
@@ -27,6 +27,7 @@ from nearsight.train.state import Counters
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+@runtime_checkable
 class TrainingBatch(Interface):
     """One process's share of a global batch, of whatever kind the objective needs."""
 
@@ -102,6 +103,7 @@ class Objective(ABC):
     kept: nn.Module = field(init=False)  # whose weights the run keeps
     companion: nn.Module | None = field(init=False, default=None)  # changed by the objective itself
     any_size: ClassVar[bool] = False  # whether the model sees images of several sizes
+    can_shard: ClassVar[bool] = True  # whether FSDP may shard what is trained
 
     def __post_init__(self) -> None:
         self.trained = self.kept = self.model

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def accuracy_curve(condition: ConditionRuns) -> list[Estimate]:
-    """Estimate validation accuracy in percent per epoch.
+    """Estimate validation accuracy in percent per scored epoch.
 
     With several seeds it is over seeds, up to the last epoch of the shortest run; with one seed it
     is over validation images.
     """
-    logs = [[line.validation_accuracy for line in run.log] for run in condition.runs]
+    logs = [[score for _, score in scores(run.log)] for run in condition.runs]
     if condition.num_seeds > 1:
         return [over_seeds([100 * x for x in epoch]) for epoch in zip(*logs)]
     n = condition.runs[0].trained.data.num_validation
@@ -28,6 +28,19 @@ def accuracy_curve(condition: ConditionRuns) -> list[Estimate]:
         low, high = wilson_interval(value, n)
         curve.append(Estimate(100 * value, 100 * low, 100 * high, n, "images"))
     return curve
+
+
+def scores(log: list[EpochLine]) -> list[tuple[int, float]]:
+    """Return epoch and score of the epochs that were scored."""
+    return [(line.epoch, line.score) for line in log if line.score is not None]
+
+
+def score_name(family: Family) -> str:
+    """Name the score of a family's runs: accuracy, or that of k-NN where no labels were learned."""
+    lines = [line for condition in family.conditions for run in condition.runs for line in run.log]
+    by_knn = {line.validation_accuracy is None for line in lines if line.score is not None}
+    names = {True: "k-NN accuracy", False: "accuracy"}
+    return " or ".join(names[x] for x in sorted(by_knn)) or "accuracy"
 
 
 def loss_curve(condition: ConditionRuns) -> list[float]:
@@ -43,7 +56,7 @@ def draw_accuracy(axes: Axes, family: Family) -> None:
     ends = []
     for condition in family.conditions:
         curve = accuracy_curve(condition)
-        epochs = range(1, len(curve) + 1)
+        epochs = [epoch for epoch, _ in scores(condition.runs[0].log)][: len(curve)]
         low, high = [x.low for x in curve], [x.high for x in curve]
         axes.fill_between(epochs, low, high, color=condition.colour, alpha=0.22, linewidth=0)
         axes.plot(
@@ -56,7 +69,7 @@ def draw_accuracy(axes: Axes, family: Family) -> None:
             ends.append((curve[-1].value, condition))
     axes.set_ylim(bottom=0)
     axes.set_xlabel("epoch")
-    axes.set_ylabel("validation accuracy (%)")
+    axes.set_ylabel(f"validation {score_name(family)} (%)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if labels_fit(family.conditions):
         end_labels(axes, ends)
@@ -64,8 +77,8 @@ def draw_accuracy(axes: Axes, family: Family) -> None:
 
 def _best(log: list[EpochLine]) -> tuple[int, float]:
     """Return the epoch whose weights were kept (the first of the best), and its accuracy."""
-    best = max(log, key=lambda line: line.validation_accuracy)
-    return best.epoch, 100 * best.validation_accuracy
+    epoch, best = max(scores(log), key=lambda x: x[1])
+    return epoch, 100 * best
 
 
 def draw_loss(axes: Axes, family: Family) -> None:
@@ -92,6 +105,7 @@ def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
     conditions = family.conditions
     several = any(condition.num_seeds > 1 for condition in conditions)
     bands = f"95 % intervals over {'seeds' if several else 'validation images'}"
+    name = score_name(family)
     best = ", ".join(
         f"{condition.label} {max(_best(run.log)[1] for run in condition.runs):.1f} %"
         for condition in conditions
@@ -99,7 +113,7 @@ def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
     rows = tuple(
         (
             condition.label, run.seed, line.epoch, line.train_loss,
-            line.validation_loss, line.validation_accuracy,
+            line.validation_loss, line.score,
         )
         for condition in conditions
         for run in condition.runs
@@ -111,10 +125,10 @@ def learning_curves(family: Family, key: str, subtitle: str) -> Drawing:
         subtitle=subtitle,
         reading=f"A mark is the epoch whose weights were kept. Bands are {bands}. Do not compare "
         "the training losses of protocols with different targets (mixed or smoothed labels).",
-        alt=f"Line charts of validation accuracy and training loss over epochs. Best validation "
-        f"accuracy: {best}.",
+        alt=f"Line charts of validation {name} and training loss over epochs. Best validation "
+        f"{name}: {best}.",
         panels=(
-            Panel("Validation accuracy", lambda axes: draw_accuracy(axes, family)),
+            Panel(f"Validation {name}", lambda axes: draw_accuracy(axes, family)),
             Panel("Training loss", lambda axes: draw_loss(axes, family)),
         ),
         columns=(
