@@ -15,7 +15,7 @@ from nearsight.data.sets import Dataset
 from nearsight.protocol import Protocol, assumed_values, protocol_from, stored_settings
 from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
 from nearsight.runs.records import RunRecord, TrainedRun
-from nearsight.train.objectives import Outcome
+from nearsight.train.objectives import FinalScores
 from nearsight.train.state import Counters
 
 
@@ -166,7 +166,7 @@ def with_stretch(
     return known | {"stretches": [*stretches, now | {"from_epoch": epoch, "from_step": step}]}
 
 
-def result(counters: Counters, protocol: Protocol, outcome: Outcome) -> dict[str, Any]:
+def result(counters: Counters, protocol: Protocol, outcome: FinalScores) -> dict[str, Any]:
     """Return the result of a finished run; ``outcome`` is that of its best weights."""
     return {
         "best_epoch": counters.best_epoch,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from nearsight.core import UserError
@@ -78,7 +78,7 @@ def augment_images(
     epoch: int,
     mean_colour: Colour,
     size: tuple[int, int] | None = None,
-) -> Images:
+) -> UInt8[Tensor, "n 3 rows cols"]:
     """Augment training images as the protocol says.
 
     Args:
@@ -92,7 +92,7 @@ def augment_images(
         size: Height and width of resized crops; by default those of the images.
 
     Returns:
-        uint8 [n, 3, h, w], a new tensor.
+        uint8 [n, 3, rows, cols], a new tensor.
 
     Raises:
         UserError: If the images have another type or shape.
@@ -119,7 +119,7 @@ def _augmented_block(
     key: SampleKey,
     mean_colour: Colour,
     size: tuple[int, int] | None,
-) -> Images:
+) -> UInt8[Tensor, "n 3 rows cols"]:
     height, width = images.shape[-2:]
     down, right, flip = draw_crops(protocol.crop_padding, protocol.flip, key)
     if protocol.resized_crop:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from nearsight.train.objectives.all_objectives import OBJECTIVES, objective_of
 from nearsight.train.objectives.objective import (
+    FinalScores,
     Objective,
-    Outcome,
     Setting,
     TrainingBatch,
     Validation,
@@ -17,8 +17,8 @@ from nearsight.train.objectives.objective import (
 
 __all__ = [
     "OBJECTIVES",
+    "FinalScores",
     "Objective",
-    "Outcome",
     "Setting",
     "TrainingBatch",
     "Validation",

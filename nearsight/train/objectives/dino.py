@@ -30,7 +30,7 @@ from nearsight.data.sets import Images
 from nearsight.evaluate import knn_classes
 from nearsight.protocol import Protocol, cosine_between
 from nearsight.train.objectives.collapse import collapse_signs
-from nearsight.train.objectives.objective import Objective, Outcome, StepLoss, Validation
+from nearsight.train.objectives.objective import FinalScores, Objective, StepLoss, Validation
 from nearsight.train.objectives.projection import (
     Branch,
     MomentumTeacher,
@@ -76,7 +76,7 @@ class DinoObjective(Objective):
         for path, value in OFF.items():
             part, _, last = path.rpartition(".")
             if getattr(getattr(protocol, part) if part else protocol, last) != value:
-                text = {None: "null", False: "false"}.get(value, value)
+                text = "null" if value is None else str(value).lower()
                 raise UserError(
                     f"{path} has no use with dino: {WHY.get(path, 'it learns without labels')}; "
                     f"switch it off with --set {path}={text}"
@@ -248,13 +248,13 @@ class DinoObjective(Objective):
             accuracy, line, f"k-NN {accuracy:.2%}", warnings=(warning,) if warning else ()
         )
 
-    def test(self, best: float) -> Outcome:
+    def test(self, best: float) -> FinalScores:
         """Return the accuracy of k-NN on the test images."""
         test = self.setting.test
         labels = torch.from_numpy(test.labels.astype("int64"))
         hits, _ = self.knn_hits(test.images, labels, torch.arange(len(labels)))
         found = {"validation_knn_accuracy": best, "test_knn_accuracy": float(hits.mean())}
-        return Outcome(found, hits)
+        return FinalScores(found, hits)
 
 
 def _classifier(model: nn.Module) -> list[nn.Parameter]:

@@ -13,7 +13,7 @@ from nearsight.data import draws
 from nearsight.data.sets import Images
 from nearsight.evaluate import Scores, model_scores
 from nearsight.train.batches import Batch, epoch_batches
-from nearsight.train.objectives.objective import Objective, Outcome, StepLoss, Validation
+from nearsight.train.objectives.objective import FinalScores, Objective, StepLoss, Validation
 from nearsight.train.state import Counters
 
 IMAGE_SEED = 0  # which images the clean loss is of: the same for every epoch, protocol and seed
@@ -58,12 +58,12 @@ class Labels(Objective):
         found = self.scores(train.images, train.labels, train.indices[rows])
         return {"clean_train_loss": found.loss}
 
-    def test(self, best: float) -> Outcome:
+    def test(self, best: float) -> FinalScores:
         """Return the accuracy on the test images."""
         test = self.setting.test
         labels = torch.from_numpy(test.labels.astype("int64"))
         scores = self.scores(test.images, labels, torch.arange(len(labels)))
-        return Outcome(
+        return FinalScores(
             {
                 "validation_accuracy": best,
                 "test_accuracy": scores.accuracy,

@@ -78,7 +78,7 @@ class Validation(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class Outcome(NamedTuple):
+class FinalScores(NamedTuple):
     """What the best weights of a run reach."""
 
     result: dict[str, Any]  # for run.json
@@ -156,5 +156,5 @@ class Objective(ABC):
         return {}
 
     @abstractmethod
-    def test(self, best: float) -> Outcome:
+    def test(self, best: float) -> FinalScores:
         """Test the weights in ``kept`` once, at the end (collective); ``best`` is their score."""

@@ -99,11 +99,11 @@ def test_the_first_step_of_soft_distillation_has_the_loss_of_the_formula(
     once = replace(small, epochs=1, cutmix=None, model=model, distillation=teaching)
     parts = prepare(once, 0, World(CPU), tmp_path, False, "ddp")
     batch = next(parts.batches(1))
-    assert parts.teacher is not None
+    assert parts.objective.teacher is not None
     with torch.no_grad():
-        answer = parts.called(batch.images)
+        answer = parts.objective.called(batch.images)
     of_class, of_teacher = answer if distilled else (answer, answer)
-    taught = parts.teacher.model(parts.teacher.converted(batch.images))
+    taught = parts.objective.teacher.model(parts.objective.teacher.converted(batch.images))
     learned = F.cross_entropy(of_class, batch.labels)
     followed = F.kl_div(
         (of_teacher / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="batchmean"

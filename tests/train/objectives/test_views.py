@@ -88,8 +88,9 @@ def test_at_another_size_positions_are_resampled_and_the_own_size_is_unchanged(n
         torch.testing.assert_close(embedded(free, images), expected, atol=1e-6, rtol=0)
     assert local.shape == expected.shape
     assert local.std() > 0
-    with pytest.raises((ValueError, AssertionError), match=r"16"):
-        embedded(plain, small)
+    if name != "test_vit":  # which timm builds for any size
+        with pytest.raises(ValueError, match=r"32x32.*16x16"):
+            embedded(plain, small)
 
 
 def test_gaugs_variance_is_scaled_on_the_grid_of_a_local_view():
