@@ -34,8 +34,8 @@ TOLERANCE = 1e-3
 class Number:
     """A number that describes a whole run: a column of the report, a value that a study analyses.
 
-    ``metric`` and ``statistic`` define it; test accuracy comes from no metric, and neither does that
-    of k-NN, which a run that learned without labels has instead.
+    ``metric`` and ``statistic`` define it; test accuracy comes from no metric, nor does that of
+    k-NN, which a run that learned without labels has instead.
     """
 
     name: str

@@ -27,7 +27,7 @@ from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.draws import seeded_torch
 from nearsight.data.sets import Images
-from nearsight.evaluate import knn_classes
+from nearsight.evaluate import knn_hits
 from nearsight.protocol import Protocol, cosine_between
 from nearsight.train.objectives.collapse import collapse_signs
 from nearsight.train.objectives.objective import FinalScores, Objective, StepLoss, Validation
@@ -213,7 +213,7 @@ class DinoObjective(Objective):
         mine = np.concatenate(found) if found else np.zeros((0, 0), np.float32)
         return torch.from_numpy(np.concatenate([x for x in given.world.gather(mine) if len(x)]))
 
-    def knn_hits(
+    def knn_answers(
         self, images: Images, truth: Tensor, indices: Tensor
     ) -> tuple[np.ndarray, Float[Tensor, "image width"]]:
         """Return which images k-NN classifies rightly, and their features (collective)."""
@@ -222,8 +222,8 @@ class DinoObjective(Objective):
         rows = train.indices[draws.sample("knn", 0, length=len(train.indices), num=num)]
         memory, queries = self.features(train.images, rows), self.features(images, indices)
         k = min(settings.knn_neighbours, num)
-        found = knn_classes(memory, train.labels[rows], queries, k, train.num_classes)
-        return (found[:, 0] == truth).numpy(), queries
+        hits = knn_hits(memory, train.labels[rows], queries, truth, train.num_classes, [k])
+        return hits[k][:, 0], queries
 
     def validate(self, at: Counters) -> Validation:
         """Return the accuracy of k-NN on the validation images, and signs of a collapse."""
@@ -231,7 +231,7 @@ class DinoObjective(Objective):
         if at.epoch % settings.knn_every and at.epoch != given.protocol.epochs:
             return Validation(None, {}, "")
         train = given.train
-        hits, features = self.knn_hits(
+        hits, features = self.knn_answers(
             train.images, train.labels[given.validation], given.validation
         )
         some = draws.sample("signs", 0, length=len(hits), num=min(SIGN_IMAGES, len(hits)))
@@ -252,7 +252,7 @@ class DinoObjective(Objective):
         """Return the accuracy of k-NN on the test images."""
         test = self.setting.test
         labels = torch.from_numpy(test.labels.astype("int64"))
-        hits, _ = self.knn_hits(test.images, labels, torch.arange(len(labels)))
+        hits, _ = self.knn_answers(test.images, labels, torch.arange(len(labels)))
         found = {"validation_knn_accuracy": best, "test_knn_accuracy": float(hits.mean())}
         return FinalScores(found, hits)
 
