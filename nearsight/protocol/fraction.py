@@ -50,6 +50,14 @@ def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
     def longer(epochs: int | None) -> int | None:
         return None if epochs is None else round(epochs / fraction)
 
+    dino = protocol.dino
+    if dino is not None:
+        dino = replace(
+            dino,
+            frozen_epochs=round(dino.frozen_epochs / fraction),
+            teacher_warmup_epochs=round(dino.teacher_warmup_epochs / fraction),
+            knn_every=round(dino.knn_every / fraction),
+        )
     slower = protocol.optimizer
     if slower.schedule == "step":
         slower = replace(slower, step_epochs=round(slower.step_epochs / fraction, 3))
@@ -62,6 +70,7 @@ def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
         warmup_epochs=round(protocol.warmup_epochs / fraction, 3),
         measure_every=longer(protocol.measure_every),
         optimizer=slower,
+        dino=dino,
     )
 
 

@@ -198,9 +198,11 @@ class DinoObjective(Objective):
         """Let the teacher follow the student."""
         self.companion.follow(self.trained, self.momentum(at.total_steps))
 
-    def features(self, images: Images, indices: Tensor) -> Float[Tensor, "image width"]:
-        """Return the features of images that are not augmented (collective)."""
-        given, model = self.setting, self.kept
+    def features(
+        self, model: nn.Module, images: Images, indices: Tensor
+    ) -> Float[Tensor, "image width"]:
+        """Return a model's features of images that are not augmented (collective)."""
+        given = self.setting
         was_training = model.training
         model.eval()
         found = []
@@ -220,7 +222,8 @@ class DinoObjective(Objective):
         train, settings = self.setting.train, self.settings
         num = min(settings.knn_images, len(train.indices))
         rows = train.indices[draws.sample("knn", 0, length=len(train.indices), num=num)]
-        memory, queries = self.features(train.images, rows), self.features(images, indices)
+        memory = self.features(self.kept, train.images, rows)
+        queries = self.features(self.kept, images, indices)
         k = min(settings.knn_neighbours, num)
         hits = knn_hits(memory, train.labels[rows], queries, truth, train.num_classes, [k])
         return hits[k][:, 0], queries
@@ -235,12 +238,14 @@ class DinoObjective(Objective):
             train.images, train.labels[given.validation], given.validation
         )
         some = draws.sample("signs", 0, length=len(hits), num=min(SIGN_IMAGES, len(hits)))
-        teacher, kind = self.companion, given.transform.dtype
+        teacher = self.companion
+        seen = features[some]
+        if self.kept is not teacher.branch.backbone:
+            seen = self.features(teacher.branch.backbone, train.images, given.validation[some])
         with torch.no_grad():
-            outputs = teacher.branch.head(features[some].to(given.world.device, kind))
+            outputs = teacher.branch.head(seen.to(given.world.device, given.transform.dtype))
             outputs = outputs - teacher.centre
-        temperature = self.teacher_temperature(at.epoch)
-        signs = collapse_signs(outputs.cpu(), temperature, features[some])
+        signs = collapse_signs(outputs.cpu(), self.teacher_temperature(at.epoch), seen)
         accuracy = float(hits.mean())
         line = {"validation_knn_accuracy": accuracy, **signs.line()}
         warning = signs.warning()
