@@ -43,6 +43,7 @@ from nearsight.train.state import Counters
 
 BATCH = 512  # images whose features are computed at once
 SIGN_IMAGES = 2048  # validation images on which a collapse is looked for
+SETTLED = 5.0  # time constants of the centre, before which its outputs say nothing of a collapse
 OFF: dict[str, Any] = {  # settings of a protocol that DINO has no use for, and their value then
     "resized_crop": None,
     "blur": None,
@@ -95,8 +96,8 @@ class DinoObjective(Objective):
             head = ProjectionHead(self._width(), self.settings)
         student = Branch(self.model, head.to(given.world.device, given.transform.dtype)).train()
         self.trained: Branch = student
-        self.called = self.spread(student)
         self.companion = MomentumTeacher(student)
+        self.called = self.spread(student)
         of_teacher = self.settings.kept == "teacher"
         self.kept = self.companion.branch.backbone if of_teacher else self.model
 
@@ -248,7 +249,8 @@ class DinoObjective(Objective):
         signs = collapse_signs(outputs.cpu(), self.teacher_temperature(at.epoch), seen)
         accuracy = float(hits.mean())
         line = {"validation_knn_accuracy": accuracy, **signs.line()}
-        warning = signs.warning()
+        settled = at.total_steps * (1 - settings.centre_momentum) >= SETTLED
+        warning = signs.warning() if settled else None
         return Validation(
             accuracy, line, f"k-NN {accuracy:.2%}", warnings=(warning,) if warning else ()
         )
