@@ -91,7 +91,7 @@ def _facts(record: RunRecord) -> Row:
     if not isinstance(record, TrainedRun):
         return facts | {"protocol": "measured only"}
     if result := record.result:
-        scores = {"accuracy": result.test_accuracy, "knn_accuracy": result.test_knn_accuracy}
+        scores = {"accuracy": result.test_accuracy, "test_knn_accuracy": result.test_knn_accuracy}
         for name, share in scores.items():
             if share is not None:
                 bounds = wilson_interval(share, result.num_test)

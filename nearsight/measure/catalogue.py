@@ -251,7 +251,9 @@ METRIC_NAMES = tuple(x.name for x in CATALOGUE)
 DEFAULT_METRICS = tuple(x.name for x in CATALOGUE if x.default)
 
 ACCURACY = Number(name="accuracy", heading="test accuracy", better=1, percent=True)
-KNN_ACCURACY = Number(name="knn_accuracy", heading="k-NN test accuracy", better=1, percent=True)
+KNN_ACCURACY = Number(
+    name="test_knn_accuracy", heading="k-NN test accuracy", better=1, percent=True
+)
 RUN_NUMBERS = (ACCURACY, KNN_ACCURACY, *(number for x in CATALOGUE for number in x.numbers()))
 # Studies also analyse the logarithm: a change from 0.021 to 0.009 is as large as one from 0.21 to
 # 0.09, which intervals of MAD itself do not show.

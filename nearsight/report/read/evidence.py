@@ -252,7 +252,7 @@ def _scores(result: ResultRecord) -> dict[str, Estimate]:
     shares = {
         "accuracy": result.test_accuracy,
         "top5_accuracy": result.test_top5_accuracy,
-        "knn_accuracy": result.test_knn_accuracy,
+        "test_knn_accuracy": result.test_knn_accuracy,
     }
     total = result.num_test
     return {

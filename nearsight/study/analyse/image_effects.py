@@ -74,7 +74,7 @@ def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
 
 READERS: dict[str, Read] = {
     "accuracy": _accuracy,
-    "knn_accuracy": _accuracy,
+    "test_knn_accuracy": _accuracy,
     "min_mad": _min_mad,
 }
 

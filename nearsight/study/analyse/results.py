@@ -11,7 +11,13 @@ from pathlib import Path
 from statistics import fmean
 
 from nearsight.evaluate import EVALUATE_STAGE
-from nearsight.measure.catalogue import LOG_MIN_MAD, NEAR_KINDS, RUN_NUMBERS, near_kinds
+from nearsight.measure.catalogue import (
+    KNN_ACCURACY,
+    LOG_MIN_MAD,
+    NEAR_KINDS,
+    RUN_NUMBERS,
+    near_kinds,
+)
 from nearsight.report.read import Gates, Look, looks_of
 from nearsight.runs.records import (
     LOG_FILE,
@@ -63,7 +69,7 @@ def values_of(x: FinishedCell) -> dict[str, float]:
     found: dict[str, float | None] = {
         "accuracy": result.test_accuracy,
         "top5_accuracy": result.test_top5_accuracy,
-        "knn_accuracy": result.test_knn_accuracy,
+        "test_knn_accuracy": result.test_knn_accuracy,
         "validation_accuracy": result.validation_accuracy,
         "mean_mad": mean_mad.value,
         **{x.name: entry.value for x in RUN_NUMBERS if (entry := x.entry(measure.numbers))},
@@ -103,13 +109,18 @@ def courses(study: LoadedStudy) -> list[Course]:
         trained = [line if isinstance(line, EpochLine) else None for line in lines]
         values: dict[str, list[float | None]] = {
             "accuracy": [line.validation_accuracy if line else None for line in trained],
-            "knn_accuracy": [line.validation_knn_accuracy if line else None for line in trained],
+            "test_knn_accuracy": [
+                line.validation_knn_accuracy if line else None for line in trained
+            ],
             **{
                 x.name: [look.number(x) if look else None for look in seen]
                 for x in RUN_NUMBERS
                 if x.metric
             },
         }
+        by_knn = [line.validation_knn_accuracy if line else None for line in trained]
+        if any(score is not None for score in by_knn):
+            values[KNN_ACCURACY.name] = by_knn
         values[LOG_MIN_MAD.name] = [_logarithm(x).get(LOG_MIN_MAD.name) for x in values["min_mad"]]
         losses = [math.inf if x.clean_train_loss is None else x.clean_train_loss for x in lines]
         epochs, cell = [line.epoch for line in lines], x.cell
