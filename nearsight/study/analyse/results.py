@@ -109,9 +109,6 @@ def courses(study: LoadedStudy) -> list[Course]:
         trained = [line if isinstance(line, EpochLine) else None for line in lines]
         values: dict[str, list[float | None]] = {
             "accuracy": [line.validation_accuracy if line else None for line in trained],
-            "test_knn_accuracy": [
-                line.validation_knn_accuracy if line else None for line in trained
-            ],
             **{
                 x.name: [look.number(x) if look else None for look in seen]
                 for x in RUN_NUMBERS

@@ -97,7 +97,7 @@ def test_the_kept_weights_load_measure_and_score_as_the_run_says(
             F.normalize(run.model.forward_head(run.model.forward_features(x), pre_logits=True))
             for x in (
                 run.transform(torch.from_numpy(data.train.images[train])),
-                run.transform(torch.from_numpy(data.test.images[:])),
+                run.transform(torch.from_numpy(data.test.images[:].copy())),
             )
         )
     hits = 0
