@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nearsight.cli.shared import Result, examples, set_threads
-from nearsight.core import slow_threads
+from nearsight.core import thread_slowdown
 
 EXAMPLE = examples("nearsight demo", "nearsight demo --epochs 10 --out my-demo")
 
@@ -37,7 +37,7 @@ def show_demo(
 
 
 def use_one_thread_if_busy() -> None:
-    """Use one thread if several would be much slower, unless the user chose a number."""
-    if "OMP_NUM_THREADS" not in os.environ and slow_threads():
+    """Use one thread if several are not faster, unless the user chose a number."""
+    if "OMP_NUM_THREADS" not in os.environ and thread_slowdown() > 1:
         print("This machine is busy, so the demo uses one thread.")
         set_threads(1)

@@ -6,7 +6,7 @@ output, the processes of a distributed run, and the handling of signals.
 
 from __future__ import annotations
 
-from nearsight.core.busy import slow_threads
+from nearsight.core.busy import slow_threads, thread_slowdown
 from nearsight.core.durable_files import append_bytes, expand_path, read_text, sync, write_bytes
 from nearsight.core.errors import UserError
 from nearsight.core.locks import hold_lock, is_locked
@@ -42,6 +42,7 @@ __all__ = [
     "stop_signals",
     "suggestion",
     "sync",
+    "thread_slowdown",
     "write_bytes",
     "write_unit",
 ]

@@ -8,34 +8,49 @@ import time
 MUCH_SLOWER = 1.5  # the slowdown from which a warning is worth printing
 SIDE = 384  # rows and columns of the matrices that the test multiplies
 REPEATS = 12
+TURNS = 5
 
 
 def slow_threads() -> str:
-    """Warn if torch's threads are much slower than a single thread.
-
-    The test multiplies small matrices for a few hundredths of a second. It runs only if the load
-    average exceeds the number of processors. On such a machine, threads that wait for each other
-    can be 10 to 30 times slower than one thread.
-
-    Returns:
-        A sentence for the terminal, or an empty string if there is nothing to warn about.
-    """
-    processors = os.cpu_count() or 1
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load <= processors:
+    """Return a warning if torch's threads are much slower than a single thread, else ""."""
+    processors, load = os.cpu_count() or 1, _load()
+    slowdown = thread_slowdown()
+    if slowdown == 0:
         return ""
+    import torch
+
+    return warning_text(load, processors, torch.get_num_threads(), slowdown)
+
+
+def thread_slowdown() -> float:
+    """Return the time that torch's threads take, divided by that of a single thread.
+
+    The test multiplies small matrices for a few tenths of a second. It runs only if the load
+    average exceeds the number of processors; otherwise the answer is 0. On such a machine, threads
+    that wait for each other can be 10 to 30 times slower than one thread. The two are timed in
+    turns, because for a moment two processors may be free.
+    """
+    if _load() <= (os.cpu_count() or 1):
+        return 0.0
     import torch
 
     threads = torch.get_num_threads()
     if threads == 1:
-        return ""
-    together = _seconds()
-    torch.set_num_threads(1)
+        return 0.0
+    together = alone = 0.0
     try:
-        alone = _seconds()
+        for _ in range(TURNS):
+            torch.set_num_threads(threads)
+            together += _seconds()
+            torch.set_num_threads(1)
+            alone += _seconds()
     finally:
         torch.set_num_threads(threads)
-    return warning_text(load, processors, threads, together / alone)
+    return together / alone
+
+
+def _load() -> float:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def warning_text(load: float, processors: int, threads: int, ratio: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -105,7 +106,7 @@ def test_slow_threads_are_told_on_a_busy_machine_only(
     seconds: tuple[float, float],
     warned: bool,
 ) -> None:
-    times = iter(seconds)
+    times = itertools.cycle(seconds)
     monkeypatch.setattr(busy.os, "getloadavg", lambda: (load, load, load))
     monkeypatch.setattr(busy.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ def inner_model(model: nn.Module) -> nn.Module:
 
     FSDP is left in place, because it gathers its weights in hooks of the wrapped modules.
     """
+    if not isinstance(model, nn.Module):
+        by_name = "; for the name of a model use measure_named" if isinstance(model, str) else ""
+        raise UserError(f"expected a model (torch.nn.Module), got {model!r:.60}{by_name}")
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     while True:
         if isinstance(model, wrappers):
@@ -78,6 +82,11 @@ def _batches(images: Any) -> Iterable[Any]:
         return images.split(BATCH_SIZE)
     if isinstance(images, Dataset) and not isinstance(images, IterableDataset):
         return DataLoader(images, BATCH_SIZE)
+    if not isinstance(images, Iterable) or isinstance(images, (str, Path)):
+        raise UserError(
+            "expected images as a tensor [n, 3, h, w], a Dataset or an iterable of batches, got "
+            f"{images!r:.60}; a folder of images is read by measure_named"
+        )
     return images
 
 

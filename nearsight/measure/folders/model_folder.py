@@ -7,8 +7,7 @@ and the files listed in source.py
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -30,7 +29,7 @@ from nearsight.data.input import (
     readable_pictures,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.source import MeasuredSource, measure_folder
+from nearsight.measure.folders.source import MeasuredSource, created_folder, measure_folder
 from nearsight.measure.localise import Locality, localise, read_locality
 from nearsight.measure.metrics import chosen_metrics, convention_of
 from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
@@ -245,7 +244,7 @@ def measure_named(
     source = PictureSource(
         choice, Path(images), num_images, resize, batch_size, device, locality, skip_corrupt
     )
-    with _created(folder):
+    with created_folder(folder):
         return measure_folder(
             folder,
             source,
@@ -281,23 +280,6 @@ def _check_folder(folder: Path, name: str) -> None:
             f"{folder} holds the measurement of {record.model.name}; choose another folder with "
             "--out"
         )
-
-
-@contextmanager
-def _created(folder: Path) -> Iterator[None]:
-    """Create the folder before the work, to see that it can be written.
-
-    A failure removes it again.
-    """
-    was_there = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        if not was_there:
-            with suppress(OSError):
-                folder.rmdir()
-        raise
 
 
 def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device: str) -> None:

@@ -14,7 +14,7 @@ from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.source import MeasuredSource, measure_folder
+from nearsight.measure.folders.source import MeasuredSource, created_folder, measure_folder
 from nearsight.models.load import model_for
 from nearsight.runs import (
     LOG,
@@ -185,19 +185,19 @@ def measure_run(
     source = RunSource(Path(path), num_images, device, data_root, batch_size)
     if folder != source.path:
         _check_elsewhere(folder, source.path)
-        folder.mkdir(parents=True, exist_ok=True)
         source.copied = (RECORD, LOG)
-    return measure_folder(
-        folder,
-        source,
-        convention=convention,
-        metrics=metrics,
-        num_images=num_images,
-        device=device,
-        force=force,
-        nulls=nulls,
-        progress=progress,
-    )
+    with created_folder(folder):
+        return measure_folder(
+            folder,
+            source,
+            convention=convention,
+            metrics=metrics,
+            num_images=num_images,
+            device=device,
+            force=force,
+            nulls=nulls,
+            progress=progress,
+        )
 
 
 def _check_elsewhere(folder: Path, run: Path) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,23 @@ def measure_folder(
         files = {VALUES: values_bytes(profile, source.names), EXAMPLES: examples}
         write_measurement(folder, contents, files | source.own_files())
     return folder / MEASURE
+
+
+@contextmanager
+def created_folder(folder: Path) -> Iterator[None]:
+    """Create the folder before the work, to see that it can be written.
+
+    A failure removes it again.
+    """
+    was_there = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _earlier(folder: Path) -> MeasureRecord | None:

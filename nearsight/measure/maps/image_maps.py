@@ -76,6 +76,17 @@ class AttentionMaps:
     of_class: AttentionMap | None  # averaged over class tokens if the model has several
     of_patches: tuple[AttentionMap, ...]
 
+    def __repr__(self) -> str:
+        head = "mean of the heads" if self.head is None else f"head {self.head + 1}"
+        images = "1 image" if self.num_images == 1 else f"{self.num_images} images"
+        shown = "[CLS] and " if self.of_class else ""
+        places = ", ".join(f"({row}, {col})" for row, col in self.patches)
+        return (
+            f"AttentionMaps of layer {self.layer + 1} of {self.num_layers} ({self.layer_name}), "
+            f"{head}, {images}, {self.grid} patches: {shown}patches {places}; "
+            "plot(), of_class, of_patches"
+        )
+
     def plot(self, image: np.ndarray | None = None) -> Figure:
         """Draw the maps side by side and return matplotlib's figure.
 

@@ -126,11 +126,7 @@ def patch_attention(
             f"num_prefix is {num_prefix}, but it must be at least 0 and less than the "
             f"{attention.shape[-1]} tokens of the attention"
         )
-    if bool((attention < 0).any()):
-        raise UserError(
-            "the attention has negative entries, so these are logits and not weights; "
-            "pass logits.softmax(-1)"
-        )
+    _refuse_logits(attention)
     patches = attention[..., num_prefix:, num_prefix:]
     mass = patches.sum(-1, keepdim=True)
     if not bool((mass > 0).all()):
@@ -139,6 +135,14 @@ def patch_attention(
             "patches cannot be renormalised; leave this image or head out"
         )
     return patches / mass
+
+
+def _refuse_logits(attention: Tensor) -> None:
+    if bool((attention < 0).any()):
+        raise UserError(
+            "the attention has negative entries, so these are logits and not weights; "
+            "pass logits.softmax(-1)"
+        )
 
 
 def check_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
@@ -153,6 +157,7 @@ def check_rows(attention: Tensor, num_patches: int | None = None) -> Tensor:
             f"attention must have the shape [batch, head, {sizes}], but it is "
             f"{list(attention.shape)}; drop prefix tokens with patch_attention first"
         )
+    _refuse_logits(attention)
     wide = attention.double()
     tolerance = ROW_SUM_TOLERANCE if attention.dtype.itemsize >= 4 else HALF_TOLERANCE
     error = float((wide.detach().sum(-1) - 1).abs().max()) if wide.numel() else 0.0

@@ -159,6 +159,8 @@ def load_profile(path: str | Path) -> Profile:
     ...     load_profile(profile.save(f"{folder}/mu.safetensors")) == profile
     True
     """
+    if not Path(path).is_file():
+        raise UserError(f"there is no file {path}; Profile.save and nearsight measure write one")
     return read_values(path)[0]
 
 

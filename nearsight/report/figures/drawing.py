@@ -232,6 +232,12 @@ def line_handle(condition: ConditionRuns) -> Any:
     )  # fmt: skip
 
 
+def row_height(labels: Sequence[str]) -> float:
+    """Inches that a row needs for the name with the most lines."""
+    lines = max(len(textwrap.wrap(label, LONGEST_ROW_NAME)) for label in labels)
+    return max(0.3, 0.14 * lines + 0.06)
+
+
 def name_rows(axes: Axes, labels: Sequence[str]) -> None:
     """Give the axes a row for every name, the first on top; long names take several lines."""
     names = [textwrap.fill(label, LONGEST_ROW_NAME) for label in labels]

@@ -92,6 +92,13 @@ def test_measuring_a_run_writes_what_the_profile_of_its_model_says(run_folder):
     assert written["native"] == asdict(status())
 
 
+@pytest.mark.parametrize("wrong", [{"num_images": 24}, {"metrics": ("entropie",)}], ids=str)
+def test_a_refused_measurement_leaves_no_folder(run_folder, tmp_path, wrong):
+    with pytest.raises(UserError):
+        measure_run(run_folder, out=tmp_path / "elsewhere" / "m", **wrong)
+    assert not (tmp_path / "elsewhere" / "m").exists()
+
+
 def test_more_images_than_the_test_set_has_are_refused(run_folder):
     with pytest.raises(UserError, match="between 2 and 23"):
         measure_run(run_folder, num_images=24)

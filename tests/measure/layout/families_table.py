@@ -8,6 +8,7 @@ from pathlib import Path
 
 from measure.layout import (
     families_convit,
+    families_found,
     families_global,
     families_hierarchical,
     families_libraries,
@@ -24,9 +25,10 @@ PARTS = (
     families_hierarchical,
     families_libraries,
 )
-CASES = sorted(
+LISTED = sorted(
     (case for part in PARTS for case in part.CASES), key=lambda x: x.library != "nearsight"
 )
+CASES = [*LISTED, *families_found.CASES]
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "families.md"
 
 OPENING = """\
@@ -49,6 +51,14 @@ places are not clear is left out by name, never guessed. `nearsight models cover
 one model of every file of timm, torchvision and Hugging Face.
 """
 
+FOUND = """\
+## Found by measuring, and tested the same way
+
+No table lists these families. Their places are measured on the model ([places](places.md)). The
+model's own unfused attention, put on the image by plain loops, gives the same attention maps and
+the same mean attention distance to 1e-6.
+"""
+
 POOLED = """\
 ## Where a pooled cell sits
 
@@ -69,10 +79,14 @@ def page():
         row("from", "family", "example", "where tokens sit", "tested against", "notes"),
     ]
     lines.append(row(*["---"] * 6))
-    for case in CASES:
+    for case in LISTED:
         tested = "own weights, closed form" if case.closed_form else "own weights"
         said = f"`{case.example}`", case.sits, tested, case.notes
         lines.append(row(case.library, case.family, *said))
+    lines += ["", FOUND, row("from", "family", "example", "where tokens sit", "notes")]
+    lines.append(row(*["---"] * 5))
+    for case in families_found.CASES:
+        lines.append(row(case.library, case.family, f"`{case.example}`", case.sits, case.notes))
     lines += ["", POOLED, "## Refused, with the reason", "", row("family", "example", "reason")]
     lines.append(row(*["---"] * 3))
     lines += [row(case.family, f"`{case.example}`", case.reason) for case in REFUSED]

@@ -46,7 +46,8 @@ def dropout_inputs(model, images):
 
 def unfused(model):
     """A copy of the model that makes its attention in its own explicit code."""
-    own = copy.deepcopy(model).eval()
+    own = copy.deepcopy(model.train()).eval()  # biases that LeViT keeps in eval mode are dropped
+    model.eval()
     if hasattr(own, "set_attn_implementation"):
         own.set_attn_implementation("eager")
     for module in own.modules():

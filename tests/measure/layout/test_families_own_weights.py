@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 import torch
 from measure.layout import reference_places as slow
-from measure.layout.families_table import CASES
+from measure.layout.families_found import CASES as FOUND
+from measure.layout.families_table import LISTED
 
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.rows.captured import capture_attention
 
 
-@pytest.fixture(params=CASES, ids=str)
+@pytest.fixture(
+    params=[*LISTED, *(pytest.param(x, marks=pytest.mark.slow) for x in FOUND)], ids=str
+)
 def case(request):
     if request.param.library == "Hugging Face":
         pytest.importorskip("transformers", reason="the hf extra is not installed")

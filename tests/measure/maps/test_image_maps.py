@@ -38,6 +38,8 @@ def test_maps_are_the_rows_of_the_captured_attention(head):
     whole = captured[0][0]  # [head, token, token]
     whole = whole.mean(0) if head is None else whole[head]
     maps = attention_maps(model, image, [(0, 4), (2, 1)], layer=0, head=head)
+    which = "mean of the heads" if head is None else f"head {head + 1}"
+    assert f"layer 1 of 2 (blocks.0.attn), {which}, 1 image, 3x5 patches" in repr(maps)
     assert (maps.layer, maps.num_layers, maps.num_heads) == (0, 2, 2)
     rows = [whole[0], whole[2 + 4], whole[2 + 2 * 5 + 1]]
     for found, row in zip((maps.of_class, *maps.of_patches), rows, strict=True):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from measure import reference_metrics as slow
 
+from nearsight.core import UserError
 from nearsight.measure.metrics import (
     distance_score,
     head_diversity,
@@ -127,6 +128,12 @@ def test_the_profile_of_rings_sums_to_one_and_holds_the_other_masses():
     assert torch.allclose(rings.sum(-1), torch.ones(2, 3).double(), atol=1e-14)
     assert torch.allclose(rings[..., 0], self_mass(attention), atol=1e-14)
     assert torch.allclose(radius_mass(attention, grid), rings.cumsum(-1)[..., 1:4], atol=1e-14)
+
+
+def test_logits_are_called_logits():
+    logits = torch.randn(2, 3, 35, 35, generator=torch.Generator().manual_seed(3))
+    with pytest.raises(UserError, match=r"these are logits and not weights; pass logits.softmax"):
+        self_mass(logits)
 
 
 def test_a_three_by_three_box_lies_within_radius_one():

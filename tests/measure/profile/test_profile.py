@@ -187,6 +187,20 @@ def test_what_is_no_batch_of_normalised_images_is_refused(given):
         measure_model(sharp_model(), [given])
 
 
+@pytest.mark.parametrize("given", [None, 3, "folder"])
+def test_what_holds_no_images_is_refused(given):
+    with pytest.raises(UserError, match=r"expected images as a tensor .* measure_named"):
+        measure_model(sharp_model(), given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"), [("nano", "for the name of a model use measure_named"), (None, "got None")]
+)
+def test_what_is_no_model_is_refused(given, says):
+    with pytest.raises(UserError, match=rf"expected a model \(torch.nn.Module\).*{says}"):
+        measure_model(given, images())
+
+
 def test_no_batches_are_refused():
     with pytest.raises(UserError, match="no images"):
         measure_model(sharp_model(), [])

@@ -6,13 +6,22 @@ import textwrap
 from statistics import fmean
 
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from report.example_runs import write_model, write_run
 from runs.made_records import looked
 
 from nearsight.measure.catalogue import number_named
 from nearsight.protocol import spoken_name
-from nearsight.report.figures.drawing import LONGEST_ROW_NAME, panel_svgs, whole_figure
+from nearsight.report.figures.drawing import (
+    LONGEST_ROW_NAME,
+    name_rows,
+    panel_svgs,
+    row_height,
+    settings,
+    whole_figure,
+)
 from nearsight.report.figures.heads.key_conditions import key_conditions, key_plane
 from nearsight.report.figures.heads.ranking import least_distances
 from nearsight.report.figures.training.emergence_dots import TALL, dot_places, emergence
@@ -253,6 +262,19 @@ def test_a_ranking_of_single_seeds_says_that_whiskers_are_over_images(tmp_path):
     assert drawing.rows[0] == ("modern", True, 0, x.value, x.low, x.high, x.n, "images")
     (two,) = read_families(runs[:2])
     assert least_distances(two, "ranking", "") is None
+
+
+def test_long_names_of_rows_do_not_run_into_each_other():
+    labels = [f"nano_vit by baseline with CutMix (epochs={n}, warmup_epochs=0.3)" for n in (3, 12)]
+    with rc_context(settings("names")):
+        figure = Figure(figsize=(4.1, row_height(labels) * len(labels)))
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0.4, 0, 0.6, 1))
+        name_rows(axes, labels)
+        figure.draw_without_rendering()
+    first, second = (text.get_window_extent() for text in axes.get_yticklabels())
+    assert first.height > 30  # several lines
+    assert first.y0 >= second.y1
 
 
 def test_a_ranking_of_models_does_not_speak_of_cutmix(tmp_path):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, spread
+from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, row_height, spread
 from nearsight.report.figures.heads.plane import arms
 from nearsight.report.figures.heads.sorted_heads import mad_limit
 from nearsight.report.figures.null_lines import OF_GRID, grid_null
@@ -87,7 +87,7 @@ def least_distances(family: Family, key: str, subtitle: str) -> Drawing | None:
         columns=("condition", "cutmix", "seed", "min_mad", "low", "high", "n", "interval_over"),
         rows=tuple(row for condition in conditions for row in _rows(condition)),
         colours=tuple(condition.colour for condition in conditions),
-        panel_size=(4.1, 0.9 + 0.3 * len(conditions)),
+        panel_size=(4.1, 0.9 + row_height(list(found)) * len(conditions)),
     )
 
 

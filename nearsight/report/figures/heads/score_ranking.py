@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows
+from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, row_height
 from nearsight.report.figures.heads.plane import arms
 from nearsight.report.read import ConditionRuns, Family
 from nearsight.stats import Estimate, over_seeds
@@ -76,6 +76,9 @@ def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | 
         panels=(Panel("", partial(draw_scores, ranked=ranked)),),
         columns=("model", "score", "low", "high", "n", "interval_over"),
         rows=tuple((name, x.value, x.low, x.high, x.n, x.over) for name, _, x in ranked),
-        panel_size=(6.8, max(1.6, 0.7 + 0.32 * len(ranked))),
+        panel_size=(
+            6.8,
+            max(1.6, 0.7 + max(0.32, row_height([x[0] for x in ranked])) * len(ranked)),
+        ),
         colours=tuple(condition.colour for _, condition, _ in ranked),
     )

@@ -11,7 +11,14 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nearsight.measure.catalogue import NAMING
-from nearsight.report.figures.drawing import MUTED, Drawing, Panel, layer_colours, name_rows
+from nearsight.report.figures.drawing import (
+    MUTED,
+    Drawing,
+    Panel,
+    layer_colours,
+    name_rows,
+    row_height,
+)
 from nearsight.report.figures.heads import layer_bar
 from nearsight.report.figures.training.locality import left_out_text, looks_text
 from nearsight.report.read import (
@@ -141,6 +148,7 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
     if not conditions:
         return None
     found = {name: {c.label: settled_heads(c, name) for c in conditions} for name in THRESHOLDS}
+    height = row_height([condition.label for condition in conditions])
     words = "; ".join(f"{name}: {text}" for name, text in THRESHOLDS.items())
     said = "; ".join(
         f"{name}: " + ", ".join(_finding(label, heads) for label, heads in by_label.items())
@@ -178,7 +186,7 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
         ),
         inks=tuple(layer_colours(family.num_layers)),
         colours=tuple(condition.colour for condition in conditions),
-        panel_size=(4.1, 1.3 + 0.42 * len(conditions)),
+        panel_size=(4.1, 1.3 + max(0.42, height) * len(conditions)),
         per_row=1,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from measure.layout.families_global import create_timm
 from measure.layout.families_hierarchical import MAXVIT, create_mvit
-from measure.layout.families_table import CASES
+from measure.layout.families_table import LISTED
 from measure.layout.test_tokens import on_the_image
 
 from nearsight.measure.capture.interception import Place
@@ -35,7 +35,7 @@ def marked(case):
     return pytest.param(case, marks=slow, id=str(case))
 
 
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", [marked(case) for case in LISTED])
 @pytest.mark.slow
 def test_found_places_are_those_of_plain_loops(case):
     if case.library == "Hugging Face":
@@ -54,7 +54,7 @@ def test_found_places_are_those_of_plain_loops(case):
 
 @pytest.mark.slow
 def test_placing_leaves_the_model_and_the_random_state_as_they_were():
-    case = CASES[0]
+    case = LISTED[0]
     model, state = case.model(), torch.get_rng_state()
     before = [x.clone() for x in model.parameters()]
     place_model(Place("", model, (case.images(),)))
