@@ -38,6 +38,7 @@ from nearsight.measure.capture.tracking import (
     Factors,
     SoftmaxTracking,
     TrackedProduct,
+    over_keys,
 )
 from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
@@ -167,6 +168,7 @@ class AttentionCapture(TorchFunctionMode):
         self._path: list[tuple[Place, int]] = []  # with the number of calls made before it
         self._convolved: list[tuple[int, int]] = []
         self.callers: list[str] = []
+        self.took_softmax = False  # over the last axis, as attention does
         self.unseen.clear()
         self._tracking.clear()
 
@@ -271,6 +273,7 @@ class AttentionCapture(TorchFunctionMode):
             self._tracking.follow(func, args, kwargs, output)
             if func in SOFTMAXES:
                 self._mark(SOFTMAX)
+                self.took_softmax |= over_keys(func, args, kwargs)
             if func in CUTS and (size := cut_grid(args[0], output)):
                 self._convolved.append(size)
         return output

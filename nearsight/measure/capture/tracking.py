@@ -4,7 +4,8 @@ Between the softmax and the values, the weights may pass through dropout, casts,
 (ConViT) or a mixing of heads (CaiT). The tensor that finally multiplies the values is taken as the
 attention if its rows still sum to one; otherwise the softmax itself is, and the tensor is recorded
 as ``multiplied``. The weights may stand on the left (``weights @ values``) or on the right
-(``values @ weights.mT``, as in SHViT).
+(``values @ weights.mT``, as in SHViT). A softmax may be written
+by hand: exponentials divided by their sums, or the exponential of ``log_softmax``.
 """
 
 from __future__ import annotations
@@ -44,6 +45,21 @@ EXCHANGES = frozenset(
         Tensor.swapaxes,
         torch.swapdims,
         Tensor.swapdims,
+    }
+)
+EXPONENTIALS = frozenset({torch.exp, Tensor.exp, torch.exp_, Tensor.exp_})
+DIVISIONS = frozenset(
+    {
+        torch.div,
+        torch.divide,
+        torch.true_divide,
+        Tensor.div,
+        Tensor.div_,
+        Tensor.divide,
+        Tensor.true_divide,
+        Tensor.__truediv__,
+        Tensor.__itruediv__,
+        F.normalize,
     }
 )
 TURNS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
@@ -87,6 +103,7 @@ class SoftmaxTracking:
     def __init__(self, with_factors: bool = False) -> None:
         self._sources: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}  # id -> tensor, softmax
         self._others: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # no attention over keys
+        self._exponentials: dict[int, weakref.ref[Tensor]] = {}
         self._factors: dict[int, tuple[weakref.ref[Tensor], tuple[Factors, ...]]] = {}
         self._with_factors = with_factors
 
@@ -94,6 +111,7 @@ class SoftmaxTracking:
         """Forget everything."""
         self._sources.clear()
         self._others.clear()
+        self._exponentials.clear()
         self._factors.clear()
 
     def _factors_of(self, value: Any) -> tuple[Factors, ...]:
@@ -168,6 +186,9 @@ class SoftmaxTracking:
                 mark = UNBATCHED if output.ndim < MIN_DIMENSIONS else LINEAR
                 self._others[id(output)] = weakref.ref(output), mark
             return
+        if self._by_hand(func, args, output):
+            self._sources[id(output)] = weakref.ref(output), output
+            return
         if not self._sources and not self._others:
             return
         for value in (*args, *kwargs.values()):
@@ -178,6 +199,23 @@ class SoftmaxTracking:
             if softmax is not None and output.numel() == softmax.numel():
                 self._sources[id(output)] = weakref.ref(output), softmax
                 return
+
+    def _by_hand(self, func: Callable, args: tuple, output: Tensor) -> bool:
+        """Whether ``output`` is a softmax written by hand: exponentials divided by their sums."""
+        if func in EXPONENTIALS:
+            is_new = True
+        elif self._exponentials:
+            known = (self._exponentials.get(id(x)) for x in args[:2] if isinstance(x, Tensor))
+            is_new = any(x is not None and (y := x()) is not None and y.numel() == output.numel()
+                         for x in known)  # fmt: skip
+        else:
+            return False
+        if not is_new or output.ndim < MIN_DIMENSIONS or output.shape[-1] == 1:
+            return False
+        if (func in EXPONENTIALS or func in DIVISIONS) and _is_stochastic(output):
+            return True
+        self._exponentials[id(output)] = weakref.ref(output)
+        return False
 
     def product(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
         """Return weights and values if one factor of a product was made from a softmax, else None.

@@ -46,9 +46,19 @@ TORCHVISION = (
     "maxvit_t", "mnasnet0_5", "mobilenet_v2", "mobilenet_v3_small", "regnet_y_400mf", "resnet18",
     "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t", "swin_v2_t", "vgg11", "vit_b_16",
 )  # fmt: skip
+HF_TASKS = (
+    "IMAGE", "IMAGE_CLASSIFICATION", "BACKBONE", "SEMANTIC_SEGMENTATION", "OBJECT_DETECTION",
+    "DEPTH_ESTIMATION", "UNIVERSAL_SEGMENTATION", "MASK_GENERATION", "KEYPOINT_DETECTION",
+    "IMAGE_TO_IMAGE", "ZERO_SHOT_IMAGE_CLASSIFICATION", "ZERO_SHOT_OBJECT_DETECTION",
+)  # fmt: skip
 HF_MORE = ("clip_vision_model", "siglip_vision_model", "sam_vision_model", "cvt", "vit_mae",
            "yolos", "vitdet", "detr", "dpt", "segformer", "ijepa", "timesformer")  # fmt: skip
-HF_LEFT_OUT = ("timm_wrapper", "timm_backbone", "perceiver", "levit_text")
+# Wrappers of timm; models of text and video, whose images go through vision models listed here.
+HF_LEFT_OUT = (
+    "timm_wrapper", "timm_backbone", "perceiver", "levit_text", "llama4", "mllama",
+    "cohere2_vision", "videomae", "vivit", "videoprism", "videoprism_vision_model", "videomt",
+    "sam2_video", "sam3_video", "edgetam_video", "sam3_tracker",
+)  # fmt: skip
 
 
 def covered_models() -> list[str]:
@@ -80,9 +90,10 @@ def _hugging_face() -> Iterator[str]:
     except ImportError:
         return
     known = {
-        *modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
-        *modeling_auto.MODEL_FOR_BACKBONE_MAPPING_NAMES,
-        *(x for x in HF_MORE if x in modeling_auto.MODEL_MAPPING_NAMES),
+        name
+        for task in HF_TASKS
+        for name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES", ())
     }
+    known |= {x for x in HF_MORE if x in modeling_auto.MODEL_MAPPING_NAMES}
     for name in sorted(known - {*HF_LEFT_OUT}):
         yield f"hf/{name}"

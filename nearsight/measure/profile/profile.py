@@ -229,7 +229,7 @@ def measure_model(
             inner(batch)
             refuse_unseen(capture.unseen)
             recorder.pass_over((x.name, unseen_reason(x)) for x in capture.passed_over)
-            _check_layers(recorder, inner)
+            _check_layers(recorder, inner, capture.took_softmax)
             batches.append(recorder.values)
             recorder.num_images += len(batch)
             if progress:
@@ -263,13 +263,19 @@ def _concatenate(batches: list[list[dict[str, Tensor]]], layer: int, metric: str
     return torch.cat([batch[layer][metric] for batch in batches]).numpy()
 
 
-def _check_layers(recorder: Recorder, model: nn.Module) -> None:
+def _check_layers(recorder: Recorder, model: nn.Module, took_softmax: bool) -> None:
     """Raise a UserError unless every forward shows the same layers, at least one."""
     kind = type(model).__name__
     if not recorder.values and recorder.skipped:
         reasons = {reason: name for name, reason in reversed(recorder.skipped)}
         each = "; ".join(f"{name}: {reason}" for reason, name in reversed(reasons.items()))
         raise UserError(f"no attention layer of {kind} can be measured ({each})")
+    if not recorder.values and took_softmax:
+        raise UserError(
+            f"{kind} takes a softmax over a last axis, but no product of it with values was seen, "
+            "so it has no attention that can be measured; if it has attention, multiply weights "
+            "and values with matmul, einsum or scaled_dot_product_attention"
+        )
     if not recorder.values:
         raise UserError(
             f"{kind} has no softmax attention between patches, so there is nothing to measure"

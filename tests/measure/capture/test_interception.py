@@ -148,12 +148,22 @@ def test_masks_scales_and_groups_of_fused_attention_are_taken_over(kind):
     assert torch.allclose(weights @ values, output, atol=1e-5)
 
 
+def by_hand(logits):
+    logits = logits - logits.amax(-1, keepdim=True)
+    weights = torch.exp(logits) * (logits > -3)
+    return torch.div(weights, weights.sum(-1, keepdim=True))
+
+
 EXPLICIT = {
     "operator": lambda q, k, v: (q @ k.mT * 0.3).softmax(-1) @ v,
     "functions": lambda q, k, v: torch.matmul(F.softmax(torch.matmul(q, k.mT), dim=-1), v),
     "dropout and casts": lambda q, k, v: (
         F.dropout(torch.softmax(q @ k.mT, -1, dtype=torch.float64), 0.0).to(v.dtype) @ v
     ),
+    "by hand": lambda q, k, v: ((weights := (q @ k.mT).exp()) / weights.sum(-1, keepdim=True)) @ v,
+    "by hand, with a mask and the largest taken off": lambda q, k, v: by_hand(q @ k.mT) @ v,
+    "by logarithms": lambda q, k, v: F.log_softmax(q @ k.mT, dim=-1).exp() @ v,
+    "by normalize": lambda q, k, v: F.normalize((q @ k.mT).exp(), p=1, dim=-1) @ v,
     "cosine": lambda q, k, v: (
         (5.0 * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(dim=-1) @ v
     ),

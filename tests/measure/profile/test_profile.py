@@ -7,6 +7,7 @@ import pytest
 import torch
 from measure import reference_attention as slow
 from scipy import stats
+from torch import nn
 
 import nearsight as ns
 from nearsight.core import UserError
@@ -199,6 +200,24 @@ def test_what_holds_no_images_is_refused(given):
 def test_what_is_no_model_is_refused(given, says):
     with pytest.raises(UserError, match=rf"expected a model \(torch.nn.Module\).*{says}"):
         measure_model(given, images())
+
+
+class EntryByEntry(nn.Module):
+    """Attention whose weights and values are multiplied entry by entry and summed."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 7, 4, stride=4)
+
+    def forward(self, images):
+        x = self.patches(images).flatten(2).mT
+        weights = (x @ x.mT).softmax(-1)
+        return (weights[..., None] * x[:, None]).sum(-2)
+
+
+def test_attention_that_cannot_be_seen_is_not_called_absent():
+    with pytest.raises(UserError, match=r"EntryByEntry takes a softmax .* matmul, einsum or"):
+        measure_model(EntryByEntry(), images())
 
 
 def test_no_batches_are_refused():
