@@ -98,8 +98,14 @@ def _cover(out: Path | None, page: Path | None, sample: bool) -> Result:
     if out is None:
         raise UserError("`nearsight models coverage` needs a folder for its results: --out DIR.")
     with counting("trying models") as count:
-        rows = run_coverage(out, SAMPLE if sample else None, progress=count)
+        rows = run_coverage(out, SAMPLE if sample else None, count, again=("crashed",))
     if page:
         write_page(page, rows)
     print(coverage_table(rows))
+    crashed = [row.model for row in rows if row.outcome == "crashed"]
+    if crashed:
+        raise UserError(
+            f"{len(crashed)} of {len(rows)} models crashed ({', '.join(crashed)}); the same command "
+            "tries them again"
+        )
     return Result(content=[x.contents() for x in rows])

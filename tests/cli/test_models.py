@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from nearsight.measure.coverage import ModelRow, survey
 from nearsight.models.load.registry import check_name
 
 Answer = tuple[int, str, str]
@@ -98,3 +100,22 @@ def test_a_mistake_gets_one_sentence(
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert sentence in err
+
+
+def test_a_model_that_crashes_makes_coverage_fail_and_is_tried_again(
+    nearsight: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = {"timm/coat_tiny": ["crashed", "refused"]}
+
+    def attempt(name: str) -> ModelRow:
+        return ModelRow(name, outcomes.get(name, ["measured"]).pop(0))
+
+    monkeypatch.setattr(survey, "_in_process", attempt)
+    command = ("models", "coverage", "--sample", "--out", str(tmp_path))
+    code, out, err = nearsight(*command)
+    assert code == 1
+    assert "1 of 10 models crashed (timm/coat_tiny); the same command tries them again" in err
+    assert "9 measured, 0 refused, 1 crashed" in out
+    code, out, _ = nearsight(*command)
+    assert code == 0
+    assert "9 measured, 1 refused, 0 crashed" in out
