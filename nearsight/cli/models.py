@@ -105,7 +105,7 @@ def _cover(out: Path | None, page: Path | None, sample: bool) -> Result:
     crashed = [row.model for row in rows if row.outcome == "crashed"]
     if crashed:
         raise UserError(
-            f"{len(crashed)} of {len(rows)} models crashed ({', '.join(crashed)}); the same command "
-            "tries them again"
+            f"{len(crashed)} of {len(rows)} models crashed ({', '.join(crashed)}); "
+            "the same command tries them again"
         )
     return Result(content=[x.contents() for x in rows])
