@@ -149,6 +149,8 @@ def check_name(name: str) -> None:
         import timm
 
         if name not in ARCHITECTURES and not timm.is_model(own_name):
+            if own_name.startswith(("/", ".", "~")) and not Path(own_name).exists():
+                raise UserError(f"there is no folder {own_name}")
             if "/" in own_name or (Path(own_name) / "config.json").is_file():
                 raise UserError(
                     f"there is no model {name!r}; a model of Hugging Face, or a folder that "

@@ -79,6 +79,8 @@ class StoredFile(Generic[T]):
         """
         path = Path(folder) / self.name
         if not path.is_file():
+            if not Path(folder).exists():
+                raise UserError(f"there is no folder {folder}")
             raise UserError(self.absent.format(folder=folder, name=self.name))
         return self._parsed(path.read_bytes(), path)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import clock, console
-from nearsight.report.write import FORMATS, Column, Format, Table
+from nearsight.report.write import Column, Format, Table
 from nearsight.study.claims import Verdict
 from nearsight.study.design import Cell, Condition, Recipe, Scale
 from nearsight.study.folder import (
@@ -147,6 +147,12 @@ def print_verdicts(
     screen = console()
     shown = [x for x in found if everything or x.findings]
     screen.print(verdicts_table(shown).rich())
+    named: dict[tuple[str, str], list[str]] = {}
+    for verdict, letter in zip(shown, _letters(shown), strict=True):
+        named.setdefault((letter, verdict.settings), []).append(verdict.claim.id)
+    for (letter, settings), claims in named.items():
+        if letter:
+            screen.say(f"{letter} of {', '.join(claims)}: {settings}.")
     if details:
         for verdict in shown:
             screen.say(f"{verdict.claim.id}, {verdict.decision}: {verdict.claim.sentence}")
@@ -166,25 +172,50 @@ def print_verdicts(
 def verdicts_table(found: Sequence[Verdict]) -> Table:
     """Tabulate verdicts, a line each: what is compared, what is claimed, what was seen.
 
-    The terminal leaves out what is compared and claimed, which are in the details, and the
-    settings where no claim has several verdicts.
+    The terminal leaves out what is compared and claimed, which are in the details. Several verdicts
+    on one claim have letters there, and files have the settings that tell them apart.
     """
-    several = any(x.settings for x in found)
+    letters = _letters(found)
     columns = (
         Column("claim", "id", wrap=False),
+        Column("", "letter", only=("terminal",) if any(letters) else ()),
         Column("condition", "condition", only=FILES),
-        Column("settings", "settings", only=FORMATS if several else FILES),
+        Column("settings", "settings", only=FILES),
         Column("claimed", "claimed", only=FILES),
         Column("seen", "seen", wrap=False),
         Column("verdict", "decision"),
         Column("n", "n", "count"),
     )
     rows = [
-        (x.claim.id, x.condition, x.settings, x.claimed, x.seen,
+        (x.claim.id, letter, x.condition, x.settings, x.claimed, x.seen,
          SHORT.get(x.decision, x.decision), x.n)
-        for x in found
+        for x, letter in zip(found, letters, strict=True)
     ]  # fmt: skip
     return Table("verdicts", columns, rows, "The papers' claims")
+
+
+def _letters(found: Sequence[Verdict]) -> list[str]:
+    """Return a letter for every verdict on a claim that has several, "" for all others.
+
+    >>> from types import SimpleNamespace as Record
+    >>> two, one = (Record(claim=Record(id=name), settings=name) for name in ("two", "one"))
+    >>> _letters([one, two, two])
+    ['', 'a', 'b']
+    """
+    counts = Counter(x.claim.id for x in found if x.settings)
+    numbers: Counter[str] = Counter()
+    letters = []
+    for verdict in found:
+        name = verdict.claim.id
+        several = bool(verdict.settings) and counts[name] > 1
+        letters.append(_letter(numbers[name]) if several else "")
+        numbers[name] += 1
+    return letters
+
+
+def _letter(number: int) -> str:
+    """Return a, b, ..., z, then z1, z2, ..."""
+    return chr(ord("a") + number) if number < 26 else f"z{number - 25}"
 
 
 def _grid(cells: Sequence[Cell], texts: dict[str, str]) -> Table:
