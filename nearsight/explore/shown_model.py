@@ -93,9 +93,9 @@ def _subject(
 
 
 def record_detail(record: RunRecord) -> str:
-    """Return the data set and seed of a run, or the origin of a model's weights."""
+    """Return the data set of a run, whose name has its seed, or the origin of a model's weights."""
     if isinstance(record, TrainedRun):
-        return f"trained on {record.data.name}, seed {record.seed}"
+        return f"trained on {record.data.name}"
     weights = record.weights
     return f"weights: {Path(weights.file).name if weights.file else weights.origin}"
 

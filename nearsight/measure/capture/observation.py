@@ -20,14 +20,19 @@ from nearsight.measure.capture.refusals import refuse_scripted
 BATCH_SIZE = 32  # into which images given as one tensor are split
 
 
+def check_model(model: Any) -> None:
+    """Raise a UserError unless it is a model."""
+    if not isinstance(model, nn.Module):
+        by_name = "; for the name of a model use measure_named" if isinstance(model, str) else ""
+        raise UserError(f"expected a model (torch.nn.Module), got {model!r:.60}{by_name}")
+
+
 def inner_model(model: nn.Module) -> nn.Module:
     """Return the model inside torch.compile, DataParallel and DistributedDataParallel wrappers.
 
     FSDP is left in place, because it gathers its weights in hooks of the wrapped modules.
     """
-    if not isinstance(model, nn.Module):
-        by_name = "; for the name of a model use measure_named" if isinstance(model, str) else ""
-        raise UserError(f"expected a model (torch.nn.Module), got {model!r:.60}{by_name}")
+    check_model(model)
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     while True:
         if isinstance(model, wrappers):

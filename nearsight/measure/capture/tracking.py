@@ -4,8 +4,8 @@ Between the softmax and the values, the weights may pass through dropout, casts,
 (ConViT) or a mixing of heads (CaiT). The tensor that finally multiplies the values is taken as the
 attention if its rows still sum to one; otherwise the softmax itself is, and the tensor is recorded
 as ``multiplied``. The weights may stand on the left (``weights @ values``) or on the right
-(``values @ weights.mT``, as in SHViT). A softmax may be written
-by hand: exponentials divided by their sums, or the exponential of ``log_softmax``.
+(``values @ weights.mT``, as in SHViT). A softmax may be written by hand: exponentials divided by
+their sums, or the exponential of ``log_softmax``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from torch import nn
 
 import nearsight as ns
 from nearsight.core import UserError
+from nearsight.measure.capture.observation import check_model, image_batches
 from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.metrics.estimates import Estimates
 from nearsight.measure.profile.nulls import null_lines
@@ -191,7 +192,7 @@ def test_what_is_no_batch_of_normalised_images_is_refused(given):
 @pytest.mark.parametrize("given", [None, 3, "folder"])
 def test_what_holds_no_images_is_refused(given):
     with pytest.raises(UserError, match=r"expected images as a tensor .* measure_named"):
-        measure_model(sharp_model(), given)
+        list(image_batches(given, sharp_model()))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_what_holds_no_images_is_refused(given):
 )
 def test_what_is_no_model_is_refused(given, says):
     with pytest.raises(UserError, match=rf"expected a model \(torch.nn.Module\).*{says}"):
-        measure_model(given, images())
+        check_model(given)
 
 
 class EntryByEntry(nn.Module):

@@ -211,6 +211,43 @@ def test_nothing_to_add_and_no_weak_start_are_refused():
         add_locat(backbone("mu"), gaussian={"strength": "one"})
 
 
+def test_davit_with_locat_has_bumps_in_its_windows_and_its_channels_are_left_alone():
+    from timm.models.davit import DaVit
+
+    torch.manual_seed(0)
+    options = {"depths": (1, 1), "embed_dims": (16, 24), "num_heads": (2, 3), "window_size": 4}
+    model, images = DaVit(**options, num_classes=7).eval(), torch.randn(2, 3, 36, 52)
+    plain = model(images)
+    names = list(model.state_dict())
+    add_locat(model, refine=False)
+    assert (model(images) - plain).abs().max() < 1e-5  # the start is weak
+    assert model.locat.layers == ("stages.0.blocks.0.0.attn", "stages.1.blocks.0.0.attn")
+    assert [name for name in model.state_dict() if "gaug" not in name] == names
+    before = measure_model(model, images, metrics=("mad",))
+    assert [str(layer.grid) for layer in before.layers] == ["9x13", "5x7"]  # padded to 12x16, 8x8
+    assert max(layer.proof_error for layer in before.layers) < 1e-5
+    for module in model.modules():
+        if isinstance(module, Gaussian):
+            nn.init.constant_(module.log_var.bias, -99.0)
+    set_strength(model, 99.0)
+    near = measure_model(model, images, metrics=("mad",))
+    for layer, wide in zip(near.mad.mean, before.mad.mean, strict=True):
+        assert layer.max() < 1e-6 < wide.min()
+
+
+def test_prr_comes_before_the_norm_of_davits_head():
+    from timm.models.davit import DaVit
+
+    options = {"depths": (1,), "embed_dims": (16,), "num_heads": (2,), "window_size": 4}
+    model = add_locat(DaVit(**options, num_classes=7).eval(), gaussian=False)
+    images = torch.randn(3, 3, 36, 52)
+    patches = model.forward_features(images).flatten(2).mT  # [image, patch, width]
+    heads = patches.unflatten(-1, (2, 8)).transpose(1, 2)
+    refined = (heads @ heads.mT / 8**0.5).softmax(-1) @ heads
+    pooled = model.head.norm(refined.transpose(1, 2).flatten(2).mean(1)[..., None, None])
+    torch.testing.assert_close(model(images), model.head.fc(pooled.flatten(1)))
+
+
 @pytest.mark.slow
 def test_gcvit_with_locat_trains_every_parameter_and_is_measured_in_its_windows():
     """The paper's negative control; half of its layers share queries of the whole image."""

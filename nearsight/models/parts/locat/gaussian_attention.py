@@ -32,6 +32,7 @@ declare_missing_ops()
 
 from timm.layers.attention import Attention, AttentionRope  # noqa: E402
 from timm.layers.pos_embed_sincos import apply_rot_embed_cat  # noqa: E402
+from timm.models.davit import WindowAttention as DavitWindowAttention  # noqa: E402
 from timm.models.eva import EvaAttention  # noqa: E402
 from timm.models.gcvit import WindowAttentionGlobal  # noqa: E402
 from timm.models.swin_transformer import WindowAttention  # noqa: E402
@@ -157,6 +158,19 @@ class GaussianGlobalAttention(WindowAttentionGlobal):
         return _attended(self, x, q, k, v, bias, self.rel_pos.get_bias())
 
 
+class GaussianDavitAttention(DavitWindowAttention):
+    """timm's DaViT attention between patches with GAug inside each window."""
+
+    gaug: Gaussian
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the output of attention with the Gaussian bias."""
+        window = TokenGrid(Grid(*self.window_size), num_prefix=0)
+        window.check(x.shape[1])
+        q, k, v = separate_heads(self.qkv(x).unflatten(-1, (3, self.num_heads, -1)))
+        return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), None)
+
+
 def _from_projections(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values of a layer that has one linear map for each."""
     q, k, v = (
@@ -228,7 +242,7 @@ def _attended(
     """
     if is_causal:
         raise UserError("GAug attends in both directions and does not support is_causal=True")
-    dropout = layer.attn_drop.p if layer.training else 0.0
+    dropout = layer.attn_drop.p if layer.training and hasattr(layer, "attn_drop") else 0.0
     out = join_heads(attend(q, k, v, layer.scale, bias, mask, dropout))
     if (norm := getattr(layer, "norm", None)) is not None:
         out = norm(out)
@@ -244,8 +258,9 @@ AUGMENTED: dict[type[nn.Module], type[nn.Module]] = {
     EvaAttention: GaussianEvaAttention,
     WindowAttention: GaussianWindowAttention,
     WindowAttentionGlobal: GaussianGlobalAttention,
+    DavitWindowAttention: GaussianDavitAttention,
 }
-WINDOWED = (WindowAttention, WindowAttentionGlobal)
+WINDOWED = (WindowAttention, WindowAttentionGlobal, DavitWindowAttention)
 
 
 def install(layer: Any, tokens: TokenGrid, settings: GaussianSettings, gentle: bool) -> None:

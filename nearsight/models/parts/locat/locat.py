@@ -16,7 +16,7 @@ from torch import nn
 
 from nearsight.core import UserError
 from nearsight.models.layers import Grid, TokenGrid
-from nearsight.models.parts.locat.gaussian_attention import AUGMENTED, install
+from nearsight.models.parts.locat.gaussian_attention import AUGMENTED, WINDOWED, install
 from nearsight.models.parts.locat.refinement import Refine, RefineMap
 from nearsight.models.parts.part import marked_parts
 from nearsight.models.vit import VisionTransformer
@@ -32,7 +32,9 @@ NOT_SERVED = {  # classes of attention to which no bias between patches can be a
 }
 
 
-CONVOLUTIONS = ("MbConvBlock", "FeatureBlock")  # blocks of GCViT that have no attention
+# Blocks of GCViT and DaViT that have no attention between patches.
+OTHER_BLOCKS = ("MbConvBlock", "FeatureBlock", "ChannelBlock")
+SERVED = "timm's ViT, EVA, RoPE ViT, Swin, GCViT and DaViT"
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,10 @@ def add_locat(
 ) -> nn.Module:
     """Add GAug and PRR to a model in place; ``model.locat`` records what was changed.
 
-    It supports timm's ViT (with any prefix tokens), EVA and RoPE ViT, Swin and GCViT (on which the
-    paper saw no gain), and our own. By default GAug starts so weak that attention logits move by at
-    most 0.0025, so a trained model hardly changes. PRR has no weak start.
+    It supports timm's ViT (with any prefix tokens), EVA and RoPE ViT, models with windows (Swin,
+    DaViT, and GCViT, on which the paper saw no gain), and our own. By default GAug starts so weak
+    that attention logits move by at most 0.0025, so a trained model hardly changes. PRR has no weak
+    start.
 
     Args:
         model: The model to change.
@@ -105,7 +108,7 @@ def add_locat(
     changes = LocatChanges(
         layers=tuple(name for name, _ in layers),
         num_parameters=sum(parameter.numel() for parameter in model.parameters()) - before,
-        grid=None if _is_swin(model) or _is_gcvit(model) else tokens.grid,
+        grid=None if _is_windowed(model) else tokens.grid,
         num_prefix=tokens.num_prefix,
         refined=slot.name if slot else None,
         notes=slot.notes if slot else (),
@@ -126,16 +129,12 @@ def has_locat(model: nn.Module) -> bool:
     return Refine.part_title in marked_parts(model)
 
 
-def _is_swin(model: nn.Module) -> bool:
+def _is_windowed(model: nn.Module) -> bool:
+    from timm.models.davit import DaVit
+    from timm.models.gcvit import GlobalContextVit
     from timm.models.swin_transformer import SwinTransformer
 
-    return isinstance(model, SwinTransformer)
-
-
-def _is_gcvit(model: nn.Module) -> bool:
-    from timm.models.gcvit import GlobalContextVit
-
-    return isinstance(model, GlobalContextVit)
+    return isinstance(model, SwinTransformer | GlobalContextVit | DaVit)
 
 
 def _token_grid(model: Any) -> TokenGrid:
@@ -145,17 +144,14 @@ def _token_grid(model: Any) -> TokenGrid:
 
     if isinstance(model, VisionTransformer):
         return TokenGrid(model.grid, model.num_prefix)
-    if _is_swin(model):
-        return TokenGrid(Grid(*model.patch_embed.grid_size), 0)
-    if _is_gcvit(model):
-        return TokenGrid(Grid(*model.stages[0].blocks[0].attn.window_size), 0)
+    if _is_windowed(model):
+        return TokenGrid(Grid(*_windowed_layers(model)[0].window_size), 0)
     if not isinstance(model, TimmViT | Eva):
         reasons = (NOT_SERVED.get(type(module).__name__) for module in model.modules())
         reason = next(filter(None, reasons), "its arrangement of tokens is not known")
         raise UserError(
-            "LocAt can be added to timm's ViT, EVA, RoPE ViT, Swin and GCViT and to nearsight's "
-            f"models, but not to {type(model).__name__} of "
-            f"{type(model).__module__.split('.')[0]}: {reason}"
+            f"LocAt can be added to {SERVED} and to nearsight's models, but not to "
+            f"{type(model).__name__} of {type(model).__module__.split('.')[0]}: {reason}"
         )
     if getattr(model.patch_drop, "prob", 0):
         raise UserError(
@@ -165,15 +161,20 @@ def _token_grid(model: Any) -> TokenGrid:
     return TokenGrid(Grid(*model.patch_embed.grid_size), model.num_prefix_tokens)
 
 
+def _windowed_layers(model: nn.Module) -> list[Any]:
+    """Return the attention modules of a model with windows, the last stage last."""
+    return [module for module in model.modules() if isinstance(module, WINDOWED)]
+
+
 def _attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
     """Return the attention modules to which GAug can be added; every block must have one."""
     layers = [(name, x) for name, x in model.named_modules() if type(x) in AUGMENTED]
     kinds = {name: type(x).__name__ for name, x in model.named_modules()}
-    blocks = [x for x, kind in kinds.items() if kind.endswith("Block") and kind not in CONVOLUTIONS]
+    blocks = [x for x, kind in kinds.items() if kind.endswith("Block") and kind not in OTHER_BLOCKS]
     for block in blocks:
         if not any(name.startswith(f"{block}.") for name, _ in layers):
             raise UserError(
-                "LocAt needs attention of timm's ViT, EVA, RoPE or Swin in every block, but "
+                f"LocAt needs attention of {SERVED} in every block, but "
                 f"{block} ({type(model.get_submodule(block)).__name__}) has its own"
             )
     return layers
@@ -196,13 +197,14 @@ class _Slot:
 
 
 def _pooling_slot(model: Any) -> _Slot:
-    if _is_swin(model):
-        heads = model.layers[-1].blocks[-1].attn.num_heads
-        of_map = RefineMap(heads, model.head.global_pool.pool_type)
-        return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
-    if _is_gcvit(model):
-        heads = model.stages[-1].blocks[-1].attn.num_heads
-        of_map = RefineMap(heads, model.head.global_pool.pool_type, channels_first=True)
+    if _is_windowed(model):
+        pool = model.head.global_pool
+        of_map = RefineMap(
+            _windowed_layers(model)[-1].num_heads,
+            pool.pool_type,
+            channels_first=getattr(model, "output_fmt", "NCHW") == "NCHW",
+            keep_map=not isinstance(getattr(model.head, "norm", nn.Identity()), nn.Identity),
+        )
         return _Slot(model.head, "head.global_pool", {"global_pool": of_map})
     if getattr(model, "head_dist", None) is not None:
         raise UserError(

@@ -81,14 +81,25 @@ class Refine(nn.Module):
 
 
 class RefineMap(Refine):
-    """The same for a feature map, with the channels last (Swin) or first (GCViT)."""
+    """The same for a feature map, with the channels last (Swin) or first (GCViT, DaViT).
 
-    def __init__(self, num_heads: int, pool: str = "avg", channels_first: bool = False) -> None:
+    With ``keep_map`` the result is a map of one cell, for heads that have a norm of maps (DaViT).
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        pool: str = "avg",
+        channels_first: bool = False,
+        keep_map: bool = False,
+    ) -> None:
         super().__init__(num_heads, pool)
         self.channels_first = channels_first
+        self.keep_map = keep_map
 
-    def forward(self, x: Float[Tensor, "batch first second third"]) -> Float[Tensor, "batch width"]:
+    def forward(self, x: Float[Tensor, "batch first second third"]) -> Float[Tensor, "batch ..."]:
         """Refine the patches of a feature map and pool them."""
         if self.channels_first:
             x = x.movedim(1, -1)
-        return super().forward(x.flatten(1, 2))  # [batch, row * col, width]
+        pooled = super().forward(x.flatten(1, 2))  # [batch, row * col, width] -> [batch, width]
+        return pooled[..., None, None] if self.keep_map else pooled
