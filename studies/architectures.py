@@ -3,8 +3,8 @@
 The compact ViT, with the parts of LocAt, and as a ConViT, each by Baseline with and without
 CutMix, on CIFAR-100.
 Command: nearsight study run architectures --workers 2 --out studies-out/architectures
-Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core does 20 to 25 images/s of 24
-  million
+Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 20 to 25
+  images/s, and a cell sees 24 million images
 Time: laptop: 30 cells, about 2.4 core-hours. paper: 30 cells, about 2.2 GPU-hours at 100 TFLOP/s
 Expected: not in the papers
 Laptop: 2 layers, 4x4 patches, 24 epochs. It cannot show what happens on 8x8 patches after

@@ -5,8 +5,8 @@ One change to Baseline at a time, the compact ViT, CIFAR-100: CutMix, with other
 (mixed labels, no rectangle); CutOut of three sizes and random erasing (a rectangle, nothing
 mixed).
 Command: nearsight study run mixing --workers 2 --out studies-out/mixing
-Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core does 21 to 25 images/s of 24
-  million
+Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 21 to 25
+  images/s, and a cell sees 24 million images
 Time: laptop: 30 cells, about 2.4 core-hours. paper: 30 cells, about 2.2 GPU-hours at 100 TFLOP/s
 Expected: not in the papers
 Laptop: 2 layers, 4x4 patches, 24 epochs. It cannot show what happens on 8x8 patches after

@@ -3,8 +3,8 @@
 All 8 combinations of AutoAugment, CutMix and label smoothing on CIFAR-100: table 2, figures 4 and
 5 of the protocol paper.
 Command: nearsight study run protocol-ablation --seeds 3 --workers 2 --out studies-out/ablation
-Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core does 21 to 25 images/s of the 24
-  million that a cell sees at most
+Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 21 to 25
+  images/s, and a cell sees 24 million images at most
 Time: laptop: 24 cells, about 1.9 core-hours. paper: 40 cells, about 2.9 GPU-hours at 100 TFLOP/s
 Expected: the paper, one seed: min MAD at most 0.024 in every condition with CutMix, at least
   0.210 in every one without; accuracy 63.4 % by Modern, 48.5 % by Baseline

@@ -3,8 +3,8 @@
 Baseline and Modern on CIFAR-10, CIFAR-100 and Tiny-ImageNet: table 1, figures 1 to 3 of the
 protocol paper.
 Command: nearsight study run protocol-datasets --workers 2 --out studies-out/datasets
-Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core does 21 to 25 images/s of 24 to
-  32 million
+Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 21 to 25
+  images/s, and a cell sees 24 to 32 million images
 Time: laptop: 18 cells, about 1.4 core-hours. paper: 18 cells, about 1.5 GPU-hours at 100 TFLOP/s
 Expected: the paper's table 1, one seed: accuracy 78.46 and 84.84 % (CIFAR-10), 48.53 and 63.38 %
   (CIFAR-100), 34.89 and 41.92 % (Tiny-ImageNet); min MAD 0.316 and 0.008 on CIFAR-100

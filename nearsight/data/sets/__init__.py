@@ -20,6 +20,7 @@ from nearsight.data.sets.catalog import (
 from nearsight.data.sets.dataset import Dataset, Images, ImageSet
 from nearsight.data.sets.pixels import SUFFIXES, as_rgb, is_passing, open_image
 from nearsight.data.sets.sources import (
+    NOT_OFFICIAL,
     OFFICIAL,
     Archive,
     folder_digest,
@@ -29,6 +30,7 @@ from nearsight.data.sets.sources import (
 from nearsight.data.sets.split import train_and_validation
 
 __all__ = [
+    "NOT_OFFICIAL",
     "OFFICIAL",
     "SUFFIXES",
     "Archive",
