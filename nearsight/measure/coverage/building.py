@@ -23,6 +23,11 @@ SMALLER: tuple[dict[str, int], ...] = (
     {"hidden_size": 128, "intermediate_size": 128},  # heads and layers are listed one by one
     {},
 )
+HF_CLASSES = (
+    "AutoBackbone", "AutoModelForDepthEstimation", "AutoModelForSemanticSegmentation",
+    "AutoModelForObjectDetection", "AutoModelForUniversalSegmentation",
+    "AutoModelForKeypointDetection",
+)  # fmt: skip
 Build = tuple[
     int, "nn.Module | Exception"
 ]  # side of the images, and the model or why there is none
@@ -86,7 +91,8 @@ def _hugging_face(kind: str) -> Iterator[Build]:
 
 def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Module:
     """Return the model of a configuration, or its vision part, with some numbers made smaller."""
-    from transformers import AutoBackbone, AutoConfig, AutoModel
+    import transformers
+    from transformers import AutoConfig, AutoModel
 
     whole = AutoConfig.for_model(kind)
     config = getattr(whole, "vision_config", None) or whole
@@ -106,4 +112,8 @@ def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Mod
             raise
     if config is not whole:
         return AutoModel.from_config(whole).vision_model
-    return AutoBackbone.from_config(config)
+    for task in HF_CLASSES:
+        auto = getattr(transformers, task)
+        if type(config) in auto._model_mapping:
+            return auto.from_config(config)
+    raise ValueError(f"transformers has no class that builds {kind} for images")
