@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 from nearsight.models.cost import model_cost
 from nearsight.models.load import create_model, model_for
-from nearsight.protocol import ModelSettings, Protocol
+from nearsight.protocol import Dino, ModelSettings, Protocol
 from nearsight.study.design import SCALES, THREADS, Recipe, Scale, Study
 
 PASSES = 3  # forward passes that a training step costs for every image
@@ -71,21 +71,36 @@ def study_cost(study: Study, scale: Scale | None, num_seeds: int | None = None) 
 def training_operations(protocol: Protocol) -> float:
     """Return the floating-point operations of one training.
 
-    Training and validation images are counted in every epoch; a teacher costs a forward pass.
+    Training and validation images are counted in every epoch; a teacher costs a forward pass. With
+    DINO every view counts, and the features of all images for its k-NN.
     """
     data = protocol.data
     num_images, num_classes, side = IMAGES[data.name]
     if data.classes is not None:
         num_images, num_classes = num_images * data.classes // num_classes, data.classes
-    image_size = data.image_size or side
+    image_size = protocol.model.image_size or data.image_size or side
     forward = _forward(_counted(protocol.model), num_classes, image_size)
     seen = num_images * data.fraction * protocol.epochs
     train, validation = seen * (1 - data.validation_fraction), seen * data.validation_fraction
+    if protocol.dino is not None:
+        per_image = _views(protocol.dino, forward, image_size)
+        return train * per_image + (train + validation) * forward / protocol.dino.knn_every
     teaching = protocol.distillation
     taught = 0.0
     if teaching is not None:
         taught = train * _forward(ModelSettings(name=teaching.teacher), num_classes, 224)
     return (PASSES * train + validation) * forward + taught
+
+
+def _views(dino: Dino, forward: float, image_size: int) -> float:
+    """Return the operations of DINO on one image: the student's views, and the teacher's two.
+
+    A local view is taken to cost as much as its share of the pixels; the projection head is not
+    counted.
+    """
+    local = dino.local_size or 3 * image_size // 7
+    student = 2 + dino.num_local * (local / image_size) ** 2
+    return (PASSES * student + 2) * forward
 
 
 def training_speed(threads: int = THREADS) -> float:

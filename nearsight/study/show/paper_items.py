@@ -256,26 +256,27 @@ def _pairs(
         up: The number on the vertical axis.
         printed: The paper's horizontal numbers by row, where its table has them elsewhere.
     """
-    pairs: dict[str, list[ItemRow]] = {}
+    pairs: dict[tuple[str, ...], list[ItemRow]] = {}
     for row in item.rows:
-        rest = ", ".join(str(y) for name, y in row.factors.items() if name != change)
+        rest = tuple(str(y) for name, y in row.factors.items() if name != change)
         pairs.setdefault(rest, []).append(row)
     ours, paper = [], []
-    for name, (before, after) in pairs.items():
+    for (name, *more), (before, after) in pairs.items():
+        group = ", ".join(more)
         points = [
             (_number(found, row.factors, across), _number(found, row.factors, up))
             for row in (before, after)
         ]
         known = [(x, y) for x, y in points if x is not None and y is not None]
         if len(known) == 2:
-            ours.append(Arrow(name, known[0], known[1]))
+            ours.append(Arrow(name, known[0], known[1], group))
         theirs = [
             ((printed or {}).get(row.name, row.printed.get(across)), row.printed.get(up))
             for row in (before, after)
         ]
         told = [(x, y) for x, y in theirs if x is not None and y is not None]
         if len(told) == 2:
-            paper.append(Arrow(name, told[0], told[1]))
+            paper.append(Arrow(name, told[0], told[1], group))
     return ours, paper
 
 
@@ -301,6 +302,7 @@ def _segmentation_and_accuracy(
     return arrow_drawing(
         item.key, "Segmentation on frozen features against accuracy", scale, by_number[up], paper,
         ("plain", "with LocAt"), ("top-1 accuracy (%)", choices[up]),
+        paper_up=choices["segmentation_miou"],
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nearsight.models.cost import named_cost
-from nearsight.protocol import Distillation, preset
+from nearsight.protocol import Distillation, override, preset
 from nearsight.study.design import Condition, Study
 from nearsight.study.run.training_cost import study_cost, training_operations
 
@@ -32,6 +32,17 @@ def test_a_teacher_costs_a_pass_of_its_own_for_every_training_image() -> None:
     teacher = named_cost("resnet10t", (176, 176), num_classes=10).cost.flops
     added = training_operations(taught) - training_operations(PROTOCOL)
     assert added == pytest.approx(7 * 40_000 * teacher)
+
+
+def test_dino_costs_its_views_the_teachers_two_and_the_features_of_its_knn() -> None:
+    """Two large views and two of a quarter, 3 passes each; the teacher's 2; half of the k-NNs."""
+    taught = override(
+        preset("dino", "cifar10", "mu_vit"),
+        ["epochs=7", "dino.num_local=2", "dino.local_size=16", "dino.knn_every=2"],
+    )
+    views = 3 * (2 + 2 / 4) + 2
+    expected = 7 * (40_000 * views + 25_000) * FORWARD
+    assert training_operations(taught) == pytest.approx(expected)
 
 
 def test_a_study_costs_what_its_cells_cost_and_time_follows_from_speed() -> None:

@@ -24,6 +24,7 @@ class Arrow:
     name: str
     before: tuple[Number, Number]
     after: tuple[Number, Number]
+    group: str = ""  # models of a group have a panel of their own
 
 
 def middle(x: Number) -> float:
@@ -70,8 +71,9 @@ def arrow_drawing(
     names: tuple[str, str],
     labels: tuple[str, str],
     per: float = 100.0,
+    paper_up: str | None = None,
 ) -> Drawing:
-    """Return the figure: a panel of ours, one of the paper's where its numbers are known.
+    """Return the figure: panels of ours, then of the paper's where its numbers are known.
 
     Args:
         key: Names the files.
@@ -82,8 +84,13 @@ def arrow_drawing(
         names: What a point is before the change, and after it.
         labels: Of the two axes.
         per: What the horizontal numbers are multiplied by; the vertical ones are shares.
+        paper_up: The paper's vertical label, if it is another one.
     """
-    panels = [("Ours", ours, ())] * bool(ours) + [("The paper's", (), paper)] * bool(paper)
+    panels = [
+        (f"{of}{f', {group}' if group else ''}", *_sides(of, arrows, group))
+        for of, arrows in (("Ours", ours), ("The paper's", paper))
+        for group in dict.fromkeys(arrow.group for arrow in arrows)
+    ]
     higher = sum(middle(x.after[1]) > middle(x.before[1]) for x in ours)
     said = f"Higher with the change in {higher} of {len(ours)} models of ours." if ours else ""
     return Drawing(
@@ -97,17 +104,28 @@ def arrow_drawing(
             Panel(
                 name,
                 partial(
-                    draw_arrows, ours=mine, paper=theirs, across=labels[0], up=labels[1], per=per
+                    draw_arrows,
+                    ours=mine,
+                    paper=theirs,
+                    across=labels[0],
+                    up=labels[1] if mine else paper_up or labels[1],
+                    per=per,
                 ),
             )
             for name, mine, theirs in panels
         ),
         columns=("of", "model", "state", *labels),
         rows=tuple(
-            (of, arrow.name, state, middle(x), middle(y))
+            (of, ", ".join(filter(None, (arrow.name, arrow.group))), state, middle(x), middle(y))
             for of, arrows in (("ours", ours), ("paper", paper))
             for arrow in arrows
             for state, (x, y) in zip(names, (arrow.before, arrow.after))
         ),
         inks=(TEXT, MUTED, BLUE, VERMILION),
     )
+
+
+def _sides(of: str, arrows: Sequence[Arrow], group: str) -> tuple[Sequence[Arrow], Sequence[Arrow]]:
+    """Return the arrows of a group as ours, or as the paper's."""
+    found = [arrow for arrow in arrows if arrow.group == group]
+    return (found, ()) if of == "Ours" else ((), found)
