@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nearsight.protocol import preset
+from nearsight.core import UserError
+from nearsight.protocol import preset, protocol_from
 from nearsight.report.read import ConditionRuns, Evidence, Family, flat_settings
 from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.table import Column, Table
@@ -22,7 +23,7 @@ def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
         assumed, because the paper does not give it.
     """
     baseline = _settings(asdict(preset("baseline", family.first.record.data.name)))
-    found = [_settings(condition.runs[0].protocol) for condition in family.conditions]
+    found = [_settings(_complete(condition.runs[0].protocol)) for condition in family.conditions]
     assumed = {path for c in family.conditions for path in c.runs[0].trained.assumed}
     rows = []
     for path in sorted({path for each in (baseline, *found) for path in each}):
@@ -32,6 +33,14 @@ def settings_rows(family: Family) -> list[tuple[str, str, list[str], bool]]:
             continue
         rows.append((path, base, values, path in assumed))
     return rows
+
+
+def _complete(protocol: dict[str, Any]) -> dict[str, Any]:
+    """Add the settings that a run leaves out because they are at their defaults."""
+    try:
+        return asdict(protocol_from(protocol))
+    except UserError:  # of a newer nearsight
+        return protocol
 
 
 def _settings(protocol: dict[str, Any]) -> dict[str, str]:
