@@ -64,8 +64,23 @@ def has_strace() -> bool:
     path = shutil.which("strace")
     if path is None:
         return False
-    tried = subprocess.run([path, "-qq", "-o", os.devnull, "true"], capture_output=True)
-    return tried.returncode == 0
+    with subprocess.Popen(["sleep", "30"]) as other:
+        words = [path, "-qq", "-o", os.devnull, "-p", str(other.pid)]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as tracer:
+            attached = _is_attached(tracer, other.pid)
+            other.kill()
+    return attached
+
+
+def _is_attached(tracer: Any, process: int, seconds: float = 30.0) -> bool:
+    """Wait until a tracer has attached to a process; False if it ended or took too long."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and tracer.poll() is None:
+        status = Path(f"/proc/{process}/status").read_text()
+        if re.search(r"^TracerPid:\s*[1-9]", status, re.MULTILINE):
+            return True
+        time.sleep(0.002)
+    return False
 
 
 def run(
@@ -157,13 +172,9 @@ def _tracer(child: int, log: Path, kind: Kind | None, at: Point | None) -> Any:
         what = f"signal={SIGNALS[kind].name}:when={at.number}"
         words += ["-e", f"trace={at.call}", "-e", f"inject={at.call}:{what}"]
     tracer = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 30
-    while time.monotonic() < until and tracer.poll() is None:
-        status = Path(f"/proc/{child}/status").read_text()
-        if re.search(r"^TracerPid:\s*[1-9]", status, re.MULTILINE):
-            return tracer
-        time.sleep(0.002)
-    raise OSError("strace could not attach to a child")
+    if not _is_attached(tracer, child):
+        raise OSError("strace could not attach to a child")
+    return tracer
 
 
 CREATING = re.compile(r"O_CREAT|O_TRUNC")

@@ -11,7 +11,7 @@ from typing import Any
 from attack.attack import Attack
 from attack.command_line import command
 from attack.inputs.damage import NASTY_TEXT, PLAIN, byte_damages, damaged_bytes
-from attack.material import data_root, images, room, small_protocol, trained
+from attack.material import data_root, images, room, small_protocol
 from attack.verdicts import ACCEPTED, Verdict, unnoticed, verdict_of
 from hypothesis import strategies as some
 
@@ -193,7 +193,6 @@ ATTACKS = (
         share=3,
     ),
 )  # fmt: skip
-assert trained is not None
 
 
 def warm() -> None:

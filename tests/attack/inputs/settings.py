@@ -8,7 +8,6 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-import yaml
 from attack.attack import Attack
 from attack.command_line import command
 from attack.inputs.damage import NASTY_TEXT, PLAIN, byte_damages, damaged_bytes
@@ -237,4 +236,3 @@ ATTACKS = (
         "words of commands", some.tuples(some.integers(0, len(OPTIONS) - 1), WORDS), _words, share=5
     ),
 )
-assert yaml.safe_load("1") == 1

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from attack.attack import Attack
 from attack.guard import CANARY
-from attack.inputs.damage import PLAIN, byte_damages, damaged_bytes, damaged_json, json_damages
+from attack.inputs.damage import byte_damages, damaged_bytes, damaged_json, json_damages
 from attack.material import room
 from attack.verdicts import ACCEPTED, REFUSED, Verdict, unnoticed, verdict_of
 from hypothesis import strategies as some
@@ -287,7 +287,6 @@ ATTACKS = (
         share=3,
     ),
 )  # fmt: skip
-assert PLAIN is not None
 
 
 def warm() -> None:
