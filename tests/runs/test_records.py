@@ -289,6 +289,12 @@ def test_a_cut_off_file_and_a_later_version_are_said(
             read_back(tmp_path, file)
 
 
+def test_true_is_not_taken_for_the_version_1(tmp_path: Path):
+    put(tmp_path, RUN_FILE, run_contents(schema_version=True))
+    with pytest.raises(UserError, match=r"schema_version should be a whole number; restore"):
+        RUN_FILE.read(tmp_path)
+
+
 def test_a_number_as_text_is_not_taken_for_a_number(tmp_path: Path):
     put(tmp_path, RUN_FILE, run_contents(seed="3"))
     with pytest.raises(UserError, match='seed should be a whole number, but it is "3"; restore'):

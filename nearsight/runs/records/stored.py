@@ -8,6 +8,7 @@ by an older one. Types are strict: a number written as text is an error.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 LONGEST = 60  # characters of a wrong value that an error shows
 VERSION = "schema_version"
+TRUE_VERSION = re.compile(rb'"schema_version"\s*:\s*(true|false)')
 KINDS = {
     "float_type": "a number",
     "int_type": "a whole number",
@@ -144,6 +146,8 @@ class StoredFile(Generic[T]):
             raise self.damaged(folder, f"{field}.{inside}".rstrip("."), problem) from None
 
     def _parsed(self, text: bytes, path: Path, where: str = "") -> T:
+        if TRUE_VERSION.search(text):  # pydantic takes true for the number 1
+            raise self.damaged(path.parent, f"{where}{VERSION}", "should be a whole number")
         try:
             return self.adapter.validate_json(text)
         except ValidationError as error:
