@@ -157,7 +157,8 @@ def evaluate(
     if estimate:
         return Result()
     folders = [folder for folder, _ in found]
-    print_evaluations(folders)
+    asked = {(x.task, x.method) for _, evaluation in found for x in evaluation.outcomes}
+    print_evaluations(folders, asked)
     for remark in dict.fromkeys(x for _, evaluation in found for x in evaluation.remarks):
         print(remark)
     for folder in folders:

@@ -193,7 +193,12 @@ def test_layers_and_models_stand_beside_how_far_they_look(made_sets, tmp_path) -
     assert lines[0].startswith("subject,layer,mad,")
     cells = {tuple(line.split(",")[:2]): line.split(",")[2] for line in lines}
     assert float(cells["two", "1"]) == pytest.approx(expected[0], rel=1e-3)
-    assert cells["position only (two)", "1"] == ""  # it has no attention
+    assert cells["position only", "1"] == ""  # it has no attention, and both share it
+    order = [tuple(line.split(",")[:2]) for line in lines[1:5]]
+    assert order == [("one", "1"), ("one", "2"), ("two", "1"), ("two", "2")]
+    assert {x.key for x in evaluation_tables(folders, {("linear", "logreg")})} == {
+        "linear-logreg", "evaluation-pairs",
+    }  # fmt: skip
     drawings = {drawing.key: drawing for drawing in evaluation_drawings(folders)}
     layers, models = drawings["evaluate-layers"], drawings["evaluate-models"]
     assert {row[1:3] for row in layers.rows} == {("one", 1), ("one", 2), ("two", 1), ("two", 2)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,24 @@ IN_COLUMNS = ("layer", "num_train", "num_val")  # settings that have a column or
 WITHOUT_TERMINAL = tuple(name for name in FORMATS if name != "terminal")
 
 
-def evaluation_tables(folders: Sequence[EvaluatedFolder]) -> list[Table]:
-    """Return a table for every task, method and data set, and one of paired differences."""
+def evaluation_tables(
+    folders: Sequence[EvaluatedFolder], wanted: Collection[tuple[str, str]] | None = None
+) -> list[Table]:
+    """Return a table for every task, method and data set, and one of paired differences.
+
+    Args:
+        folders: The evaluations of several models.
+        wanted: Only tabulate these pairs of a task and a method. By default all.
+    """
     methods: dict[tuple[str, str, str, str], list[tuple[EvaluatedFolder, TaskResult]]] = {}
     for folder in folders:
         for result in folder.record.results:
+            if wanted is not None and (result.task, result.method) not in wanted:
+                continue
             key = (result.task, result.method, result.data.name, result.data.val)
             methods.setdefault(key, []).append((folder, result))
     tables = [_method_table(key[:3], found) for key, found in methods.items()]
-    pairs = pair_table(folders)
+    pairs = pair_table(folders, wanted)
     return [*tables, pairs] if pairs else tables
 
 
@@ -61,30 +71,22 @@ def _method_table(
         ),
     )
     rows: list[tuple[Cell, ...] | Row] = []
-    seen = set()
-    for folder, result in sorted(found, key=lambda x: x[1].control is not None):
-        if (result.control, result.identity, result.layer, folder.name) in seen:
-            continue
-        seen.add((result.control, result.identity, result.layer, folder.name))
+    for label, folder, result in _labelled(found):
         numbers = {number.name: result_estimate(result, number) for number in result.numbers}
-        label = folder.name
-        if result.control:
-            label = f"{result.control} ({folder.name})" if len(found) > 1 else result.control
         far = (_distance(folder, result),) if with_distance else ()
         rows.append(Row((label, result.layer, *far, *(numbers.get(name) for name in names))))
     names_of_models = [folder.name for folder, _ in found]
-    published = published_beside(method, data, names_of_models)
+    published = [x for x in published_beside(method, data, names_of_models) if x.number in names]
     for score in published:
+        alike = [x for x in published if (x.model, x.number) == (score.model, score.number)]
+        label = f"published: {score.model}" + (f", {score.setting}" if len(alike) > 1 else "")
         values = (score.value if name == score.number else None for name in names)
-        rows.append(
-            Row(
-                (f"published: {score.model}", None, *(None for _ in distance), *values), "reference"
-            )
-        )
-    first = found[0][1]
+        rows.append(Row((label, None, *(None for _ in distance), *values), "reference"))
+    first = found[0][1].data
+    trained = f"; {first.num_train:,} training images" if first.num_train else ""
     note = (
-        f"95 % intervals over {first.data.num_val:,} images of {data}; "
-        f"{first.data.num_train:,} training images. {_settings_of_all(found)}"
+        f"95 % intervals over {first.num_val:,} images of {data}{trained}. "
+        f"{_settings_of_all(found)}"
     )
     if with_distance:
         note += ". MAD: mean attention distance of the layer's heads, in grid diagonals"
@@ -92,6 +94,28 @@ def _method_table(
         told = dict.fromkeys(f"{score.source} ({score.setting})" for score in published)
         note += f". Published scores were obtained with other weights and data: {'; '.join(told)}"
     return Table(f"{task}-{method}", columns, rows, f"{task}, {method}", note)
+
+
+def _labelled(
+    found: Sequence[tuple[EvaluatedFolder, TaskResult]],
+) -> Iterator[tuple[str, EvaluatedFolder, TaskResult]]:
+    """Go through the results of models by layer, and then those of controls, each of them once.
+
+    A control that is the same for several models is listed once, without the name of a model.
+    """
+    own = [(folder, result) for folder, result in found if result.control is None]
+    models = list(dict.fromkeys(folder.name for folder, _ in own))
+    for folder, result in sorted(own, key=lambda x: (models.index(x[0].name), x[1].layer)):
+        yield folder.name, folder, result
+    controls = {
+        (result.control, result.identity, result.layer): (folder, result)
+        for folder, result in found
+        if result.control is not None
+    }
+    kinds = Counter(control for control, _, _ in controls)
+    for (control, _, _), (folder, result) in controls.items():
+        assert control is not None
+        yield f"{control} ({folder.name})" if kinds[control] > 1 else control, folder, result
 
 
 def _distance(folder: EvaluatedFolder, result: TaskResult) -> float | None:
@@ -143,11 +167,14 @@ def _told(value: object) -> str:
     return str(value)
 
 
-def pair_table(folders: Sequence[EvaluatedFolder]) -> Table | None:
+def pair_table(
+    folders: Sequence[EvaluatedFolder], wanted: Collection[tuple[str, str]] | None = None
+) -> Table | None:
     """Tabulate the paired differences of every pair of models; None if there is no pair."""
     rows = [
         (f"{pair.one} − {pair.other}", f"{pair.method} {pair.number}", pair.estimate)
         for pair in paired_results(folders)
+        if wanted is None or (pair.task, pair.method) in wanted
     ]
     if not rows:
         return None
@@ -170,9 +197,16 @@ def write_evaluation_figures(folders: Sequence[Path], out: Path) -> list[Path]:
     return paths
 
 
-def print_evaluations(folders: Sequence[Path]) -> None:
-    """Print the tables of evaluated folders."""
+def print_evaluations(
+    folders: Sequence[Path], methods: Collection[tuple[str, str]] | None = None
+) -> None:
+    """Print the tables of evaluated folders.
+
+    Args:
+        folders: Folders with an evaluate.json.
+        methods: Only print these pairs of a task and a method. By default all.
+    """
     screen = console()
-    for table in evaluation_tables(read_evaluations(folders)):
+    for table in evaluation_tables(read_evaluations(folders), methods):
         screen.print(table.rich())
         screen.say(table.note)
