@@ -8,6 +8,7 @@ from nearsight.report.read.emergence import THRESHOLDS, head_epochs, thresholds
 from nearsight.report.read.evaluations import (
     EvaluatedFolder,
     PairedResult,
+    data_label,
     last_layers,
     model_inks,
     paired_results,
@@ -66,6 +67,7 @@ __all__ = [
     "PublishedScore",
     "ReadDistribution",
     "Series",
+    "data_label",
     "efficiency_rows",
     "evidence_of",
     "flat_settings",

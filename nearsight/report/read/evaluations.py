@@ -96,6 +96,15 @@ def read_evaluations(folders: Sequence[Path]) -> list[EvaluatedFolder]:
     return [EvaluatedFolder(folder, read_evaluate(folder)) for folder in there]
 
 
+def data_label(name: str) -> str:
+    """Return the name of a data set for a title: of a folder only its last part.
+
+    >>> data_label("folder:/data/streets"), data_label("voc2012")
+    ('streets', 'voc2012')
+    """
+    return name.rpartition("/")[2]
+
+
 def model_inks(folders: Sequence[EvaluatedFolder]) -> dict[str, str]:
     """Return a colour for every model, in their order; colours repeat after six models."""
     inks = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)

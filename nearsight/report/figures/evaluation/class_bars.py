@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel, name_rows
-from nearsight.report.read import EvaluatedFolder, ink_name, last_layers, model_inks
+from nearsight.report.read import EvaluatedFolder, data_label, ink_name, last_layers, model_inks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,11 @@ def class_bars(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
         classes = list(dict.fromkeys(name for _, per_class, _ in found for name in per_class))
         longest = max(longest, len(classes))
         bars = [(inks[folder.name], per_class) for folder, per_class, _ in found]
-        panels.append(Panel(f"{method} on {data}", partial(draw_bars, classes=classes, found=bars)))
+        panels.append(
+            Panel(
+                f"{method} on {data_label(data)}", partial(draw_bars, classes=classes, found=bars)
+            )
+        )
         for folder, per_class, num in found:
             rows += [(folder.name, method, data, name, *x, num) for name, x in per_class.items()]
     names = ", ".join(f"{folder.name} ({ink_name(inks[folder.name])})" for folder in folders)

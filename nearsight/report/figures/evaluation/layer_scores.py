@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nearsight.report.figures.drawing import Drawing, Panel
-from nearsight.report.read import EvaluatedFolder, ink_name, last_layers, model_inks
+from nearsight.report.read import EvaluatedFolder, data_label, ink_name, last_layers, model_inks
 from nearsight.runs.records import ResultNumber, TaskResult
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def draw_models(axes: Axes, points: Sequence[Point], inks: dict[str, str]) -> No
         axes.plot([mad], [100 * number.value], "o", color=inks[model], markersize=3.5)
     axes.set_xlabel("mean MAD of all layers (grid diagonals)")
     axes.set_ylabel("score (%)")
+    axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
 
 
@@ -54,6 +55,8 @@ def layer_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None
         for result in folder.record.results:
             if result.control is None and result.layer <= len(mads):
                 _note(found, folder, result, mads[result.layer - 1])
+    several = {title for title, points in found.items() if len({x[1] for x in points}) > 1}
+    found = {title: points for title, points in found.items() if title in several}
     return _drawing(
         key, folders, found, draw_layers, "Are local layers better?",
         "score of a layer's features beside its mean attention distance",
@@ -85,7 +88,7 @@ def _note(found: Points, folder: EvaluatedFolder, result: TaskResult, mad: float
     known = {number.name: number for number in result.numbers}
     number = next((known[name] for name in SHOWN if name in known), None)
     if number is not None:
-        title = f"{result.method}, {number.name} on {result.data.name}"
+        title = f"{result.method}, {number.name} on {data_label(result.data.name)}"
         found.setdefault(title, []).append((folder.name, result.layer, mad, number))
 
 
