@@ -81,7 +81,9 @@ def _method_table(
         alike = [x for x in published if (x.model, x.number) == (score.model, score.number)]
         label = f"published: {score.model}" + (f", {score.setting}" if len(alike) > 1 else "")
         values = (score.value if name == score.number else None for name in names)
-        rows.append(Row((label, None, *(None for _ in distance), *values), "reference"))
+        shown = FORMATS if names.index(score.number) < SHOWN else WITHOUT_TERMINAL
+        cells = (label, None, *(None for _ in distance), *values)
+        rows.append(Row(cells, "reference", shown))
     first = found[0][1].data
     trained = f"; {first.num_train:,} training images" if first.num_train else ""
     note = (
