@@ -19,7 +19,10 @@ from nearsight.stats import (
     extreme_interval,
     image_contrasts,
     image_interval,
+    miou,
+    other_half_values,
     over_seeds,
+    paired_image_interval,
     simultaneous_level,
     t_interval,
     weighted_mean,
@@ -88,6 +91,35 @@ def smallest_head(n: int, means: np.ndarray) -> Trial:
     return trial
 
 
+def difference_of_smallest_heads(n: int, heads: int) -> Trial:
+    """Two models of tied heads on the same images, whose noise they share by half."""
+
+    def trial(rng: np.random.Generator) -> bool:
+        shared = rng.standard_normal((n, 1))
+        one, other = (other_half_values(shared + rng.standard_normal((n, heads))) for _ in range(2))
+        _, low, high, _ = t_interval(torch.from_numpy(other - one))
+        return inside(low.item(), 0.0, high.item())
+
+    return trial
+
+
+def min_mad_effect(seeds: int, images: int, of_seeds: float) -> Trial:
+    """Two conditions with the same smallest heads; runs differ, and the heads of a run are tied."""
+
+    def trial(rng: np.random.Generator) -> bool:
+        shared = rng.standard_normal((images, 1))
+        sides: list[dict[int, np.ndarray]] = [{}, {}]
+        for seed in range(seeds):
+            for side in sides:
+                level = of_seeds * rng.standard_normal()
+                side[seed] = other_half_values(level + shared + rng.standard_normal((images, 8)))
+        (found,) = image_contrasts(sides, [(1, -1)])
+        assert found.over_both is not None
+        return inside(found.over_both.low, 0.0, found.over_both.high)
+
+    return trial
+
+
 def accuracy_effect(seeds: int, images: int, of_seeds: float, of_images: float) -> Trial:
     """Two conditions of equal accuracy; runs of a seed differ, and all share the images."""
 
@@ -130,9 +162,44 @@ def number_by_bootstrap(n: int) -> Trial:
     """Percentiles of a bootstrap over images, as evaluations have them."""
 
     def trial(rng: np.random.Generator) -> bool:
-        counts = rng.multinomial(n, [1 / n] * n, 300).astype(float)
-        found = image_interval(weighted_mean, rng.standard_normal(n), counts)
+        found = image_interval(weighted_mean, rng.standard_normal(n))
         return inside(found.low, 0.0, found.high)
+
+    return trial
+
+
+def difference_by_bootstrap(n: int) -> Trial:
+    """The same of two models on the same images, with 70 and 65 % right answers."""
+
+    def trial(rng: np.random.Generator) -> bool:
+        easy = rng.random(n)
+        one, other = (
+            (easy + 0.3 * rng.random(n) < share + 0.15).astype(float) for share in (0.70, 0.65)
+        )
+        found = paired_image_interval(weighted_mean, one, other)
+        return inside(found.low, 0.05, found.high)
+
+    return trial
+
+
+def miou_by_bootstrap(n: int) -> Trial:
+    """mIoU of 5 classes; an image has two of them, 64 pixels, and a quality of its own."""
+
+    def confusions(rng: np.random.Generator, num: int) -> np.ndarray:
+        found = np.zeros((num, 5, 5))
+        for matrix in found:
+            for true in rng.choice(5, 2, replace=False):
+                right = rng.binomial(32, rng.beta(6, 3))
+                matrix[true, true] += right
+                matrix[true, rng.integers(5)] += 32 - right
+        return found
+
+    population = confusions(np.random.default_rng(11), 4000)
+    truth = float(miou(population, np.ones(len(population))))
+
+    def trial(rng: np.random.Generator) -> bool:
+        found = image_interval(miou, population[rng.integers(0, len(population), n)])
+        return inside(found.low, truth, found.high)
 
     return trial
 
@@ -142,6 +209,10 @@ def rows() -> list[tuple[str, str, Trial]]:
     tied, gap = np.zeros, lambda n, heads: np.r_[0, np.full(heads - 1, 2 / n**0.5)]
     return [
         *(("mean over images, t", f"{n} images", mean_over_images(n)) for n in (3, 64)),
+        *(
+            ("difference of smallest heads, tied, paired over images", f"{n} images, 16 heads",
+             difference_of_smallest_heads(n, 16)) for n in (64, 1000)
+        ),
         *(("mean over seeds, t", f"{n} seeds", mean_over_seeds(n)) for n in (3, 5)),
         *(
             ("all-or-none min MAD, t (not to be trusted)", f"{n} seeds, p 0.9",
@@ -165,6 +236,11 @@ def rows() -> list[tuple[str, str, Trial]]:
             for n in (3, 5) for spread in (0.0, 0.1) for of_images in (0.5, 1.5)
         ),
         *(
+            ("min MAD effect, seeds and images, tied heads",
+             f"{n} seeds, 200 images, spread of seeds {spread}", min_mad_effect(n, 200, spread))
+            for n in (3, 5) for spread in (0.0, 0.1)
+        ),
+        *(
             ("35 contrasts, all at once, each for itself (not to be trusted)", f"{n} seeds",
              all_at_once(n, 35, True, 0.0)) for n in (3, 5)
         ),
@@ -175,6 +251,11 @@ def rows() -> list[tuple[str, str, Trial]]:
         *(("accuracy lost, Agresti-Min", f"{n} images", lost_accuracy(n)) for n in (100, 1000)),
         *(("accuracy of a run, Wilson", f"{n} images", accuracy_of_one_run(n)) for n in (50, 1000)),
         *(("bootstrap percentiles", f"{n} images", number_by_bootstrap(n)) for n in (20, 200)),
+        *(
+            ("bootstrap percentiles, paired difference of accuracy", f"{n} images",
+             difference_by_bootstrap(n)) for n in (50, 500)
+        ),
+        *(("bootstrap percentiles, mIoU", f"{n} images", miou_by_bootstrap(n)) for n in (50, 400)),
     ]  # fmt: skip
 
 

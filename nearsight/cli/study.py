@@ -174,6 +174,13 @@ def run_one(
             help="With --reuse: accept cells made with other software versions without asking.",
         ),
     ] = False,
+    only_identical: Annotated[
+        bool,
+        typer.Option(
+            "--only-identical",
+            help="With --reuse: run cells again that were made with other software versions.",
+        ),
+    ] = False,
     recipes: Recipes = None,
     data_root: DataRoot = None,
 ) -> None:
@@ -186,12 +193,14 @@ def run_one(
     from nearsight.study.run import run_study
     from nearsight.study.show import print_status
 
+    if accept_differences and only_identical:
+        raise UserError("Give --accept-differences or --only-identical, not both.")
     options = EngineOptions(engine, address, gpus_per_cell, slurm_parameters(slurm or ()))
     chosen = None if seeds is None else range(seeds)
     left = run_study(
         recipe(name, recipes), out, chosen, workers, data_root, device,
         retry_failed=retry_failed, reuse_from=reuse, engine=options,
-        accept=_accept(accept_differences), scale=scale,
+        accept=_accept(accept_differences), only_identical=only_identical, scale=scale,
     )  # fmt: skip
     print_status(out)
     print(out)
@@ -303,15 +312,20 @@ def export(
         ),
     ],
 ) -> Result:
-    """Copy a study for publication.
+    """Copy a study, finished or not, for publication.
 
-    The copy contains the JSON files and the page, but no weights and no paths of this machine.
+    The copy contains the JSON files and the page, but no weights and no paths of this machine. If
+    there is an export already, finished cells are added to it, and replace cells that were made
+    with other software. `study run --reuse` takes the cells of an export over.
     """
-    from nearsight.study.show import export_study
+    from nearsight.core import console
+    from nearsight.study.show import publish_study
 
-    path = export_study(folder, to)
-    print(path)
-    return Result((path,))
+    found = publish_study(folder, to)
+    console().say(f"{found}.")
+    print(found.path)
+    told = {"added": found.added, "replaced": found.replaced, "kept": found.kept}
+    return Result((found.path,), told)
 
 
 @study_app.command(

@@ -262,6 +262,10 @@ STUDY_NUMBERS = tuple(
     number for x in RUN_NUMBERS for number in ((x, LOG_MIN_MAD) if x.name == "min_mad" else (x,))
 )
 
+# Studies whose models have several grids also have the score, because MAD depends on the grid.
+MAX_SCORE = Number(name="max_score", heading="score of the most local head", better=1)
+GRID_FREE = (MAX_SCORE, Number(name="score", heading="mean score", better=1))
+
 
 def metric(name: str) -> Metric:
     """Return the entry with this name."""
@@ -285,7 +289,7 @@ def number_named(name: str) -> Number:
     ('min MAD', 'epochs')
     """
     other = Number(name=name, heading=name, better=1)
-    return next((x for x in STUDY_NUMBERS if x.name == name), other)
+    return next((x for x in (*STUDY_NUMBERS, *GRID_FREE) if x.name == name), other)
 
 
 def heading_of(name: str) -> str:

@@ -71,6 +71,6 @@ def values_per_image(out: Path) -> None:
     rng = np.random.default_rng(0)
     facts = LayerFacts("attn", "Attention", Grid(3, 5), 2, 1, 15, 1, 0.0, None)
     for cell in read_cells(out):
-        values = [rng.uniform(0.3, 0.4, (7, 2)) - 0.1 * cell.factors["cutmix"] for _ in range(3)]
-        profile = Profile((facts,) * 3, (), {"mad": Estimates(values)})
+        values = [rng.uniform(0.3, 0.4, (7, 2)) - 0.1 * cell.factors["cutmix"] for _ in range(5)]
+        profile = Profile((facts,) * 5, (), {"mad": Estimates(values)})
         write_values(cell_folder(out, cell) / VALUES, profile, [f"test/{i}" for i in range(7)])

@@ -136,6 +136,7 @@ def made_up(id, sign):
         ),
         "protocol-separation": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
         "protocol-cutmix": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
+        "protocol-cutmix-steps": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad_equal_steps"),
         "protocol-cutmix-alone": lambda: eight(lambda n: sign * MIN_MAD[n], "min_mad"),
         "protocol-cutmix-entropy": lambda: eight(lambda n: sign * MIN_MAD[n], "min_entropy"),
         "protocol-autoaugment-null": lambda: eight(

@@ -14,7 +14,8 @@ from nearsight.runs import SCHEMA_VERSION, read_measured, read_record
 from nearsight.runs.records import DIFF_FILE, DiffRecord
 
 METHOD = (
-    "mean of per-image differences +- 1.96 sd/sqrt(n); most local: paired bootstrap over images"
+    "Student's t of the per-image differences; most local: each half of the images takes the head "
+    "that the other half chooses"
 )
 
 

@@ -98,6 +98,9 @@ def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
         b = b.in_convention(a.convention.name)
     first, second, distance = _comparable(a, b, notes)
     level = _level(a, b, notes)
+    one, other = ({name: [x[i] for i in _read(profile)] for name, x in values.items()}
+                  for profile, values in ((a, first), (b, second)))  # fmt: skip
+    notes += _unread_notes(a, b)
     heads, layers = {}, {}
     for name in first:
         pairs = list(zip(first[name], second[name]))
@@ -111,8 +114,8 @@ def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
         distance=distance,
         metrics=heads,
         layer_means=layers,
-        mean={name: _mean_change(first[name], second[name]) for name in first},
-        most_local=_extreme_change(first[distance], second[distance], largest=distance == SCORE),
+        mean={name: _mean_change(one[name], other[name]) for name in first},
+        most_local=_extreme_change(one[distance], other[distance], largest=distance == SCORE),
         notes=tuple(notes),
     )
 
@@ -149,6 +152,26 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
         "grid too."
     )
     return values_of[0], values_of[1], SCORE
+
+
+def _unread_notes(a: Profile, b: Profile) -> list[str]:
+    """Say which layers the means over all heads and the most local heads leave out."""
+    told = []
+    for letter, profile in (("a", a), ("b", b)):
+        left_out = [str(i + 1) for i in range(len(profile.layers)) if i not in _read(profile)]
+        if left_out:
+            told.append(f"layer{'s' * (len(left_out) > 1)} {', '.join(left_out)} of {letter}")
+    if not told:
+        return []
+    return [
+        "The mean of all heads and the most local head leave out layers whose patches no output "
+        f"reads: {' and '.join(told)}."
+    ]
+
+
+def _read(profile: Profile) -> list[int]:
+    """Return the layers that an output reads; all of a model of which it reads none."""
+    return profile.read_layers or list(range(len(profile.layers)))
 
 
 def _per_image(profile: Profile, metric: str) -> bool:

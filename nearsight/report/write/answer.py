@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from nearsight.protocol import spoken_name
 from nearsight.report.read import ConditionRuns, Family, flat_settings, paired_difference
@@ -134,13 +135,16 @@ def _changes(plain: ConditionRuns, added: dict[str, ConditionRuns]) -> str:
     return " ".join(sentences)
 
 
-def effect_sentence(what: str, change: Estimate, both: str = "") -> str:
+def effect_sentence(
+    what: str, change: Estimate, both: str = "", number: Literal["MAD", "score"] = "MAD"
+) -> str:
     """Say whether something makes the most local head more or less local, with the numbers.
 
     Args:
         what: What was changed, as the subject of the sentence.
-        change: The paired difference of min MAD.
+        change: The paired difference of the number.
         both: The two values themselves, in words; they are left out if empty.
+        number: MAD, or the score, which is larger for more local heads.
 
     >>> effect_sentence("CutMix", Estimate(-0.2, -0.3, -0.1, 3, "seeds"))[:43]
     'CutMix makes the most local head more local'
@@ -148,9 +152,9 @@ def effect_sentence(what: str, change: Estimate, both: str = "") -> str:
     if change.low <= 0 <= change.high:
         told = f"{what} has no effect on the most local head that these seeds could show"
     else:
-        way = "more" if change.high < 0 else "less"
+        way = "more" if (change.high < 0) == (number == "MAD") else "less"
         told = f"{what} makes the most local head {way} local"
-    numbers = f"{both}, a difference of" if both else "its MAD changes by"
+    numbers = f"{both}, a difference of" if both else f"its {number} changes by"
     return f"{told[0].upper()}{told[1:]}: {numbers} {_change(change)}."
 
 

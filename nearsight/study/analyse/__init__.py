@@ -10,24 +10,34 @@ from nearsight.study.analyse.effects import (
     study_effects,
 )
 from nearsight.study.analyse.factorials import Effect, Factorial, factorial
-from nearsight.study.analyse.loaded import LoadedStudy, load_study
+from nearsight.study.analyse.image_minima import MINIMA, read_minima, write_minima
+from nearsight.study.analyse.loaded import (
+    FinishedCell,
+    LoadedCell,
+    LoadedStudy,
+    load_study,
+)
 from nearsight.study.analyse.matched import Course
 from nearsight.study.analyse.outcome import Factors, Outcome, condition_text, factorial_groups
 from nearsight.study.analyse.primary import PrimaryResult, primary_result
-from nearsight.study.analyse.results import GATE_SHUT, courses, outcomes
+from nearsight.study.analyse.results import EQUAL_STEPS, GATE_SHUT, courses, outcomes
 from nearsight.study.analyse.seed_losses import SeedLoss, losses_over_seeds
 from nearsight.study.analyse.shares import SeedShare, seed_shares
 from nearsight.study.analyse.summary import write_summary
 from nearsight.study.analyse.trends import GridTrends, grid_trends
 
 __all__ = [
+    "EQUAL_STEPS",
     "GATE_SHUT",
+    "MINIMA",
     "Course",
     "Effect",
     "Effects",
     "Factorial",
     "Factors",
+    "FinishedCell",
     "GridTrends",
+    "LoadedCell",
     "LoadedStudy",
     "Outcome",
     "PrimaryResult",
@@ -44,8 +54,10 @@ __all__ = [
     "num_simultaneous",
     "outcomes",
     "primary_result",
+    "read_minima",
     "seed_shares",
     "simultaneous",
     "study_effects",
+    "write_minima",
     "write_summary",
 ]

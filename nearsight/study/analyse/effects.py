@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nearsight.measure.catalogue import STUDY_NUMBERS
 from nearsight.stats import Estimate, over_seeds, simultaneous_level
 from nearsight.study.analyse.factorials import Effect, Factorial, factorial
 from nearsight.study.analyse.image_effects import ImageEffects, image_effects
 from nearsight.study.analyse.loaded import LoadedStudy
 from nearsight.study.analyse.matched import Course, at_matched_epoch, at_matched_loss
 from nearsight.study.analyse.outcome import Outcome, factorial_groups
-from nearsight.study.analyse.results import courses, outcomes
+from nearsight.study.analyse.results import courses, numbers_shown, outcomes
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ class Effects:
 def study_effects(study: LoadedStudy) -> list[Effects]:
     """Return the effects by number and level of the other factors; none without two levels."""
     ways = factorial_groups(courses(study))
-    ends = factorial_groups(outcomes(study))
-    found = []
-    for value in (x.name for x in STUDY_NUMBERS):
+    ended = outcomes(study)
+    ends, found = factorial_groups(ended), []
+    for value in (x.name for x in numbers_shown(ended)):
         for at, group in ends.items():
             if not any(value in x.values for x in group):
                 continue  # measured on request, which this study did not

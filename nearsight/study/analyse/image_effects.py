@@ -13,8 +13,9 @@ import numpy as np
 from nearsight.core import UserError
 from nearsight.runs import read_answers
 from nearsight.runs.records import EstimateRecord, ImageEffectRecord
-from nearsight.stats import Estimate, ImageContrast, Runs, image_contrasts, other_half_values
+from nearsight.stats import Estimate, ImageContrast, Runs, image_contrasts
 from nearsight.study.analyse.factorials import Factorial, Pair, effect_names, signs
+from nearsight.study.analyse.image_minima import read_minima
 from nearsight.study.analyse.loaded import FinishedCell, LoadedCell, LoadedStudy
 from nearsight.study.design import Level
 
@@ -26,7 +27,7 @@ def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
     """Return the effects of a study's factorial on a number that cells keep per image.
 
     Over the complete seeds of the factorial. Where a cell's values are not there (any more), the
-    effects of summary.json are taken if they are of the same seeds; else there are none.
+    effects of summary.json are taken if they are of the same cells; else there are none.
     """
     read = READERS.get(of.value)
     if read is None:
@@ -51,18 +52,6 @@ def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
     return effects_per_image(cells, of.levels) if cells else {}
 
 
-def _min_mad(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
-    """MAD of the most local head per image, and the names of the images."""
-    from nearsight.measure.folders import VALUES, read_values  # needs torch
-
-    path = cell.folder / VALUES
-    if not path.is_file():
-        return None
-    profile, images = read_values(path)
-    mad = np.concatenate(profile.in_convention("paper").mad.values, axis=1)
-    return other_half_values(mad), images
-
-
 def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
     """1 where a test image was answered rightly (by k-NN without labels), and the data's hash."""
     if cell.files is None:
@@ -75,7 +64,7 @@ def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
 READERS: dict[str, Read] = {
     "accuracy": _accuracy,
     "test_knn_accuracy": _accuracy,
-    "min_mad": _min_mad,
+    "min_mad": read_minima,
 }
 
 
@@ -85,11 +74,13 @@ def summary_key(value: str) -> str:
 
 
 def _kept(study: LoadedStudy, of: Factorial) -> ImageEffects:
-    """As an earlier summary has them, if it is of as many seeds."""
+    """Return the effects of an earlier summary if it is of the same finished cells."""
     summary = study.earlier_summary
-    entries: Sequence[ImageEffectRecord] = (
-        getattr(summary, summary_key(of.value)) if summary else []
-    )
+    if summary is None:
+        return {}
+    if {x.key for x in summary.cells if x.values} != {x.cell.key for x in study.finished}:
+        return {}
+    entries: Sequence[ImageEffectRecord] = getattr(summary, summary_key(of.value))
     found = {
         tuple(entry.factors): ImageContrast(
             _estimate(entry.over_images),

@@ -12,10 +12,14 @@ from statistics import fmean
 
 from nearsight.evaluate import EVALUATE_STAGE
 from nearsight.measure.catalogue import (
+    GRID_FREE,
     KNN_ACCURACY,
     LOG_MIN_MAD,
+    MAX_SCORE,
     NEAR_KINDS,
     RUN_NUMBERS,
+    STUDY_NUMBERS,
+    Number,
     near_kinds,
 )
 from nearsight.report.read import Gates, Look, looks_of
@@ -30,19 +34,49 @@ from nearsight.runs.records import (
 )
 from nearsight.study.analyse.evaluated import evaluated_settings, evaluated_values
 from nearsight.study.analyse.loaded import FinishedCell, LoadedStudy
-from nearsight.study.analyse.matched import Course
+from nearsight.study.analyse.matched import Course, common_epoch
 from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.design import Level, protocol_settings
 
+EQUAL_STEPS = "min_mad_equal_steps"
 EARLY = 5  # epochs; the paper says "the first few"
 GATE_SHUT = 0.05  # mean gate of a layer below which position counts as ignored; ours
 
 
 def outcomes(study: LoadedStudy) -> list[Outcome]:
     """Return the numbers of every finished cell, in the order of the study."""
+    equal = _at_equal_steps(courses(study))
     return [
-        Outcome(x.cell.factors, x.cell.seed, values_of(x), settings_of(x)) for x in study.finished
+        Outcome(x.cell.factors, x.cell.seed, values_of(x) | at_steps, settings_of(x))
+        for x, at_steps in zip(study.finished, equal, strict=True)
     ]
+
+
+def _at_equal_steps(found: Sequence[Course]) -> list[dict[str, float]]:
+    """Return the min MAD of every run at the last epoch that all runs of its kind were seen at.
+
+    Runs are of one kind if they have the same model and the same data.
+    """
+    kinds = [
+        tuple(sorted((k, v) for k, v in x.settings.items() if k.startswith(("model.", "data."))))
+        for x in found
+    ]
+    epochs = {
+        kind: common_epoch([x for x, own in zip(found, kinds) if own == kind], "min_mad")
+        for kind in dict.fromkeys(kinds)
+    }
+    return [
+        {}
+        if (epoch := epochs[kind]) is None
+        else {EQUAL_STEPS: x.at_epoch(epoch).values["min_mad"]}
+        for x, kind in zip(found, kinds)
+    ]
+
+
+def numbers_shown(found: Sequence[Outcome]) -> tuple[Number, ...]:
+    """Return the numbers that a study shows: with the score where its models have several grids."""
+    grids = {x.settings.get("grid") for x in found}
+    return (*STUDY_NUMBERS, *GRID_FREE) if len(grids) > 1 else STUDY_NUMBERS
 
 
 def settings_of(x: FinishedCell) -> dict[str, Level]:
@@ -72,6 +106,8 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         "test_knn_accuracy": result.test_knn_accuracy,
         "validation_accuracy": result.validation_accuracy,
         "mean_mad": mean_mad.value,
+        "score": score.value if (score := measure.summary.mean("score")) else None,
+        MAX_SCORE.name: _max_score(measure),
         **{x.name: entry.value for x in RUN_NUMBERS if (entry := x.entry(measure.numbers))},
         "epochs": result.num_epochs,
         "best_epoch": result.best_epoch,
@@ -87,6 +123,15 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         found |= evaluated_values(x.evaluation, _evaluated_data(x))
     known = {name: float(value) for name, value in found.items() if value is not None}
     return known | _logarithm(known.get("min_mad"))
+
+
+def _max_score(measure: MeasureRecord) -> float:
+    """Return the largest 1 - MAD / MAD of uniform attention of a head, each on its own grid."""
+    return max(
+        1 - mad / measure.null_lines(i)["uniform_mad"]
+        for i in measure.read or range(len(measure.layers))
+        for mad in measure.layers[i].metrics["mad"].per_head
+    )
 
 
 def _logarithm(min_mad: float | None) -> dict[str, float]:
@@ -119,6 +164,11 @@ def courses(study: LoadedStudy) -> list[Course]:
         if any(score is not None for score in by_knn):
             values[KNN_ACCURACY.name] = by_knn
         values[LOG_MIN_MAD.name] = [_logarithm(x).get(LOG_MIN_MAD.name) for x in values["min_mad"]]
+        if len(set(x.files.measure.grids)) == 1:
+            uniform = x.files.measure.null_lines(0)["uniform_mad"]
+            values[MAX_SCORE.name] = [
+                None if mad is None else 1 - mad / uniform for mad in values["min_mad"]
+            ]
         losses = [math.inf if x.clean_train_loss is None else x.clean_train_loss for x in lines]
         epochs, cell = [line.epoch for line in lines], x.cell
         found.append(Course(cell.factors, cell.seed, epochs, losses, values, settings_of(x)))
@@ -143,13 +193,11 @@ def claim_values(
         "layer1_entropy": _layer_means(path, measure, "entropy")[0].value,
         **_near_heads(measure),
         **_of_all_layers(measure),
-        "mad_rise": read[-1].value - read[0].value,
         "mad_layer_1": by_layer[0].value,
-        "mad_last_read": read[-1].value,
         "least_layer_mad": min(x.value for x in read),
         "layer1_max_mad": max(heads) if heads else None,
-        "min_mad_layer": float(local.layer),
         "nonlocality": far.value if far else None,
+        **_with_depth(read, local),
         **_by_layer(measure),
         "mean_head_diversity": _mean_of_layers(measure, "head_diversity"),
         "widths_near_bounds": _near_bounds(measure),
@@ -157,6 +205,17 @@ def claim_values(
         **_while_training(looks),
     }
     return {name: x for name, x in found.items() if x is not None}
+
+
+def _with_depth(read: Sequence[IntervalRecord], local: ExtremeRecord) -> dict[str, float]:
+    """Return how the layers that are read differ; nothing if there is only one."""
+    if len(read) < 2:
+        return {}
+    return {
+        "mad_rise": read[-1].value - read[0].value,
+        "mad_last_read": read[-1].value,
+        "min_mad_layer": float(local.layer),
+    }
 
 
 def _near_heads(measure: MeasureRecord) -> dict[str, float]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.measure.catalogue import STUDY_NUMBERS
 from nearsight.runs import SCHEMA_VERSION
 from nearsight.runs.records import SUMMARY_FILE
 from nearsight.stats import deviation, over_seeds, paired_differences, simultaneous_level
@@ -29,7 +28,7 @@ from nearsight.study.analyse.image_effects import READERS, summary_key
 from nearsight.study.analyse.loaded import FinishedCell, LoadedCell, LoadedStudy
 from nearsight.study.analyse.outcome import Factors, Outcome, by_condition, condition_text
 from nearsight.study.analyse.primary import PrimaryResult, primary_result
-from nearsight.study.analyse.results import outcomes, settings_of, values_of
+from nearsight.study.analyse.results import numbers_shown, outcomes, settings_of, values_of
 from nearsight.study.analyse.seed_losses import losses_over_seeds
 from nearsight.study.analyse.shares import seed_shares
 
@@ -53,7 +52,7 @@ def summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> dic
         "conditions": [
             {"value": value, "condition": condition_text(x.condition)}
             | {key: getattr(x, key) for key in ("mean", "sd", "low", "high", "seeds")}
-            for value in (x.name for x in STUDY_NUMBERS)
+            for value in (x.name for x in numbers_shown(found))
             for x in summaries(found, value)
         ],
         "primary": None if primary is None else _primary(primary),
@@ -133,7 +132,7 @@ def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     away_of: list[list[float]] = []
-    for value in (x.name for x in STUDY_NUMBERS):
+    for value in (x.name for x in numbers_shown(found)):
         conditions = by_condition(found, value)
         first = tuple(sorted(found[0].factors.items()))
         for condition, numbers in conditions.items():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from nearsight.protocol import EIGHT
-from nearsight.study.analyse import Outcome
+from nearsight.study.analyse import EQUAL_STEPS, Outcome
 from nearsight.study.claims.claim import (
     ABOVE,
     ACCURACY_MARGIN,
@@ -231,6 +231,15 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         value="min_mad", direction="main effect below 0",
         statistic=main_effect("min_mad", "cutmix", BELOW, "min MAD, main effect of CutMix"),
         paper=f"{paper_effect('min_mad', 'cutmix'):.3f}",
+    ),
+    ablation(
+        id="protocol-cutmix-steps", source="protocol paper, section 6.2, table 2",
+        sentence="CutMix makes the most local head more local also at equal steps, where early "
+        "stopping cannot be the cause.",
+        value=EQUAL_STEPS, direction="main effect at the last common epoch below 0",
+        statistic=main_effect(EQUAL_STEPS, "cutmix", BELOW,
+                              "min MAD at equal steps, main effect of CutMix"),
+        paper="its conditions stop at epochs that it does not give",
     ),
     ablation(
         id="protocol-cutmix-alone", source="protocol paper, section 6.2, table 2",

@@ -27,7 +27,7 @@ NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds
 
 TOLD = ("model.name", "data.name", "epochs", "grid", "model.depth", "model.width")  # a scale
 # They follow from others that are told.
-UNTOLD = ("size", "kind", "warmup_epochs", "patience", "epochs", "num_classes")
+UNTOLD = ("size", "kind", "warmup_epochs", "patience", "epochs", "num_classes", "labelsmoothing")
 OWN = ("model.depth", "model.width")  # absent where they are the model's own
 Seen = Literal["as claimed", "the opposite", "open"]
 
@@ -224,11 +224,19 @@ def _groups(
 
 
 def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> list[str]:
-    """Return the settings in which groups differ, without those ``left_out``."""
+    """Return the settings in which groups differ, without those ``left_out``.
+
+    Settings of a part that is on or off, such as ``cutmix.alpha``, are compared only between the
+    groups in which it is on, because the part itself already tells the others apart.
+    """
     names = dict.fromkeys(name for key in keys for name in key)
-    return [
-        name for name in names if name not in left_out and len({key.get(name) for key in keys}) > 1
-    ]
+    switches = {name for key in keys for name, level in key.items() if isinstance(level, bool)}
+
+    def levels(name: str) -> set[Level | None]:
+        part = name.rpartition(".")[0]
+        return {key.get(name) for key in keys if part not in switches or key.get(part)}
+
+    return [name for name in names if name not in left_out and len(levels(name)) > 1]
 
 
 def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Literal, get_args
 
 from nearsight.core import UserError, suggestion
-from nearsight.measure.catalogue import STUDY_NUMBERS, heading_of
+from nearsight.measure.catalogue import GRID_FREE, STUDY_NUMBERS, heading_of
 from nearsight.protocol import Protocol, shorten
 from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages
 
@@ -173,7 +173,7 @@ class Study:
             raise UserError(f"primary must be a PrimaryContrast, got {shorten(self.primary)}")
 
     def _check_primary(self, primary: PrimaryContrast) -> None:
-        known = [x.name for x in STUDY_NUMBERS]
+        known = [x.name for x in (*STUDY_NUMBERS, *GRID_FREE)]
         if primary.value not in known:
             raise UserError(
                 f"the primary contrast is on {primary.value!r}{suggestion(primary.value, known)}; "

@@ -21,7 +21,11 @@ Accept = Callable[[Sequence[str]], bool]  # given the differences in words
 
 
 def take_over(
-    cells: Sequence[Cell], out: Path, other: Path, accept: Accept | None
+    cells: Sequence[Cell],
+    out: Path,
+    other: Path,
+    accept: Accept | None,
+    only_identical: bool = False,
 ) -> tuple[list[Cell], list[str]]:
     """Return the cells, with those of another study in place of planned ones, and notes.
 
@@ -30,6 +34,7 @@ def take_over(
         out: The study folder; a cell that it has already keeps its key.
         other: The study folder to take cells from. Nothing is copied here.
         accept: Asked once if software differs; None refuses.
+        only_identical: Leave cells of other software out without asking, so that they are run here.
 
     Raises:
         UserError: If there are differences and they are not accepted.
@@ -39,12 +44,16 @@ def take_over(
     found: list[Cell] = []
     taken: list[Cell] = []
     differences: Counter[str] = Counter()
+    others = 0
     for cell in cells:
         like = next((x for x in stored if cell.is_like_but_for_software(x)), None)
+        told = like.software.told_beside(cell.software) if like else []
         if cell.key in keys or cell_folder(out, cell).exists() or like is None:
             found.append(cell)
+        elif told and only_identical:
+            found.append(cell)
+            others += 1
         else:
-            told = like.software.told_beside(cell.software)
             differences.update(told)
             found.append(replace(like, factors=cell.factors, accepted=tuple(told)))
         if found[-1].key in keys:
@@ -53,8 +62,11 @@ def take_over(
     if lines and (accept is None or not accept(lines)):
         raise UserError(
             f"cells of {other} were made with other software: {'; '.join(lines)}; nothing was "
-            "copied: give --accept-differences to take them over, or leave out --reuse"
+            "copied: give --accept-differences to take them over, --only-identical to run them "
+            "here, or leave out --reuse"
         )
+    if others:
+        lines.append(f"{others} cells of {other} were made with other software and are run here")
     return found, [*lines, *_cpu_notes(taken, other)]
 
 

@@ -113,6 +113,7 @@ def run_study(
     engine: EngineOptions | None = None,
     accept: Accept | None = None,
     scale: Scale | None = None,
+    only_identical: bool = False,
 ) -> list[Cell]:
     """Run the missing cells of a study, and return those that are still not finished.
 
@@ -132,6 +133,7 @@ def run_study(
         accept: Called with the differences if cells to reuse were made with other software;
             returns whether to reuse them. None never reuses such cells.
         scale: The scale of the study. None means that of its folder, else the paper's.
+        only_identical: Run cells again that were made with other software, without asking.
     """
     from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
@@ -142,7 +144,7 @@ def run_study(
     watcher = Watcher()
     cells = list(plan.cells)
     if reuse_from is not None:
-        cells, notes = take_over(cells, Path(out), reuse_from, accept)
+        cells, notes = take_over(cells, Path(out), reuse_from, accept, only_identical)
         for note in notes:
             watcher.note(note)
     Path(out).mkdir(parents=True, exist_ok=True)

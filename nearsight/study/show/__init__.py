@@ -10,7 +10,7 @@ from nearsight.study.show.paper_list import (
     papers_page,
     print_papers,
 )
-from nearsight.study.show.publish import export_study
+from nearsight.study.show.publish import Publication, publish_study
 from nearsight.study.show.result_tables import print_results
 from nearsight.study.show.study_page import study_report, write_page
 from nearsight.study.show.study_tables import (
@@ -24,9 +24,9 @@ from nearsight.study.show.study_tables import (
 
 __all__ = [
     "CORE_GFLOPS",
+    "Publication",
     "cost_text",
     "costs_json",
-    "export_study",
     "papers_json",
     "papers_page",
     "print_causal",
@@ -38,6 +38,7 @@ __all__ = [
     "print_results",
     "print_status",
     "print_verdicts",
+    "publish_study",
     "study_report",
     "write_page",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nearsight.measure.catalogue import heading_of, number_named
+from nearsight.measure.catalogue import MAX_SCORE, heading_of, number_named
 from nearsight.report.read import ConditionRuns, Evidence, Family
 from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.stats import over_seeds
@@ -29,6 +29,11 @@ STOPPED = (
     "matched steps comes from the length of training."
 )
 
+SEVERAL_GRIDS = (
+    "The models have several grids of patches. MAD depends on the grid, so effects of what changes "
+    "the grid are those on the score: 1 − MAD / MAD of uniform attention on the same grid."
+)
+
 
 def effect_tables(found: Sequence[Effects]) -> tuple[Table, ...]:
     """Return a table per number: every effect at the end, at matched steps and at matched loss."""
@@ -45,6 +50,8 @@ def effects_note(found: Sequence[Effects]) -> str:
     pairing = found[0].at_end.pairing
     said = [f"{pairing[0].upper()}{pairing[1:]}.", simultaneous_note(found)]
     stopped = [STOPPED] if any(x.at_stop for x in found) else []
+    if any(x.value == MAX_SCORE.name for x in found):
+        said.append(SEVERAL_GRIDS)
     return " ".join([*said, *multiplicity(found), MATCHED, *stopped])
 
 

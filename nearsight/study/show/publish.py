@@ -1,55 +1,154 @@
 """A study to publish: everything its report needs, without weights, checkpoints and machine paths.
 
 The folder that comes out is a study folder like any other: ``study report`` and ``study claims``
-read it. Values per image stay behind; the effects that need them are taken from summary.json.
+read it, and ``study run --reuse`` takes its finished cells over. In place of the values per image,
+a cell keeps which test images it answers rightly and the MAD of its most local head on each.
+
+An export may be added to. Finished cells join those that are there, and a cell that is the same
+but for its software is replaced, so that a study can be made (again) cell by cell, in several
+sessions and on several machines.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.runs.records import CELL_FILE, RUN_FILE, SUMMARY_FILE
-from nearsight.study.analyse import load_study, write_summary
+from nearsight.runs.records import CELL_FILE, RUN_FILE, STUDY_FILE, SUMMARY_FILE
+from nearsight.study.analyse import (
+    LoadedCell,
+    LoadedStudy,
+    load_study,
+    read_minima,
+    write_minima,
+    write_summary,
+)
 from nearsight.study.design import Cell
-from nearsight.study.folder import STUDY, cell_folder, cell_json, read_study
+from nearsight.study.folder import (
+    CELLS,
+    STUDY,
+    cell_folder,
+    cell_json,
+    is_finished,
+    read_cells,
+    read_study,
+)
 from nearsight.study.show.study_page import study_report
 
 
-def export_study(out: Path, target: Path) -> Path:
-    """Copy a study without weights into a folder, with its page; the folder."""
-    out, target = Path(out), Path(target)
-    study = load_study(out)
+@dataclass(frozen=True)
+class Publication:
+    """The folder of an exported study, and what became of its finished cells."""
+
+    path: Path
+    added: int  # were not there
+    replaced: int  # stand in place of cells that were made with other software
+    kept: int  # were there and are not in the study that was exported
+
+    def __str__(self) -> str:
+        return f"{self.added} finished cells added, {self.replaced} replaced, {self.kept} kept"
+
+
+def publish_study(out: Path, target: Path) -> Publication:
+    """Copy a study into a folder, finished or not, without weights, and write its page.
+
+    Args:
+        out: The study folder.
+        target: A new or empty folder, or an export of the same study, which is added to.
+
+    Raises:
+        UserError: If the target is the study itself, a file, or a folder with something else.
+    """
+    study = load_study(Path(out))
+    found = add_cells(study, Path(target))
+    write_summary(study)
+    if not found.kept:  # it has effects whose values per image no cell has kept
+        shutil.copyfile(study.path / SUMMARY_FILE.name, found.path / SUMMARY_FILE.name)
+    study_report(found.path, found.path / "report.html")
+    return found
+
+
+def add_cells(study: LoadedStudy, target: Path) -> Publication:
+    """Copy the cells of a study into a folder; ``publish_study`` says more."""
+    earlier = _earlier_cells(study, target)
+    new = {x.cell.key: _published(x.cell) for x in study.cells}
+    finished = [new[x.cell.key] for x in study.cells if x.files]
+    kept = [cell for cell in earlier if not _like(cell, finished)]
+    target.mkdir(parents=True, exist_ok=True)
+    listed: dict[str, Cell] = {}
+    for x in study.cells:
+        cell = new[x.cell.key]
+        there = None if x.files else _like(cell, kept)
+        if there is None:
+            _copy_cell(x, cell, target, study.record.study)
+        listed[(there or cell).key] = there or cell
+    listed |= {cell.key: cell for cell in kept}
+    _write_study(study, target, list(listed), bool(kept))
+    for folder in (target / CELLS).iterdir():
+        if folder.name not in listed:
+            shutil.rmtree(folder)
+    before = {cell.key for cell in earlier}
+    added = sum(cell.key not in before for cell in finished)
+    replaced = sum(cell.key not in listed for cell in earlier)
+    return Publication(target, added - replaced, replaced, len(kept))
+
+
+def _earlier_cells(study: LoadedStudy, target: Path) -> list[Cell]:
+    """Return the finished cells of an export that is there already."""
     name = study.record.study
-    if out.resolve() == target.resolve():
+    if study.path.resolve() == target.resolve():
         raise UserError(f"expected another folder than the study's own, got {target}")
     if target.exists() and not target.is_dir():
         raise UserError(f"expected a folder to export to, but {target} is a file")
-    if target.is_dir() and any(target.iterdir()):
-        there = read_study(target).study if (target / STUDY).is_file() else "something else"
-        if there != name:
-            raise UserError(
-                f"expected an empty folder or one with {name}, but {target} has {there}"
-            )
-    write_summary(study)
-    target.mkdir(parents=True, exist_ok=True)
-    for loaded in study.cells:
-        cell, copy = loaded.cell, cell_folder(target, loaded.cell)
-        copy.mkdir(parents=True, exist_ok=True)
-        CELL_FILE.write(copy, without_folders(cell_json(cell), cell))
-        if loaded.files is not None:
-            record = without_folders(loaded.files.record.contents(), cell)
-            record["provenance"]["command"] = f"nearsight study run {name}"
-            RUN_FILE.write(copy, record)
-            for file in (x for stage in cell.stage_objects for x in stage.exported):
-                if (loaded.folder / file).is_file():  # older runs have no answers per image
-                    shutil.copyfile(loaded.folder / file, copy / file)
-    for file in (STUDY, SUMMARY_FILE.name):
-        shutil.copyfile(out / file, target / file)
-    study_report(target, target / "report.html")
-    return target
+    if not target.is_dir() or not any(target.iterdir()):
+        return []
+    there = read_study(target).study if (target / STUDY).is_file() else "something else"
+    if there != name:
+        raise UserError(f"expected an empty folder or one with {name}, but {target} has {there}")
+    return [cell for cell in read_cells(target) if is_finished(cell_folder(target, cell))]
+
+
+def _like(cell: Cell, others: Sequence[Cell]) -> Cell | None:
+    """Return which of the others has the same key, or is the same but for its software."""
+    same = (x for x in others if x.key == cell.key or cell.is_like_but_for_software(x))
+    return next(same, None)
+
+
+def _published(cell: Cell) -> Cell:
+    """Return a cell as its export describes it."""
+    return Cell.of(without_folders(cell_json(cell), cell), cell.key)
+
+
+def _copy_cell(x: LoadedCell, cell: Cell, target: Path, name: str) -> None:
+    """Write what an export keeps of a cell."""
+    copy = cell_folder(target, cell)
+    copy.mkdir(parents=True, exist_ok=True)
+    CELL_FILE.write(copy, cell_json(cell))
+    if x.files is None:
+        return
+    record = without_folders(x.files.record.contents(), x.cell)
+    record["provenance"]["command"] = f"nearsight study run {name}"
+    RUN_FILE.write(copy, record)
+    for file in (file for stage in x.cell.stage_objects for file in stage.exported):
+        if (x.folder / file).is_file():  # older runs have no answers per image
+            shutil.copyfile(x.folder / file, copy / file)
+    if minima := read_minima(x):
+        write_minima(copy, minima)
+
+
+def _write_study(study: LoadedStudy, target: Path, keys: list[str], added_to: bool) -> None:
+    """Write study.json; an export that is added to keeps the contrast that was named for it."""
+    contents = study.record.contents() | {"cells": keys}
+    if added_to:
+        there = read_study(target).contents()
+        for name in ("primary", "virtual_patience"):
+            contents.pop(name, None)
+            contents |= {name: there[name]} if name in there else {}
+    STUDY_FILE.write(target, contents)
 
 
 def without_folders(contents: dict[str, Any], cell: Cell) -> dict[str, Any]:

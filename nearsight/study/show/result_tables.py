@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearsight.core import console
-from nearsight.measure.catalogue import NEAR_KINDS, number_named
+from nearsight.measure.catalogue import LOG_MIN_MAD, MAX_SCORE, NEAR_KINDS, number_named
 from nearsight.report.write import Cell, Column, Format, Kind, Table
 from nearsight.stats import FEWEST_FOR_P, MOST_FOR_P
 from nearsight.study.analyse import (
@@ -21,6 +21,7 @@ from nearsight.study.analyse import (
     seed_shares,
     simultaneous,
 )
+from nearsight.study.show.origin_table import origin_sentence
 
 FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
 NO_PRIMARY = (
@@ -107,19 +108,21 @@ def log_table(effects: Sequence[Effects]) -> Table | None:
     num = num_simultaneous(effects)
     by_name: dict[str, dict[str, Cell]] = {}
     for x in effects:
-        if x.value in ("min_mad", "log_min_mad"):
+        if x.value in ("min_mad", LOG_MIN_MAD.name, MAX_SCORE.name):
             for effect in x.at_end.effects:
                 if len(effect.factors) == 1 and effect.estimate is not None:
                     name = x.at_end.name(effect)
                     by_name.setdefault(name, {})[x.value] = simultaneous(effect, num)
     if not by_name:
         return None
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("effect", "effect"),
         Column("on min MAD", "min_mad", "number"),
         Column("on log min MAD", "log_min_mad", "number"),
     )
-    rows = [(name, x.get("min_mad"), x.get("log_min_mad")) for name, x in by_name.items()]
+    if any(x.value == MAX_SCORE.name for x in effects):
+        columns = (*columns, Column("on its score", MAX_SCORE.name, "number"))
+    rows = [(name, *(x.get(column.name) for column in columns[1:])) for name, x in by_name.items()]
     note = (
         f"At the end of training, with simultaneous 95 % intervals over seeds ({num} intervals). "
         f"{LOG_NOTE}"
@@ -139,6 +142,8 @@ def print_results(study: LoadedStudy, effects: Sequence[Effects]) -> None:
         log_table(effects),
         share_table(shares) if shares else None,
     ]
+    if said := origin_sentence(study):
+        screen.say(said)
     if primary is None:
         screen.say(NO_PRIMARY)
     for table in tables:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nearsight.explore import explorer_frame
-from nearsight.measure.catalogue import number_named, numbers_of
+from nearsight.measure.catalogue import MAX_SCORE, number_named, numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
 from nearsight.report.read import Family, evidence_of, grouped_families
@@ -52,6 +52,7 @@ from nearsight.study.show.effect_tables import (
     multiplicity,
     simultaneous_note,
 )
+from nearsight.study.show.origin_table import origin_sentence, origin_table
 from nearsight.study.show.paper_items import item_figures, item_tables
 from nearsight.study.show.result_tables import NO_PRIMARY, primary_table, share_table
 
@@ -88,7 +89,8 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
     seen = [x for x in effects if len(x.at_end.seeds) > 1]
     _, verdicts = write_claims(study)
     scale = scale_text(families)
-    of_min_mad = [x for x in seen if x.value == "min_mad"]
+    of_head = [x for x in seen if x.value == MAX_SCORE.name]  # where there are several grids
+    of_head = of_head or [x for x in seen if x.value == "min_mad"]
     followed, found = courses(study), outcomes(study)
     curves = effect_courses(followed) if seen else []
     seeds = f"{len(seen[0].at_end.seeds)} seeds" if seen else ""
@@ -99,8 +101,9 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
         question=study.record.question,
         answers=(
             *([primary_answer(primary)] if primary else []),
-            *((answer(of_min_mad, scale, num_simultaneous(effects)),) if of_min_mad else ()),
+            *((answer(of_head, scale, num_simultaneous(effects)),) if of_head else ()),
             *([NO_PRIMARY] if seen and not primary else []),
+            *filter(None, (origin_sentence(study),)),
         ),
         drawings=(
             *item_figures(name, found, followed, scale),
@@ -119,6 +122,7 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
             Chapter("Is locality used?", (seed_losses_table(lost),) if lost else ()),
             Chapter("Length and cost", (cost_table(families),)),
             claims_chapter(verdicts),
+            Chapter("Where the cells come from", (origin_table(study),)),
         ),
     )
 
@@ -144,18 +148,19 @@ def answer(found: Sequence[Effects], scale: str, num: int) -> str:
     """Describe the main effects on the most local head, at the end and at matched steps.
 
     Args:
-        found: The effects on min MAD.
+        found: The effects on min MAD, or on the score of that head.
         scale: The models, the data and the length of training.
         num: The number of simultaneous intervals.
     """
     effects = _main_effects([x.at_end for x in found], num)
-    shown = [effect_sentence(name, x) for name, x in effects if not _includes_zero(x)]
-    sentences = [*shown, *_unclear_effects(effects, others=bool(shown))]
+    number: Literal["MAD", "score"] = "score" if found[0].value == MAX_SCORE.name else "MAD"
+    shown = _clear_effects(effects, number)
+    sentences = [*shown, *_unclear_effects(effects, number, others=bool(shown))]
     if len(found[0].at_end.levels) > 1:
         sentences.append("Every effect is averaged over the other factors.")
     if matched := [x.at_steps[1] for x in found if x.at_steps]:
         then = _main_effects(matched, num)
-        clear = [effect_sentence(name, x) for name, x in then if not _includes_zero(x)]
+        clear = _clear_effects(then, number)
         none = f"no factor shows an effect{'' if shown else ' either'}."
         told = f": {' '.join(clear)}" if clear else f", {none}"
         sentences.append(f"At the last epoch that all runs reached{told}")
@@ -180,7 +185,16 @@ def _includes_zero(x: Estimate) -> bool:
     return x.low <= 0 <= x.high
 
 
-def _unclear_effects(effects: Sequence[tuple[str, Estimate]], others: bool) -> list[str]:
+def _clear_effects(
+    effects: Sequence[tuple[str, Estimate]], number: Literal["MAD", "score"]
+) -> list[str]:
+    """Describe in a sentence each the effects whose intervals exclude 0."""
+    return [effect_sentence(name, x, number=number) for name, x in effects if not _includes_zero(x)]
+
+
+def _unclear_effects(
+    effects: Sequence[tuple[str, Estimate]], number: Literal["MAD", "score"], others: bool
+) -> list[str]:
     """Describe in one sentence the effects whose intervals include 0; ``others`` do not."""
     style = NumberStyle(plus=True)
     listed = [
@@ -194,7 +208,8 @@ def _unclear_effects(effects: Sequence[tuple[str, Estimate]], others: bool) -> l
     seeds = effects[0][1].n
     who = "of the other factors " if others else ""
     return [
-        f"These {seeds} seeds show no effect {who}on the most local head: its MAD changes {words}."
+        f"These {seeds} seeds show no effect {who}on the most local head: its {number} changes "
+        f"{words}."
     ]
 
 

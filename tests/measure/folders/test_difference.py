@@ -68,6 +68,26 @@ def test_the_mean_over_all_heads_is_paired_too():
     )
 
 
+def test_layers_that_no_output_reads_are_left_out_of_the_mean_and_the_most_local_head():
+    a, b = (
+        replace(x, layers=(*x.layers[:-1], replace(x.layers[-1], unread=True)))
+        for x in (made_profile(1), made_profile(2))
+    )
+    found = profile_difference(a, b)
+    first, second = (x.mad.values[0] for x in (a, b))
+    assert found.mean["mad"].value == pytest.approx((second - first).mean())
+    halves = other_half_values(second) - other_half_values(first)
+    assert found.most_local.value == pytest.approx(halves.mean())
+    assert (
+        "leave out layers whose patches no output reads: layer 2 of a and layer 2 of b."
+        in (found.notes[-1])
+    )
+    assert len(found.metrics["mad"].mean) == 2  # single heads and layers stay
+    assert profile_difference(made_profile(1), made_profile(2)).notes == ()
+    alone = replace(a, layers=tuple(replace(x, unread=True) for x in a.layers))
+    assert profile_difference(alone, alone).mean["mad"].value == 0
+
+
 def test_the_most_local_head_is_chosen_by_the_other_half_of_the_images():
     a, b = made_profile(1), made_profile(2, shift=0.01)
     change = profile_difference(a, b).most_local

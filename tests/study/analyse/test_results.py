@@ -11,10 +11,14 @@ from typer.testing import CliRunner
 
 from nearsight.cli.app import app
 from nearsight.protocol.presets import preset
+from nearsight.study.analyse.effects import study_effects
 from nearsight.study.analyse.loaded import load_study
-from nearsight.study.analyse.results import courses, outcomes
+from nearsight.study.analyse.matched import Course
+from nearsight.study.analyse.results import _at_equal_steps, courses, outcomes
 from nearsight.study.analyse.summary import summary
 from nearsight.study.folder import cell_folder, read_cells
+from nearsight.study.show.effect_tables import SEVERAL_GRIDS, effects_note
+from nearsight.study.show.study_page import answer
 
 
 def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):
@@ -57,6 +61,58 @@ def test_the_effect_of_cutmix_is_that_of_the_made_up_runs(tmp_path: Path):
     rows = [x for x in contents["conditions"] if x["value"] == "accuracy"]
     assert rows[1]["mean"] == pytest.approx(0.71)
     assert rows[1]["sd"] == pytest.approx(0.01)
+
+
+def test_equal_steps_are_the_last_epoch_that_all_runs_of_a_model_were_seen_at():
+    def course(num_epochs, model="compact_vit", **values):
+        numbers = {"min_mad": [0.5 - 0.1 * epoch for epoch in range(num_epochs)]} | values
+        settings = {"model.name": model, "data.name": "cifar100", "cutmix": num_epochs > 2}
+        return Course({}, 0, range(num_epochs), [1.0] * num_epochs, numbers, settings)
+
+    unseen = course(2, min_mad=[None, None], model="nano")
+    found = _at_equal_steps([course(4), course(3), course(3, model="mu"), unseen])
+    assert found == [{"min_mad_equal_steps": 0.3}, {"min_mad_equal_steps": 0.3}, *found[2:]]
+    assert found[2:] == [{"min_mad_equal_steps": 0.3}, {}]
+    longer = _at_equal_steps([course(4), course(2), course(3, model="mu")])
+    assert [x["min_mad_equal_steps"] for x in longer] == [0.4, 0.4, 0.3]
+
+
+def test_across_grids_the_score_stands_beside_mad_and_carries_the_sentence(tmp_path: Path):
+    one = study_effects(load_study(a_study(tmp_path / "one")))
+    assert not {"max_score", "score"} & {x.value for x in one}
+    assert SEVERAL_GRIDS not in effects_note(one)
+    out = a_study(tmp_path / "two")
+    finer = 0.31  # uniform attention of an invented grid, which AutoAugment's models have
+    for cell in read_cells(out):
+        path = cell_folder(out, cell) / "measure.json"
+        measured = json.loads(path.read_text())
+        if cell.factors["autoaugment"]:
+            measured["grid"] = [7, 11]
+            for layer in measured["layers"]:
+                layer["grid"] = [7, 11]
+                layer["null"]["uniform_mad"] = finer
+        path.write_text(json.dumps(measured))
+    study = load_study(out)
+    coarse = study.finished[0].files.measure.null_lines(0)["uniform_mad"]
+    for found in outcomes(study):
+        uniform = finer if found.factors["autoaugment"] else coarse
+        expected = 1 - found.values["min_mad"] / uniform
+        assert found.values["max_score"] == pytest.approx(expected)
+    effects = study_effects(study)
+    score = next(x for x in effects if x.value == "max_score").at_end
+    per_seed: dict[int, list[float]] = {0: [], 1: [], 2: []}
+    for found in outcomes(study):
+        sign = 0.5 if found.factors["autoaugment"] else -0.5
+        per_seed[found.seed].append(sign * found.values["max_score"])
+    assert score.effect("autoaugment").per_seed == pytest.approx(
+        {seed: sum(x) for seed, x in per_seed.items()}
+    )
+    assert SEVERAL_GRIDS in effects_note(effects)
+    told = answer([x for x in effects if x.value == "max_score"], "somewhere", 1)
+    assert "CutMix makes the most local head more local: its score changes by +" in told
+    assert "AutoAugment makes the most local head less local: its score changes by −" in told
+    contents = summary(study)
+    assert {"max_score", "score"} <= {x["value"] for x in contents["conditions"]}
 
 
 def test_courses_have_an_entry_per_epoch(tmp_path: Path):

@@ -164,6 +164,19 @@ def test_runs_that_differ_elsewhere_are_not_compared_but_judged_apart():
     assert [verdict.decision for verdict in judge(claim(BELOW), mixed)] == ["no data"]
 
 
+def test_settings_of_a_part_do_not_tell_groups_apart_where_the_part_itself_does():
+    off = {"mixup": False, "label_smoothing": 0.0, "labelsmoothing": False}
+    on = {"mixup": True, "mixup.alpha": 0.8, "label_smoothing": 0.1, "labelsmoothing": True}
+    halves = [pairs([-0.1, -0.2, -0.3], **x) for x in (off, on)]
+    found = judge(claim(BELOW), [x for half in halves for x in half])
+    assert [x.settings for x in found] == [
+        "label_smoothing 0, mixup off", "label_smoothing 0.1, mixup on",
+    ]  # fmt: skip
+    stronger = pairs([-0.1, -0.2, -0.3], **{**on, "mixup.alpha": 0.2})
+    found = judge(claim(BELOW), [*halves[1], *stronger])
+    assert [x.settings for x in found] == ["alpha 0.8", "alpha 0.2"]
+
+
 def test_two_cells_for_one_side_are_said_not_chosen_from():
     outcomes = [*pairs([-0.1] * 3), *pairs([-0.1] * 3, **{"cutmix.alpha": 2.0})]
     (verdict,) = judge(claim(BELOW), outcomes)

@@ -135,6 +135,10 @@ def test_a_layer_that_nothing_reads_is_no_end_of_a_hierarchy():
     layers[2]["unread"] = True
     marked = MEASURE_FILE.record(MEASURE.contents() | {"schema_version": 3, "layers": layers})
     assert claim_values(Path("run"), marked, [], frozenset())["mad_rise"] == pytest.approx(0.1)
+    layers[1]["unread"] = True  # one layer has no depth to compare
+    marked = MEASURE_FILE.record(MEASURE.contents() | {"schema_version": 3, "layers": layers})
+    found = claim_values(Path("run"), marked, [], frozenset())
+    assert not {"mad_rise", "mad_last_read", "min_mad_layer"} & set(found)
 
 
 def test_heads_below_the_line_are_counted_by_kind_where_an_output_reads_them():

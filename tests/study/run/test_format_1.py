@@ -17,7 +17,7 @@ from nearsight.runs.files import LOG, read_log, read_measure, read_record
 from nearsight.study.design.recipe_file import read_recipe
 from nearsight.study.folder import CELL, cell_folder, read_cells, read_study, state_of, write_study
 from nearsight.study.run.runner import planned, run_study
-from nearsight.study.show.publish import export_study
+from nearsight.study.show.publish import publish_study
 from nearsight.study.show.study_page import study_report
 
 pytestmark = pytest.mark.slow  # draws whole pages or trains
@@ -84,5 +84,5 @@ def test_an_unfinished_old_study_is_run_to_the_end_and_reported(out: Path, tmp_p
             )
     page = study_report(out, out / "report.html").read_text()
     assert "Does label smoothing change a model of two layers?" in page
-    exported = export_study(out, tmp_path / "exported")
+    exported = publish_study(out, tmp_path / "exported").path
     assert [cell.key for cell in read_cells(exported)] == [DONE, OPEN]

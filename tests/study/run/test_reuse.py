@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from nearsight.cli import study as study_commands
 from nearsight.runs.files import LOG, RECORD, WEIGHTS
 from nearsight.study.design.plan import Software
 from nearsight.study.folder import CELL, CELLS, STUDY, read_cells
+from nearsight.study.run.reuse import take_over
 
 Command = Callable[..., tuple[int, str, str]]
 OLD = "0123456789abcdef"
@@ -76,6 +78,13 @@ def test_cells_of_other_software_are_taken_over_only_when_the_differences_are_ac
     run = ["study", "run", str(file), "--data-root", str(tmp_path), "--workers", "1"]
     assert nearsight(*run, "--out", "first")[0] == 0
     (cell,) = read_cells(tmp_path / "first")
+    same_contents = tmp_path / "renamed"  # as if a setting had been added since: another key
+    shutil.copytree(tmp_path / "first", same_contents)
+    (same_contents / CELLS / cell.key).rename(same_contents / CELLS / OLD)
+    text = (same_contents / STUDY).read_text()
+    (same_contents / STUDY).write_text(text.replace(cell.key, OLD))
+    (like,), notes = take_over([cell], tmp_path / "x", same_contents, None, only_identical=True)
+    assert (like.key, like.accepted, notes) == (OLD, (), [])
     made = tmp_path / "first" / CELLS / OLD  # as if timm had been another one
     (tmp_path / "first" / CELLS / cell.key).rename(made)
     (tmp_path / "first" / STUDY).write_text(
@@ -91,9 +100,17 @@ def test_cells_of_other_software_are_taken_over_only_when_the_differences_are_ac
     code, _, err = nearsight(*run, "--out", "second", "--reuse", "first")
     assert code == 1
     assert f"timm 0.0.1 there, {cell.software.timm} here (1 cells)" in err
-    assert "nothing was copied: give --accept-differences to take them over" in err
+    assert "nothing was copied: give --accept-differences to take them over, --only-ident" in err
     assert not (tmp_path / "second").exists()
 
+    (new,), notes = take_over([cell], Path("second"), Path("first"), None, only_identical=True)
+    assert (new, new.key) == (cell, cell.key)  # to be run here
+    assert notes == ["1 cells of first were made with other software and are run here"]
+    code, _, err = nearsight(
+        *run, "--out", "second", "--reuse", "first", "--accept-differences", "--only-identical"
+    )
+    assert code == 1
+    assert "not both" in err
     code, _, err = nearsight(*run, "--out", "second", "--reuse", "first", "--accept-differences")
     assert code == 0, err
     assert "1 finished cells copied from first" in err

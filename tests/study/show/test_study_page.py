@@ -23,7 +23,7 @@ from nearsight.study.design.recipe_file import Condition
 from nearsight.study.folder import cell_folder, read_cells
 from nearsight.study.show.beside_paper import paper_tables
 from nearsight.study.show.effect_tables import cost_table, effect_tables
-from nearsight.study.show.publish import export_study
+from nearsight.study.show.publish import publish_study
 from nearsight.study.show.study_page import study_front, study_report
 
 pytestmark = pytest.mark.slow  # draws whole pages or trains
@@ -49,7 +49,7 @@ def test_the_page_begins_with_question_answer_and_effects(whole: Path, tmp_path:
     found = [page.index(f'id="{place}"') for place in places]
     assert found == sorted(found)
     links = re.findall(r'<a href="#([^"]+)">', page)
-    assert len(links) == 8
+    assert len(links) == 9
     assert all(f'id="{link}"' in page for link in links)
     assert "Simultaneous ones that exclude 0: CutMix on test accuracy" in page
     assert json.loads((whole / "summary.json").read_text())["study"] == "made-up"
@@ -125,7 +125,7 @@ def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
     whole: Path, tmp_path: Path
 ):
     (whole / "cells" / read_cells(whole)[0].key / "weights.safetensors").write_bytes(b"heavy")
-    there = export_study(whole, tmp_path / "results")
+    there = publish_study(whole, tmp_path / "results").path
     names = {path.name for path in there.rglob("*") if path.is_file()}
     assert names == {
         "study.json", "summary.json", "claims.json", "report.html",
@@ -141,9 +141,9 @@ def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
         {**json.loads((x / "summary.json").read_text()), "cells": None} for x in (whole, there)
     )
     assert after == before
-    export_study(whole, there)  # again: the same study
+    publish_study(whole, there)  # again: the same study
     with pytest.raises(ValueError, match="expected an empty folder or one with made-up"):
-        export_study(whole, tmp_path)
+        publish_study(whole, tmp_path)
 
 
 def test_an_exported_cell_names_its_weights_without_their_folder_and_keeps_its_key(tmp_path: Path):
@@ -154,7 +154,7 @@ def test_an_exported_cell_names_its_weights_without_their_folder_and_keeps_its_k
         for on, x in cutmix_off_and_on("shapes")
     ]
     out = written(tmp_path / "study", tuple(conditions))
-    there = export_study(out, tmp_path / "results")
+    there = publish_study(out, tmp_path / "results").path
     assert [cell.key for cell in read_cells(there)] == [cell.key for cell in read_cells(out)]
     assert read_cells(there)[0].protocol.model.weights == "weights.safetensors"
     assert not any(str(tmp_path) in path.read_text() for path in there.rglob("*.json"))
@@ -165,7 +165,7 @@ def test_effects_over_images_survive_the_export(tmp_path: Path):
     values_per_image(out)
     key = summary_key("min_mad")
     made = {tuple(x["factors"]): x for x in summary(load_study(out))[key]}
-    there = export_study(out, tmp_path / "results")
+    there = publish_study(out, tmp_path / "results").path
     assert {tuple(x["factors"]): x for x in summary(load_study(there))[key]} == made
     assert len(made) == 3
     assert "at the end, seeds and images" in (there / "report.html").read_text()
@@ -175,7 +175,7 @@ def test_a_study_that_is_no_factorial_has_no_effects(tmp_path: Path):
     out = a_study(tmp_path, leave_out=11)
     done = read_families([cell_folder(out, read_cells(out)[0])])
     front = study_front(load_study(out), done, study_effects(load_study(out)))
-    assert front.answers == ()
+    assert front.answers == ("1 of 12 cells are finished.",)
     assert front.drawings == ()
     assert [front.chapters[i].tables for i in (0, 2, 3)] == [(), (), ()]
     shown = {chapter.title for chapter in front.shown_chapters}
