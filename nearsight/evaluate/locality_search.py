@@ -43,6 +43,7 @@ from nearsight.evaluate.locality_scores import NUMBER, Scored, Scorer, interval_
 from nearsight.evaluate.task_outcome import TaskOutcome
 from nearsight.measure.folders import default_folder
 from nearsight.measure.localise import Locality
+from nearsight.protocol import UNTRAINED
 from nearsight.runs import SCHEMA_VERSION, provenance
 from nearsight.runs.records import LOCALISE_FILE
 from nearsight.stats import image_interval, paired_image_interval, weighted_mean
@@ -150,7 +151,7 @@ def search_locality(
         "remarks": remarks,
         "provenance": provenance(settings.device),
     }
-    folder = out or default_folder(f"{plain.name}-localise")
+    folder = out or default_folder(f"{plain.name.removesuffix(UNTRAINED)}-localise")
     folder.mkdir(parents=True, exist_ok=True)
     return LOCALISE_FILE.write(folder, contents)
 

@@ -113,6 +113,9 @@ def preset(name: str, data: str = "cifar100", model: str | None = None) -> Proto
     return protocol
 
 
+UNTRAINED = " (untrained)"  # behind the name of every model at random initialisation
+
+
 def spoken_name(name: str) -> str:
     """Return a protocol's name as tables, sentences and figures show it.
 

@@ -203,7 +203,7 @@ def test_a_model_is_evaluated_beside_itself_with_local_attention(nearsight: Call
     code, out, _ = nearsight(*words, *few, "--localise", "gaussian:0.7@last1")
     assert code == 0
     assert "of their attention to prefix tokens" in out
-    assert "mu − mu gaussian:0.7@last1" in " ".join(out.split())
+    assert "mu (untrained) − mu (untrained) gaussian:0.7@last1" in " ".join(out.split())
     assert out.splitlines()[-2:] == [
         "runs/mu/evaluate.json",
         "runs/mu-gaussian-0.7-last1/evaluate.json",

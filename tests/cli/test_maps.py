@@ -39,7 +39,7 @@ def test_a_model_stands_above_itself_with_local_attention(
     words = ["mu", "--random-init", "--image", picture, "--localise", "gaussian:1@last1"]
     assert nearsight("maps", *words, "--out", "a.svg")[:2] == (0, "a.svg\n")
     svg = Path("a.svg").read_text()
-    assert svg.index(">mu<") < svg.index(">mu gaussian:1@last1<")
+    assert svg.index(">mu (untrained)<") < svg.index(">mu (untrained) gaussian:1@last1<")
 
 
 @pytest.mark.slow
@@ -61,7 +61,9 @@ def test_a_folder_is_drawn_as_its_mean(nearsight: Callable[..., Answer], tmp_pat
         write_image(tmp_path / "many" / f"{number}.png", (41, 41))
     words = ["mu", "--random-init", "--images", "many", "--patch", "3,5"]
     assert nearsight("maps", *words, "--out", "a.svg")[:2] == (0, "a.svg\n")
-    assert "many · mean attention over 3 images" in Path("a.svg").read_text()
+    svg = Path("a.svg").read_text()
+    assert "many · mean attention over 3 images" in svg
+    assert "mu (untrained)" in svg
 
 
 def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):

@@ -324,7 +324,7 @@ def test_the_command_evaluates_a_folder_of_masks(tmp_path) -> None:
     assert contents["results"][0]["settings"]["k"] == 3
     assert (tmp_path / "figures" / "evaluate-masks.svg").is_file()
     listed = CliRunner().invoke(app, ["data", "cache", "--data-root", str(tmp_path)])
-    assert "vit_tiny_patch16_224, layer 12 (block)" in listed.output
+    assert "vit_tiny_patch16_224 (untrained), layer 12 (block)" in listed.output
     assert "1 finished or interrupted evaluations" in listed.output
     CliRunner().invoke(app, ["data", "cache", "--delete", "all", "--data-root", str(tmp_path)])
     listed = CliRunner().invoke(app, ["data", "cache", "--data-root", str(tmp_path)])

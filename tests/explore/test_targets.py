@@ -33,7 +33,7 @@ def pictures(tmp_path_factory):
 def test_a_model_by_name_is_shown_the_images_of_a_folder(pictures):
     found = explore_targets(["mu"], pictures, random_init=True, num_images=2)
     (subject,) = found.subjects
-    assert subject.name == "mu"
+    assert subject.name == "mu (untrained)"
     assert subject.detail == f"images of {pictures.name}"
     assert [image["name"] for image in subject.examples["images"]] == ["0.png", "1.png"]
     assert subject.numbers["num_images"] == 5
@@ -49,7 +49,7 @@ def test_one_image_file_is_enough(pictures):
 @pytest.mark.slow
 def test_two_models_are_shown_in_their_order(pictures):
     found = explore_targets(["nano", "mu"], pictures, random_init=True, num_images=1)
-    assert [subject.name for subject in found.subjects] == ["nano", "mu"]
+    assert [subject.name for subject in found.subjects] == ["nano (untrained)", "mu (untrained)"]
 
 
 def test_two_runs_of_one_name_are_told_apart(tmp_path):

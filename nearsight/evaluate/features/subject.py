@@ -18,6 +18,7 @@ from nearsight.evaluate.features.taps import Extractor, Tapped
 from nearsight.measure.folders import check_fit
 from nearsight.measure.localise import Locality, localise
 from nearsight.models.load import named_model, own_image_size
+from nearsight.protocol import UNTRAINED
 from nearsight.runs import RECORD, load_run
 
 
@@ -107,13 +108,15 @@ def open_subject(
     steps = found.preprocessing
 
     def fresh() -> Subject:
-        return open_subject(
+        drawn = open_subject(
             target, random_init=True, image_size=image_size, device=device, locality=locality
         )
+        return replace(drawn, name=drawn.name.replace(UNTRAINED, ""))  # tables name the control
 
     size = steps.crop or image_size
     assert size is not None
-    subject = subject_of(found.model, target, steps, size, device, locality)
+    name = target + UNTRAINED * (found.weights == "random initialisation")
+    subject = subject_of(found.model, name, steps, size, device, locality)
     return replace(subject, fresh=fresh, notes=found.notes)
 
 

@@ -51,8 +51,8 @@ class ProfileDifference:
         distance: "mad", or "score" if the grids differ; a larger score is more local.
         metrics: Differences of every head.
         layer_means: Differences of the mean over each layer's heads.
-        mean: Differences of the mean over all heads.
-        most_local: Difference of the smallest MAD (or largest score) of any head.
+        mean: Differences of the mean over all heads of layers that an output reads.
+        most_local: Difference of the smallest MAD (or largest score) of any such head.
         notes: Sentences about what was converted or left out.
     """
 

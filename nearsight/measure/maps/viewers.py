@@ -29,6 +29,7 @@ from nearsight.measure.maps.image_maps import (
     same_places,
 )
 from nearsight.models.load import check_name, named_model, split_name
+from nearsight.protocol import UNTRAINED
 from nearsight.runs import RECORD, load_run, read_record
 from nearsight.runs.records import MeasuredModel
 
@@ -224,7 +225,8 @@ def viewers(
             target, file, pretrained and not own, random_init and not own, image_size=size
         )
         detail = file.name if file else named.weights
-        name = target if targets.count(target) == 1 else f"{target}, {detail}"
+        label = target + UNTRAINED * (named.weights == "random initialisation")
+        name = label if targets.count(target) == 1 else f"{target}, {detail}"
         result.append(Viewer(name, named.model, named.preprocessing))
     names = [viewer.name for viewer in result]
     return [

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import UserError
-from nearsight.protocol import LocatSettings, spoken_name
+from nearsight.protocol import UNTRAINED, LocatSettings, spoken_name
 from nearsight.report.read.conditions import ConditionRuns, Family
 from nearsight.report.read.evidence import Evidence, read_run
 from nearsight.report.read.palette import CONDITIONS, OTHERS
-
-UNTRAINED = " (untrained)"  # behind the label of a model at random initialisation
 
 
 def read_families(paths: Sequence[Path]) -> list[Family]:
