@@ -56,7 +56,7 @@ def draw_arrows(
                 if isinstance(point[0], Estimate) and point[0].high > point[0].low:
                     axes.plot([per * point[0].low, per * point[0].high], [y, y], color=colour)
             axes.annotate(
-                arrow.name, end, (4, 2), textcoords="offset points", fontsize=6.5, color=ink
+                arrow.name, start, (5, -7), textcoords="offset points", fontsize=6.5, color=ink
             )
     axes.set_xlabel(across)
     axes.set_ylabel(up)
