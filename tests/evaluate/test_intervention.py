@@ -113,7 +113,7 @@ def test_a_window_holds_the_patches_that_loops_find():
 
 @pytest.mark.parametrize("side", [-1, 0, 2])
 def test_a_window_without_a_middle_is_refused(side):
-    with pytest.raises(ValueError, match="odd side"):
+    with pytest.raises(ValueError, match="must be odd"):
         Grid(3, 5).window(side)
 
 

@@ -173,7 +173,7 @@ def test_settings_that_miss_get_a_hint(assignment: str, told: str) -> None:
         (["measure", "mu", "--random-init", "--images", "few", "--metrics", "entropie"],
          "did you mean entropy"),
         (["train", "baseline", "--data", "/nope", "--out", "run"], "there is no folder /nope"),
-        (["report", "run", "--out", "x.pdf"], "name ends in .html"),
+        (["report", "run", "--out", "x.pdf"], "name must end in .html"),
     ],
 )  # fmt: skip
 def test_mistakes_get_the_hint_that_helps(

@@ -52,7 +52,7 @@ def test_a_saved_profile_is_read_back_with_everything(profile: ns.Profile, tmp_p
     assert repr(back) == repr(profile)
     assert back.head_names == profile.head_names
     assert back.unavailable == profile.unavailable
-    with pytest.raises(UserError, match="is missing"):
+    with pytest.raises(UserError, match="create it first"):
         profile.save(tmp_path / "missing" / "own.safetensors")
 
 
