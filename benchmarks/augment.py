@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import default_collate
 
 from nearsight.data.augment.mix import draw_mix, mix_images, mixed_targets
-from nearsight.data.augment.pipeline import augment_images, normalized
+from nearsight.data.augment.pipeline import augment_images, normalise_pixels
 from nearsight.models.compat import declare_missing_ops
 from nearsight.protocol.presets import preset
 
@@ -40,7 +40,7 @@ def ours(images: Tensor, labels: Tensor, turn: int) -> None:
     )
     for step in range(CHUNK // BATCH):
         part = slice(step * BATCH, (step + 1) * BATCH)
-        inputs, batch_labels = normalized(augmented[part], MEAN, STD), labels[part]
+        inputs, batch_labels = normalise_pixels(augmented[part], MEAN, STD), labels[part]
         mix = draw_mix(
             MODERN, seed=0, epoch=turn, step=step, batch_size=BATCH, height=SIZE, width=SIZE
         )

@@ -20,10 +20,10 @@ from nearsight.data.augment import (
     Mix,
     augment_images,
     draw_mix,
-    enlarged,
+    enlarge,
     mix_images,
     mixed_targets,
-    normalized,
+    normalise_pixels,
 )
 from nearsight.data.draws import permutation
 from nearsight.data.input import InputTransform
@@ -88,7 +88,17 @@ def epoch_batches(
     first_step: int,
     world: World,
 ) -> Iterator[Batch]:
-    """Yield this process's batches of an epoch, from ``first_step`` on."""
+    """Yield this process's batches of an epoch, from ``first_step`` on.
+
+    Args:
+        samples: The training images and labels.
+        transform: Turns augmented images into the model's input.
+        protocol: The settings of batches, augmentation and mixing.
+        seed: Seed of the run.
+        epoch: Number of the epoch.
+        first_step: The first batch to yield.
+        world: The processes that share the batches.
+    """
     order, repeats = epoch_order(samples.indices, protocol.repeats, seed, epoch)
     size, (height, width) = protocol.batch_size, augmented_size(samples, protocol)
     steps_per_chunk = max(1, CHUNK // size)
@@ -107,7 +117,7 @@ def epoch_batches(
         needed = torch.cat([part for share in shares for part in share[:2] if part is not None])
         needed = needed.unique()
         stored = torch.from_numpy(samples.images[order[needed].numpy()]).to(world.device)
-        stored = enlarged(stored, height, width)
+        stored = enlarge(stored, height, width)
         augmented = augment_images(
             stored, order[needed].to(world.device), repeats[needed].to(world.device),
             protocol=protocol, seed=seed, epoch=epoch, mean_colour=transform.mean,
@@ -122,7 +132,7 @@ def epoch_batches(
             targets = mixed_targets(
                 labels, partner_labels, mix, samples.num_classes, protocol.label_smoothing
             )
-            images = transform.resized(images)
+            images = transform.resize(images)
             yield Batch(images, targets, labels, global_size, mix is not None)
 
 
@@ -130,4 +140,4 @@ def _inputs(
     augmented: Tensor, needed: Tensor, positions: Tensor, transform: InputTransform
 ) -> Tensor:
     rows = torch.searchsorted(needed, positions).to(augmented.device)
-    return normalized(augmented[rows], transform.mean, transform.std, transform.dtype)
+    return normalise_pixels(augmented[rows], transform.mean, transform.std, transform.dtype)

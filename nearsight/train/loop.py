@@ -192,7 +192,7 @@ class Training:
         self.reporter.start(name, epochs, steps, self.at.total_steps)
         if not self.at.total_steps:
             self.look_at_start()
-        while not self.finished():
+        while not self.is_finished():
             self.one_epoch(request)
         self.finish()
 
@@ -203,7 +203,7 @@ class Training:
             self.journal.add_start(line)
             self.at.log.append(line)
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Return whether the last epoch is done or the patience is used up."""
         patience = self.protocol.patience
         waited = self.at.epoch - 1 - self.at.best_epoch
@@ -240,13 +240,13 @@ class Training:
         self.at.begin_epoch()
         self.save()
         (stop,) = self.world.total([float(request.signum)])
-        if stop and not self.finished():
+        if stop and not self.is_finished():
             raise Interrupted(request.signum, self.journal.out)
 
     def epoch_line(self) -> tuple[dict[str, Any], Validation]:
         """Return the epoch's line of train.jsonl and its score; keep the best weights."""
         at = self.at
-        with self.averaged():
+        with self.use_average():
             scored = self.objective.validate(at)
             self.stepper.check_finite("validation loss", scored.check)
             score = -1.0 if scored.score is None else scored.score
@@ -268,10 +268,10 @@ class Training:
         }
         return line, scored
 
-    def averaged(self) -> AbstractContextManager[Any]:
+    def use_average(self) -> AbstractContextManager[Any]:
         """Put the moving average into the model inside the block, if the protocol has one."""
         average = self.state.average
-        return nullcontext() if average is None else average.swapped_in(self.state.model)
+        return nullcontext() if average is None else average.swap_in(self.state.model)
 
     def save(self) -> None:
         """Write a checkpoint."""

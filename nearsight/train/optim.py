@@ -89,7 +89,7 @@ class MovingAverage:
             self.weights[name].lerp_(parameter, 1 - decay)
 
     @contextmanager
-    def swapped_in(self, model: nn.Module) -> Iterator[None]:
+    def swap_in(self, model: nn.Module) -> Iterator[None]:
         """Put the average into the model inside the block, and restore its weights afterwards."""
         own: dict[str, Tensor] = {}
         with torch.no_grad():

@@ -12,7 +12,7 @@ from nearsight.core import World
 Parallel = Literal["ddp", "fsdp"]
 
 
-def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:
+def parallelise(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:
     """Return the module to call instead of the model; the weights stay those of ``model``."""
     if world.size > 1 and parallel == "fsdp":
         from torch.distributed.device_mesh import init_device_mesh
@@ -28,7 +28,7 @@ def parallelised(model: nn.Module, world: World, parallel: Parallel, compiled: b
     return called
 
 
-def whole(tensor: Tensor) -> Tensor:
+def gather_whole(tensor: Tensor) -> Tensor:
     """Return a detached copy on the CPU, gathered if the tensor is sharded (collective)."""
     from torch.distributed.tensor import DTensor
 

@@ -19,7 +19,7 @@ from nearsight.protocol import Protocol
 from nearsight.train.batches import Samples
 from nearsight.train.objectives import Objective, Setting, TrainingBatch, objective_of
 from nearsight.train.optim import MovingAverage, adamw
-from nearsight.train.parallel import Parallel, parallelised
+from nearsight.train.parallel import Parallel, parallelise
 from nearsight.train.record import new_record
 from nearsight.train.state import TrainingState
 
@@ -47,7 +47,16 @@ def prepare(
     compiled: bool,
     parallel: Parallel,
 ) -> Prepared:
-    """Load and split the data and build the model; process 0 decodes the data first."""
+    """Load and split the data and build the model; process 0 decodes the data first.
+
+    Args:
+        protocol: The settings.
+        seed: Seed of the run.
+        world: The processes of the run.
+        data_root: The folder of data sets; None for the usual one.
+        compiled: Call the model through ``torch.compile``.
+        parallel: How several processes share the model.
+    """
     kind = objective_of(protocol)
     if world.size > 1 and parallel == "fsdp" and not kind.can_shard:
         raise UserError(
@@ -94,7 +103,7 @@ def prepare(
         transform=transform,
     )
     keep_freed_memory()
-    spread = partial(parallelised, world=world, parallel=parallel, compiled=compiled)
+    spread = partial(parallelise, world=world, parallel=parallel, compiled=compiled)
     objective = kind(setting, model.to(world.device, dtype).train(), spread)
     trained = objective.trained
     record = new_record(

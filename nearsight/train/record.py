@@ -30,7 +30,19 @@ def new_record(
     world: World,
     teacher: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the content of run.json for a run that starts now."""
+    """Return the content of run.json for a run that starts now.
+
+    Args:
+        protocol: The settings.
+        seed: Seed of the run.
+        dataset: The data set.
+        split_sizes: Numbers of training and validation images.
+        model: The model.
+        num_classes: Outputs of its head.
+        image_size: Height and width of its input.
+        world: The processes of the run.
+        teacher: Facts of the teacher, if the run is distilled.
+    """
     grid = getattr(model, "grid", None)
     patch_grid = getattr(getattr(model, "patch_embed", None), "grid_size", None)
     weights = protocol.model.weights

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nearsight.models.load import distinct_weights
 from nearsight.train.optim import MovingAverage
-from nearsight.train.parallel import copy_into, whole
+from nearsight.train.parallel import copy_into, gather_whole
 
 
 @dataclass
@@ -60,15 +60,19 @@ class TrainingState:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return every tensor by name, whole and on the CPU (collective if sharded)."""
-        found = {f"model.{name}": whole(t) for name, t in distinct_weights(self.model).items()}
+        found = {
+            f"model.{name}": gather_whole(t) for name, t in distinct_weights(self.model).items()
+        }
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
-                found[f"optimizer.{key}.{name}"] = whole(value)
+                found[f"optimizer.{key}.{name}"] = gather_whole(value)
         if self.average is not None:
-            found |= {f"average.{name}": whole(t) for name, t in self.average.weights.items()}
+            found |= {
+                f"average.{name}": gather_whole(t) for name, t in self.average.weights.items()
+            }
         if self.companion is not None:
             weights = distinct_weights(self.companion)
-            found |= {f"companion.{name}": whole(t) for name, t in weights.items()}
+            found |= {f"companion.{name}": gather_whole(t) for name, t in weights.items()}
         return found | {f"best.{name}": t for name, t in self.best.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -102,7 +106,7 @@ class TrainingState:
 
     def keep_as_best(self) -> None:
         """Keep a copy of the weights as the best so far (collective if sharded)."""
-        self.best = {name: whole(t) for name, t in distinct_weights(self.kept).items()}
+        self.best = {name: gather_whole(t) for name, t in distinct_weights(self.kept).items()}
 
     def return_to_best(self) -> None:
         """Load the best weights into the model that is kept."""

@@ -37,7 +37,7 @@ class Stepper:
         """Run forward, backward and update; return the mean loss over the global batch."""
         at = self.state.counters
         self.set_rates()
-        with self.casting(), self.seeded():
+        with self.casting(), self.seed_draws():
             found = self.objective.losses(batch, at)
         sums = [float(found.losses.detach().double().sum()), found.num_correct]
         loss_sum, correct = self.world.total(sums)
@@ -70,7 +70,7 @@ class Stepper:
         autocast = self.parts.setting.autocast
         return torch.autocast(self.world.device.type, autocast, enabled=autocast is not None)
 
-    def seeded(self) -> AbstractContextManager[None]:
+    def seed_draws(self) -> AbstractContextManager[None]:
         """Make the model's own draws (drop path) a function of the step, for exact resumes."""
         at, world = self.state.counters, self.world
         key = ("model", self.parts.setting.seed, at.epoch, at.step, world.rank)

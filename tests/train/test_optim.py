@@ -110,7 +110,7 @@ def test_the_models_own_weights_come_back_when_validation_fails() -> None:
         model.weight.fill_(5.0)
 
     def validate() -> None:
-        with average.swapped_in(model):
+        with average.swap_in(model):
             assert not bool((model.weight == 5.0).any())
             raise ValueError("the validation loss became nan")
 

@@ -67,7 +67,7 @@ def test_the_moving_average_is_the_recursion_and_gives_the_weights_back():
         model.weight.copy_(torch.tensor([[3.0, 6.0]]))
     average.update(model, step=1)  # decay is min(0.9, 2/11)
     expected = [1 * 2 / 11 + 3 * 9 / 11, 2 * 2 / 11 + 6 * 9 / 11]
-    with average.swapped_in(model):
+    with average.swap_in(model):
         assert model.weight.tolist()[0] == pytest.approx(expected)
     assert model.weight.tolist() == [[3.0, 6.0]]
     average.update(model, step=10_000)

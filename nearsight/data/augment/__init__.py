@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from nearsight.data.augment.mix import Mix, draw_mix, mix_images, mixed_targets
-from nearsight.data.augment.pipeline import augment_images, normalized
-from nearsight.data.augment.resize import enlarged
+from nearsight.data.augment.pipeline import augment_images, normalise_pixels
+from nearsight.data.augment.resize import enlarge
 
 __all__ = [
     "Mix",
     "augment_images",
     "draw_mix",
-    "enlarged",
+    "enlarge",
     "mix_images",
     "mixed_targets",
-    "normalized",
+    "normalise_pixels",
 ]

@@ -49,7 +49,7 @@ def _inside(
     return (rows[:, :, None] & cols[:, None, :])[:, None]
 
 
-def randomly_erased(images: Images, settings: RandomErasing, key: SampleKey) -> Images:
+def erase_randomly(images: Images, settings: RandomErasing, key: SampleKey) -> Images:
     """Fill one rectangle with random bytes, with the given probability; the images are changed."""
     height, width = images.shape[-2:]
     seed, epoch, samples, repeats = key

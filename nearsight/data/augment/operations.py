@@ -47,14 +47,14 @@ def code(name: str) -> int:
     return NAMES.index(name)
 
 
-def operated(name: str, images: Images, arguments: Amounts) -> Images:
+def apply_operation(name: str, images: Images, arguments: Amounts) -> Images:
     """Apply one operation to all images, each with its own argument."""
     if name in _COLOURS:
         return _COLOURS[name](images, arguments.to(images.device))
     height, width = images.shape[-2:]
     rows = [_MAPS[name](argument, height, width) for argument in arguments.tolist()]
     coefficients = torch.tensor(rows, dtype=torch.int32)
-    return geometry.sampled(images, coefficients.to(images.device))
+    return geometry.sample_pixels(images, coefficients.to(images.device))
 
 
 def apply_operations(images: Images, codes: Int64[Tensor, " n"], arguments: Amounts) -> Images:
@@ -74,5 +74,5 @@ def apply_operations(images: Images, codes: Int64[Tensor, " n"], arguments: Amou
         start += count
         if operation != NOTHING:
             name = NAMES[operation]
-            grouped[group] = operated(name, grouped[group], arguments[order[group]])
+            grouped[group] = apply_operation(name, grouped[group], arguments[order[group]])
     return grouped.index_select(0, order.argsort().to(images.device))

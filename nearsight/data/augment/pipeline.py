@@ -22,7 +22,7 @@ from nearsight.data import draws
 from nearsight.data.augment.box import NUM_TRIES, resized_crop_box
 from nearsight.data.augment.chance import draw_blur, draw_greyscale, draw_solarize
 from nearsight.data.augment.colour import Images
-from nearsight.data.augment.erase import cut_out, randomly_erased
+from nearsight.data.augment.erase import cut_out, erase_randomly
 from nearsight.data.augment.operations import apply_operations
 from nearsight.data.augment.policy import (
     Drawn,
@@ -32,7 +32,7 @@ from nearsight.data.augment.policy import (
     draw_randaugment,
 )
 from nearsight.data.augment.resize import resized_crops
-from nearsight.data.augment.warp import cropped
+from nearsight.data.augment.warp import crop_windows
 from nearsight.protocol import (
     AutoAugment,
     Blur,
@@ -126,7 +126,7 @@ def _augmented_block(
         boxes = draw_resized_crops(protocol.resized_crop, key, height, width)
         images = resized_crops(images, boxes, flip, size)
     else:
-        images = cropped(images, down, right, flip)
+        images = crop_windows(images, down, right, flip)
     for name, step in STEPS.items():
         settings = getattr(protocol, name)
         if settings is not None:
@@ -161,7 +161,7 @@ def _solarize(images: Images, settings: Solarize, key: SampleKey, colour: Colour
 def _random_erasing(
     images: Images, settings: RandomErasing, key: SampleKey, colour: Colour
 ) -> Images:
-    randomly_erased(images, settings, key)
+    erase_randomly(images, settings, key)
     return images
 
 
@@ -191,7 +191,7 @@ STEPS: dict[str, Callable[[Images, Any, SampleKey, Colour], Images]] = {
 }
 
 
-def normalized(
+def normalise_pixels(
     images: Images,
     mean: tuple[float, float, float],
     std: tuple[float, float, float],
@@ -200,7 +200,7 @@ def normalized(
     """Convert bytes to floats and normalise each channel: ``(value / 255 - mean) / std``.
 
     >>> pixels = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 3, 1, 1)
-    >>> normalized(pixels, (0.5, 0.1, 0.0), (0.5, 1.0, 0.25)).flatten()
+    >>> normalise_pixels(pixels, (0.5, 0.1, 0.0), (0.5, 1.0, 0.25)).flatten()
     tensor([-1.0000,  0.1000,  4.0000])
     """
     scale = [1 / (255 * channel) for channel in std]

@@ -71,7 +71,15 @@ JITTER_NAMES = ("brightness", "contrast", "saturation", "hue")
 
 
 def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, width: int) -> float:
-    """Return torchvision's argument of an operation at magnitude 0..9; the sign is -1 or 1."""
+    """Return torchvision's argument of an operation.
+
+    Args:
+        name: The operation.
+        magnitude: 0..9.
+        sign: -1 or 1.
+        height: Height of the images.
+        width: Width of the images.
+    """
 
     def spaced(highest: float) -> float:
         return float(torch.linspace(0.0, highest, 10)[magnitude])
@@ -131,7 +139,15 @@ def draw_autoaugment(key: SampleKey, height: int, width: int) -> Drawn:
 def randaugment_arguments(
     name: str, level: Tensor, sign: Tensor, height: int, width: int
 ) -> Tensor:
-    """Return timm's "increasing" arguments of an operation at ``level`` 0..1; sign is -1 or 1."""
+    """Return timm's "increasing" arguments of an operation.
+
+    Args:
+        name: The operation.
+        level: 0..1, by image.
+        sign: -1 or 1, by image.
+        height: Height of the images.
+        width: Width of the images.
+    """
     match name:
         case "rotate":
             return sign * level * 30

@@ -77,7 +77,7 @@ def resized_crops(
     return resized
 
 
-def enlarged(
+def enlarge(
     images: UInt8[Tensor, "n 3 h w"], rows: int, cols: int
 ) -> UInt8[Tensor, "n 3 rows cols"]:
     """Enlarge every image to a size that is no smaller, with Pillow's bytes.

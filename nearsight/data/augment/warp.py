@@ -23,7 +23,7 @@ Coefficients = tuple[int, int, int, int, int, int]
 _ONE = 1 << 16
 
 
-def sampled(
+def sample_pixels(
     images: UInt8[Tensor, "n 3 h w"], coefficients: Int32[Tensor, "n 6"]
 ) -> UInt8[Tensor, "n 3 h w"]:
     """Return the input pixel behind every output pixel; each image has its own a0..a5."""
@@ -40,7 +40,7 @@ def sampled(
     return framed.gather(2, index).view_as(images)
 
 
-def cropped(
+def crop_windows(
     images: UInt8[Tensor, "n 3 h w"],
     down: Int64[Tensor, " n"],
     right: Int64[Tensor, " n"],
@@ -63,7 +63,7 @@ def cropped(
         ],
         1,
     )
-    return sampled(images, coefficients.int().to(images.device))
+    return sample_pixels(images, coefficients.int().to(images.device))
 
 
 def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficients:

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from nearsight.core import UserError
-from nearsight.data.augment import normalized
+from nearsight.data.augment import normalise_pixels
 from nearsight.data.input.transform import Colour
 
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
@@ -108,7 +108,7 @@ class Preprocessing:
 
     def normalise(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
         """Convert bytes to floats and normalise each channel by mean and deviation."""
-        return normalized(images, self.mean, self.std)
+        return normalise_pixels(images, self.mean, self.std)
 
     def facts(self) -> dict[str, Any]:
         """Return the settings as the entry ``preprocessing`` of a result file."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from nearsight.data.augment import normalized
+from nearsight.data.augment import normalise_pixels
 
 Colour = tuple[float, float, float]
 
@@ -25,9 +25,9 @@ class InputTransform:
 
     def __call__(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
         """Normalise the images and resize them to ``image_size``."""
-        return self.resized(normalized(images, self.mean, self.std, self.dtype))
+        return self.resize(normalise_pixels(images, self.mean, self.std, self.dtype))
 
-    def resized(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
+    def resize(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
         """Resize images that are already normalised (bicubic, with antialiasing)."""
         if tuple(images.shape[-2:]) == self.image_size:
             return images

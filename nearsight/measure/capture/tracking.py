@@ -201,7 +201,7 @@ class SoftmaxTracking:
                 return
 
     def _by_hand(self, func: Callable, args: tuple, output: Tensor) -> bool:
-        """Whether ``output`` is a softmax written by hand: exponentials divided by their sums."""
+        """Return whether ``output`` is a softmax by hand: exponentials divided by their sums."""
         if func in EXPONENTIALS:
             is_new = True
         elif self._exponentials:

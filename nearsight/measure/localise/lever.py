@@ -162,7 +162,7 @@ class _AddingTerm(TorchFunctionMode):
             return func(**self._multi_head(args, kwargs))
         if over_keys(func, args, kwargs) and self.term.fits(*args[0].shape[-2:]):
             logits = args[0]
-            term = self.term.added(logits.shape[:-2], logits).to(logits.dtype)
+            term = self.term.folded_term(logits.shape[:-2], logits).to(logits.dtype)
             return func(logits + term, *args[1:], **kwargs)
         return func(*args, **kwargs)
 
@@ -181,7 +181,7 @@ class _AddingTerm(TorchFunctionMode):
         if self.term.needs_logits:
             scale = queries.shape[-1] ** -0.5 if scale is None else scale
             logits = _sum_of(mask, queries @ keys.transpose(-2, -1) * scale)
-        return _sum_of(mask, self.term.added(queries.shape[:-2], logits).to(queries.dtype))
+        return _sum_of(mask, self.term.folded_term(queries.shape[:-2], logits).to(queries.dtype))
 
     def _multi_head(self, args: tuple, kwargs: dict) -> dict[str, Any]:
         """Return arguments of torch's multi-head attention with the term added to the mask."""
@@ -195,7 +195,7 @@ class _AddingTerm(TorchFunctionMode):
             )
         queries, num_heads = arguments["query"], arguments["num_heads"]  # [query, batch, width]
         num_batch = queries.shape[1] if queries.ndim == 3 else 1
-        term = self.term.added((num_batch, num_heads)).to(queries.dtype)
+        term = self.term.folded_term((num_batch, num_heads)).to(queries.dtype)
         if term.shape[0] > 1:
             term = term.expand(-1, num_heads, -1, -1)
         term = term.flatten(0, 1)  # [1 or batch x head, query, key], as torch takes it
@@ -315,7 +315,7 @@ def _check(model: nn.Module, image: Tensor, layer: SeenLayer, term: LayerLocalit
     finally:
         _undo(model)
     logits = layer.weights.log()
-    expected = (logits + term.added_unfolded(logits)).softmax(-1)
+    expected = (logits + term.unfolded_term(logits)).softmax(-1)
     known = expected.isfinite().all(-1)  # not so if all weights that are left were rounded to 0
     error = float((seen.weights - expected)[known].abs().max()) if bool(known.any()) else 0.0
     if not error <= TOLERANCE.get(image.dtype, HALF_TOLERANCE):

@@ -120,7 +120,7 @@ class LayerLocality(nn.Module):
         """Return whether attention of this size is what the term was made for."""
         return (num_queries, num_keys) == tuple(self.bias.shape[-2:])
 
-    def added(self, leading: Sequence[Any], logits: Tensor | None = None) -> Tensor:
+    def folded_term(self, leading: Sequence[Any], logits: Tensor | None = None) -> Tensor:
         """Return the term for logits [*leading, query, key], ready to be broadcast.
 
         Args:
@@ -132,7 +132,7 @@ class LayerLocality(nn.Module):
             windows = Fold(windows.dims[: len(sizes)])
         return self._term(windows.fold(self.bias, sizes), windows.fold(self.pairs, sizes), logits)
 
-    def added_unfolded(self, logits: Tensor) -> Tensor:
+    def unfolded_term(self, logits: Tensor) -> Tensor:
         """Return the term for logits [image, window, head, query, key]."""
         return self._term(self.bias[:, None], self.pairs[:, None], logits)
 

@@ -105,16 +105,16 @@ class Teacher:
         """Return the teacher's logits for the student's images."""
         if not len(images):  # a process without a share of the last batch
             return images.new_empty(0, self.num_classes)
-        return self.model(self.converted(images))
+        return self.model(self.convert(images))
 
-    def converted(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
+    def convert(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 rows cols"]:
         """Convert the student's images to the teacher's size and normalisation."""
         mine, theirs = (
             torch.tensor([x.mean, x.std], dtype=images.dtype, device=images.device)[..., None, None]
             for x in (self.sees, self.student)
         )
         gain, shift = theirs[1] / mine[1], (theirs[0] - mine[0]) / mine[1]
-        return self.sees.resized(images * gain + shift)
+        return self.sees.resize(images * gain + shift)
 
     def note(self) -> str:
         """Return a line about the teacher for the person who starts the run."""
@@ -284,8 +284,13 @@ def distillation_loss(
 ) -> Float[Tensor, " n"]:
     """Return (1 - share) CE(class head, targets) + share CE(distillation head, choices) per sample.
 
-    ``of_class`` and ``of_teacher`` are the logits of the two heads. With share 0, only the class
-    head is trained; with share 1, it gets no gradient.
+    Args:
+        of_class: Logits of the class head.
+        of_teacher: Logits of the distillation head.
+        targets: Class probabilities to learn.
+        choices: The class that the teacher chooses.
+        share: Weight of the teacher. With 0, only the class head is trained; with 1, it gets no
+            gradient.
 
     >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
     >>> distillation_loss(even, sure, torch.eye(4)[:1], torch.tensor([0]), 0.5).exp().item()

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
-from nearsight.data.augment import augment_images, normalized
+from nearsight.data.augment import augment_images, normalise_pixels
 from nearsight.protocol import Dino, View
 from nearsight.train.batches import epoch_order, num_steps
 from nearsight.train.objectives.objective import Setting
@@ -87,4 +87,4 @@ def _views(
         stored[rows], samples[rows], number, protocol=protocol, seed=setting.seed, epoch=epoch,
         mean_colour=transform.mean, size=size,
     )  # fmt: skip
-    return normalized(augmented, transform.mean, transform.std, transform.dtype)
+    return normalise_pixels(augmented, transform.mean, transform.std, transform.dtype)

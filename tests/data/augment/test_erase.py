@@ -9,7 +9,7 @@ from data.augment import reference_augment as slow
 from scipy.stats import kstest
 
 from nearsight.data import draws
-from nearsight.data.augment.erase import cut_out, cutout_box, erasing_box, randomly_erased
+from nearsight.data.augment.erase import cut_out, cutout_box, erase_randomly, erasing_box
 from nearsight.protocol.schema import CutOut, RandomErasing
 
 NUM = 1000
@@ -22,7 +22,7 @@ def test_erased_pixels_are_one_rectangle_of_uniform_bytes():
     images = slow.random_images(NUM)
     settings = RandomErasing(probability=0.4)
     numbers = draws.uniform("erasing", *KEY, num=41).tolist()
-    erased = randomly_erased(images.clone(), settings, KEY)
+    erased = erase_randomly(images.clone(), settings, KEY)
     values, num_erased = Counter(), 0
     for before, after, (coin, *rest) in zip(images, erased, numbers):
         if coin >= 0.4:
@@ -40,7 +40,7 @@ def test_erased_pixels_are_one_rectangle_of_uniform_bytes():
 
 def test_erased_channels_are_drawn_apart():
     settings = RandomErasing(probability=1, min_area=0.5, max_area=0.5, min_aspect=1)
-    erased = randomly_erased(torch.zeros(NUM, 3, HEIGHT, WIDTH).byte(), settings, KEY)
+    erased = erase_randomly(torch.zeros(NUM, 3, HEIGHT, WIDTH).byte(), settings, KEY)
     channels = erased.permute(1, 0, 2, 3).flatten(1)
     inside = (channels > 0).any(0)
     pairs = torch.corrcoef(channels[:, inside].double())

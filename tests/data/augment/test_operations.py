@@ -5,9 +5,15 @@ import torch
 from data.augment import reference_augment as slow
 
 from nearsight.data import draws
-from nearsight.data.augment.operations import NAMES, NOTHING, apply_operations, code, operated
+from nearsight.data.augment.operations import (
+    NAMES,
+    NOTHING,
+    apply_operation,
+    apply_operations,
+    code,
+)
 from nearsight.data.augment.policy import autoaugment_argument, randaugment_arguments
-from nearsight.data.augment.warp import cropped
+from nearsight.data.augment.warp import crop_windows
 from nearsight.models.compat import declare_missing_ops
 
 NUM = 1000
@@ -29,7 +35,7 @@ def assert_equal_pillow(name, images, pillow_images, arguments):
         slow.from_pillow(slow.pillow_operated(name, image, argument))
         for image, argument in zip(pillow_images, arguments.tolist())
     ]
-    assert torch.equal(operated(name, images, arguments), torch.stack(expected))
+    assert torch.equal(apply_operation(name, images, arguments), torch.stack(expected))
 
 
 @pytest.mark.parametrize("name", PILLOW_NAMES)
@@ -60,23 +66,23 @@ def test_hue_is_within_one_of_torchvision(images):
 
     turns = draws.uniform("turns", 0, num=NUM) - 0.5
     expected = [functional.adjust_hue(image, turn) for image, turn in zip(images, turns.tolist())]
-    difference = operated("hue", images, turns).int() - torch.stack(expected).int()
+    difference = apply_operation("hue", images, turns).int() - torch.stack(expected).int()
     assert difference.abs().max() <= 1
 
 
 def test_hue_turns_primary_colours_by_thirds():
     red_orange = torch.tensor([255, 51, 0], dtype=torch.uint8).view(1, 3, 1, 1).repeat(3, 1, 1, 1)
-    turned = operated("hue", red_orange, torch.tensor([0.0, 1 / 3, -1 / 3]))
+    turned = apply_operation("hue", red_orange, torch.tensor([0.0, 1 / 3, -1 / 3]))
     assert turned[:, :, 0, 0].tolist() == [[255, 51, 0], [0, 255, 51], [51, 0, 255]]
 
 
 def test_no_hue_turn_leaves_images_alone(images):
-    assert torch.equal(operated("hue", images, torch.zeros(NUM)), images)
+    assert torch.equal(apply_operation("hue", images, torch.zeros(NUM)), images)
 
 
 @pytest.mark.parametrize("name", ["brightness", "contrast", "saturation", "sharpness"])
 def test_factor_one_leaves_images_alone(name, images):
-    assert torch.equal(operated(name, images, torch.ones(NUM)), images)
+    assert torch.equal(apply_operation(name, images, torch.ones(NUM)), images)
 
 
 def test_crop_and_flip_equal_a_loop_over_pixels():
@@ -86,7 +92,7 @@ def test_crop_and_flip_equal_a_loop_over_pixels():
     expected = [
         slow.cropped(*row) for row in zip(images, down.tolist(), right.tolist(), flip.tolist())
     ]
-    assert torch.equal(cropped(images, down, right, flip), torch.stack(expected))
+    assert torch.equal(crop_windows(images, down, right, flip), torch.stack(expected))
 
 
 def test_crop_and_flip_equal_torchvision(images):
@@ -101,7 +107,7 @@ def test_crop_and_flip_equal_torchvision(images):
             functional.pad(image, 4), int(top) + 4, int(left) + 4, slow.HEIGHT, slow.WIDTH
         )
         expected.append(functional.hflip(window) if mirrored else window)
-    assert torch.equal(cropped(images, down, right, flip), torch.stack(expected))
+    assert torch.equal(crop_windows(images, down, right, flip), torch.stack(expected))
 
 
 def test_each_image_goes_through_its_own_operation_only(images):
@@ -110,7 +116,7 @@ def test_each_image_goes_through_its_own_operation_only(images):
     arguments = torch.full((len(names),), 0.7, dtype=torch.float64)
     result = apply_operations(images[: len(names)].clone(), codes, arguments)
     for i, name in enumerate(names):
-        alone = operated(name, images[i : i + 1], arguments[:1])[0] if name else images[i]
+        alone = apply_operation(name, images[i : i + 1], arguments[:1])[0] if name else images[i]
         assert torch.equal(result[i], alone), name
 
 

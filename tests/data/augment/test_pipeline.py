@@ -7,7 +7,7 @@ import torch
 from data.augment import reference_augment as slow
 
 from nearsight.data.augment import pipeline as augment
-from nearsight.data.augment.pipeline import augment_images, normalized
+from nearsight.data.augment.pipeline import augment_images, normalise_pixels
 from nearsight.protocol.schema import (
     AutoAugment,
     ColorJitter,
@@ -133,12 +133,12 @@ def test_normalized_is_the_formula_per_channel(batch):
         scaled = images[:, channel].double() / 255
         expected[:, channel] = (scaled - mean[channel]) / std[channel]
     torch.testing.assert_close(
-        normalized(images, mean, std, torch.float64), expected, rtol=1e-12, atol=1e-12
+        normalise_pixels(images, mean, std, torch.float64), expected, rtol=1e-12, atol=1e-12
     )
-    single = normalized(images, mean, std)
+    single = normalise_pixels(images, mean, std)
     assert single.dtype == torch.float32
     torch.testing.assert_close(single, expected.float(), rtol=1e-5, atol=1e-6)
-    assert torch.equal(normalized(images, mean, std, torch.bfloat16), single.bfloat16())
+    assert torch.equal(normalise_pixels(images, mean, std, torch.bfloat16), single.bfloat16())
 
 
 def test_every_optional_part_of_a_protocol_is_carried_out_somewhere():

@@ -14,7 +14,7 @@ from scipy.stats import kstest
 from nearsight.data import draws
 from nearsight.data.augment.box import middle_box, resized_crop_box
 from nearsight.data.augment.pipeline import augment_images, draw_crops, draw_resized_crops
-from nearsight.data.augment.resize import enlarged, resized_crops
+from nearsight.data.augment.resize import enlarge, resized_crops
 from nearsight.protocol.schema import ResizedCrop
 
 HEIGHT, WIDTH, NUM = 31, 37, 211
@@ -50,12 +50,12 @@ def test_the_whole_image_as_its_own_crop_is_left_as_it_is() -> None:
 
 def test_enlarged_images_have_pillows_bytes() -> None:
     images = torch.randint(0, 256, (5, 3, 11, 7), dtype=torch.uint8)
-    found = enlarged(images, 29, 23)
+    found = enlarge(images, 29, 23)
     for image, ours in zip(images, found, strict=True):
         picture = Image.fromarray(image.permute(1, 2, 0).numpy())
         theirs = np.asarray(picture.resize((23, 29), Image.Resampling.BICUBIC))
         assert np.array_equal(ours.permute(1, 2, 0).numpy(), theirs)
-    assert enlarged(images, 11, 7) is images
+    assert enlarge(images, 11, 7) is images
 
 
 def test_a_box_follows_area_shape_and_place() -> None:

@@ -91,7 +91,7 @@ def test_a_kept_share_is_the_share_of_the_plain_row():
     logits = torch.randn(2, 3, 17, 17, dtype=torch.float64) * 2
     plain = logits.softmax(-1)
     term = LayerLocality(Locality("gaussian", 0.7, keep_share=True), LAYOUT, logits)
-    kept = (logits + term.added(logits.shape[:-2], logits)).softmax(-1)
+    kept = (logits + term.folded_term(logits.shape[:-2], logits)).softmax(-1)
     torch.testing.assert_close(kept[..., :PREFIX], plain[..., :PREFIX])
     torch.testing.assert_close(kept[..., :PREFIX, :], plain[..., :PREFIX, :])
     near = plain * locality_bias(Locality("gaussian", 0.7), LAYOUT).exp()
@@ -105,7 +105,7 @@ def test_a_sink_is_hidden_from_all_patches_but_itself():
     logits = torch.zeros(1, 2, 17, 17, dtype=torch.float64)
     logits[0, 1, :, PREFIX + 6] = 4.0  # the second head looks at patch 6 only
     term = LayerLocality(Locality("sinks", 3), LAYOUT, logits)
-    term = term.added(logits.shape[:-2], logits)
+    term = term.folded_term(logits.shape[:-2], logits)
     assert not term[0, 0].any()
     hidden = term[0, 1].isinf().nonzero().tolist()
     assert hidden == [[row, 8] for row in range(PREFIX, 17) if row != 8]

@@ -103,7 +103,7 @@ def test_the_first_step_of_soft_distillation_has_the_loss_of_the_formula(
     with torch.no_grad():
         answer = parts.objective.called(batch.images)
     of_class, of_teacher = answer if distilled else (answer, answer)
-    taught = parts.objective.teacher.model(parts.objective.teacher.converted(batch.images))
+    taught = parts.objective.teacher.model(parts.objective.teacher.convert(batch.images))
     learned = F.cross_entropy(of_class, batch.labels)
     followed = F.kl_div(
         (of_teacher / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="batchmean"
@@ -119,7 +119,7 @@ def test_the_teacher_sees_what_its_own_transform_would_make_of_the_pixels(size: 
     pixels = pixels.view(5, 3, 12, 20)
     own = InputTransform((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), size, torch.float64)
     teacher = Teacher(torch.nn.Identity(), own, OURS, {}, 7)
-    torch.testing.assert_close(teacher.converted(OURS(pixels)), own(pixels))
+    torch.testing.assert_close(teacher.convert(OURS(pixels)), own(pixels))
 
 
 def test_a_teacher_of_timm_brings_its_configuration_and_random_weights_are_always_the_same():
@@ -270,7 +270,7 @@ def test_a_run_can_teach_with_its_own_size_and_normalisation(
         settings = Distillation(teacher="mu", weights=str(weights))
         teacher = teacher_of(settings, replace(OURS, image_size=(16, 16)), 3, classes, CPU)
         assert (teacher.sees.image_size, teacher.sees.mean) == ((24, 24), run.transform.mean)
-        seen = teacher.converted(replace(OURS, image_size=(16, 16))(pixels))
+        seen = teacher.convert(replace(OURS, image_size=(16, 16))(pixels))
         torch.testing.assert_close(seen.float(), run.transform(pixels), atol=1e-5, rtol=1e-5)
     with pytest.raises(ValueError, match=r"was trained on other classes .* than the student's 3"):
         teacher_of(settings, OURS, 3, ["a", "b", "c"], CPU)

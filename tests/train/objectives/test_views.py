@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nearsight.core.processes import World
-from nearsight.data.augment.pipeline import augment_images, normalized
+from nearsight.data.augment.pipeline import augment_images, normalise_pixels
 from nearsight.models.load.registry import model_for
 from nearsight.protocol.overrides import override
 from nearsight.protocol.presets import preset
@@ -51,7 +51,7 @@ def test_a_view_is_the_augmentation_of_its_image_with_its_own_number(
                 torch.tensor([number]), protocol=protocol, seed=5, epoch=2,
                 mean_colour=given.transform.mean, size=(side, side),
             )  # fmt: skip
-            expected = normalized(one, given.transform.mean, given.transform.std)[0]
+            expected = normalise_pixels(one, given.transform.mean, given.transform.std)[0]
             assert torch.equal(views[i], expected)
     assert not torch.equal(found[2], found[3])
 

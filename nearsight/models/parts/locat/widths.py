@@ -107,7 +107,9 @@ class WidthReadOut(ReadOut[LayerWidths]):
         if layer not in self.layers:
             largest = None if gaussian.log_var is None else largest_deviation(gaussian, grid)
             self.layers[layer] = LayerWidths(call.name, grid, largest)
-        self.layers[layer].add(*(placed(x, layout) for x in (variance.sqrt(), strength[..., None])))
+        self.layers[layer].add(
+            *(drop_padding(x, layout) for x in (variance.sqrt(), strength[..., None]))
+        )
 
     @classmethod
     def merge(cls, shares: Sequence[LayerWidths]) -> LayerWidths:
@@ -135,7 +137,7 @@ class WidthReadOut(ReadOut[LayerWidths]):
         return {"percentiles": list(PERCENTILES), "near_bounds": MARGIN, "method": METHOD}
 
 
-def placed(
+def drop_padding(
     values: Float[Tensor, "batch head patch axis"], layout: Placement
 ) -> Float[Tensor, "image number"]:
     """Return the numbers of each image, without patches that only pad a window."""
