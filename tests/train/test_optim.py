@@ -70,6 +70,7 @@ def half_frozen() -> TrainingState:
         optimizer=adamw(model, Optimizer(lr=0.1, decayed="matrices")),
         average=MovingAverage(model, 0.9),
         scaler=torch.amp.GradScaler("cpu", enabled=False),
+        kept=model,
     )
 
 

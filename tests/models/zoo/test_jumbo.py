@@ -219,7 +219,9 @@ def test_a_run_keeps_the_shared_mlp_once_and_its_file_can_be_loaded(tmp_path: Pa
     model, other = shaken(LocAtJumbo(**TINY)).eval(), LocAtJumbo(**TINY).eval()
     logits = model(images_of(2))
     adamw = torch.optim.AdamW(model.parameters())
-    state = TrainingState(model, adamw, average=None, scaler=torch.amp.GradScaler("cpu"))
+    state = TrainingState(
+        model, adamw, average=None, scaler=torch.amp.GradScaler("cpu"), kept=model
+    )
     state.keep_as_best()
     assert sum(x.numel() for x in state.best.values()) == sum(x.numel() for x in model.parameters())
     assert sum(name.startswith("model.") for name in state.tensors()) == len(state.best)
