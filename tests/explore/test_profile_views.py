@@ -35,6 +35,7 @@ def test_a_notebook_shows_a_table_and_a_figure(profile: ns.Profile) -> None:
     shown = profile._repr_html_()
     assert shown.count("<svg") == 2
     assert "<table" in shown
+    assert "self-mass</th>" in shown  # a heading that the terminal breaks at its hyphen
     assert f"{profile.mad.mean[2].mean():.3f}" in shown
 
 
