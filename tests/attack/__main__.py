@@ -24,6 +24,7 @@ from attack.verdicts import ACCEPTED, HANG, REFUSED, SILENT, TRACEBACK
 SAVE_SECONDS = 20.0
 HARMS = ("tracebacks", "hangs", "silent", "differing", "outside", "code")
 NAMES = {TRACEBACK: "tracebacks", HANG: "hangs", SILENT: "silent"}
+PLAN = "stops"  # in State.done
 FULL_SHARE = INTERRUPT_SHARE = 10  # one full disk and one Ctrl-C for so many kills
 
 
@@ -100,27 +101,23 @@ def attack_commands(state: State, number: int, room: Path, log: Path) -> None:
     for command in COMMANDS:
         learned.append(Stopping(command, room, traced).learn())
         print(f"{command.name}: {len(learned[-1].points)} writes", flush=True)
-    plan = _plan(learned, number)
-    for stopping in learned:
-        name = stopping.command.name
-        counts = state.of(name)
-        own = [(kind, at) for who, kind, at in plan if who == name]
-        for kind, at in own[state.done.get(name, 0) :]:
-            if kind == "full" and not mountable:
-                continue
-            wrong = stopping.without_room(at) if kind == "full" else stopping.stopped(kind, *at)
-            counts["kills"] += len(at) if kind == "kill" else 0
-            counts[kind] += kind != "kill"
-            counts["differing"] += any("bytes" in x or "neither" in x for x in wrong)
-            counts["tracebacks"] += any("traceback" in x for x in wrong)
-            counts["silent"] += any("success" in x for x in wrong)
-            counts["other"] += bool(wrong)
-            if wrong:
-                _note(log, {"attack": name, "what": kind, "at": str(at), "text": "; ".join(wrong)})
-            state.done[name] = state.done.get(name, 0) + 1
-            state.save()
-        state.save(now=True)
-        print(_row(name, counts), flush=True)
+    by_name = {stopping.command.name: stopping for stopping in learned}
+    for name, kind, at in _plan(learned, number)[state.done.get(PLAN, 0) :]:
+        state.done[PLAN] = state.done.get(PLAN, 0) + 1
+        if kind == "full" and not mountable:
+            continue
+        stopping, counts = by_name[name], state.of(name)
+        wrong = stopping.without_room(at) if kind == "full" else stopping.stopped(kind, *at)
+        counts["kills"] += len(at) if kind == "kill" else 0
+        counts[kind] += kind != "kill"
+        counts["differing"] += any("bytes" in x or "neither" in x for x in wrong)
+        counts["tracebacks"] += any("traceback" in x for x in wrong)
+        counts["silent"] += any("success" in x for x in wrong)
+        counts["other"] += bool(wrong)
+        if wrong:
+            _note(log, {"attack": name, "what": kind, "at": str(at), "text": "; ".join(wrong)})
+        state.save()
+    state.save(now=True)
 
 
 def _plan(learned: list[Any], number: int) -> list[tuple[str, Any, Any]]:
@@ -140,6 +137,7 @@ def _plan(learned: list[Any], number: int) -> list[tuple[str, Any, Any]]:
         plan += [(x.command.name, "interrupt", (draw.choice(x.points),)) for _ in range(share)]
         share = max(1, number // FULL_SHARE // len(learned))
         plan += [(x.command.name, "full", draw.randrange(x.num_bytes)) for _ in range(share)]
+    draw.shuffle(plan)  # so that the counts of an attack that is stopped are of all commands
     return plan
 
 
