@@ -7,7 +7,14 @@ output, the processes of a distributed run, and the handling of signals.
 from __future__ import annotations
 
 from nearsight.core.busy import slow_threads, thread_slowdown
-from nearsight.core.durable_files import append_bytes, expand_path, read_text, sync, write_bytes
+from nearsight.core.durable_files import (
+    append_bytes,
+    expand_path,
+    read_text,
+    remove_file,
+    sync,
+    write_bytes,
+)
 from nearsight.core.errors import UserError
 from nearsight.core.locks import hold_lock, is_locked
 from nearsight.core.memory import is_out_of_memory, keep_freed_memory
@@ -38,6 +45,7 @@ __all__ = [
     "keep_freed_memory",
     "printable",
     "read_text",
+    "remove_file",
     "slow_threads",
     "stop_signals",
     "suggestion",

@@ -91,6 +91,12 @@ def write_bytes(path: Path, content: bytes) -> None:
     sync(path.parent)
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file if it is there, and what killed writes of it left behind."""
+    path.unlink(missing_ok=True)
+    _remove_leftovers(path)
+
+
 def _remove_leftovers(path: Path) -> None:
     """Remove temporary files of a path whose writer is gone: one of this machine, or a day old."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):

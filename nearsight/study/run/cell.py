@@ -19,7 +19,7 @@ import traceback
 from contextlib import nullcontext
 from pathlib import Path
 
-from nearsight.core import UserError, hold_lock
+from nearsight.core import UserError, hold_lock, remove_file
 from nearsight.runs import Stage
 from nearsight.study.design import (
     STAGES,
@@ -42,7 +42,7 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
     with hold_lock(folder / WORKER_LOCK):
         if is_finished(folder):
             return
-        (folder / FAILED).unlink(missing_ok=True)
+        remove_file(folder / FAILED)
         cell = read_cell(folder)
         check_inputs(cell)
         for stage in cell.stage_objects:

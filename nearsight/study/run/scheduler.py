@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearsight.core import UserError, hold_lock
+from nearsight.core import UserError, hold_lock, remove_file
 from nearsight.study.design import Cell
 from nearsight.study.engines import POLL_SECONDS, Ending, Engine, Job
 from nearsight.study.folder import (
@@ -90,7 +90,7 @@ def _unfinished(out: Path, cells: Sequence[Cell], retry_failed: bool) -> list[Ce
         folder = cell_folder(out, cell)
         if is_finished(folder) or (failure(folder) and not retry_failed):
             continue
-        (folder / FAILED).unlink(missing_ok=True)
+        remove_file(folder / FAILED)
         found.append(cell)
     return found
 
