@@ -121,8 +121,8 @@ def test_the_quick_commands_of_the_docs_run(
 def on_small_models(command: str) -> str:
     """The command with small random models instead of published ones, and few images."""
     for name in ("vit_tiny_patch16_224", "deit_tiny_patch16_224", "deit_tiny", "convit_tiny"):
-        command = command.replace(f" {name} ", " mu --random-init ", 1)
-    command = re.sub(r" locatvit_tiny ", " mu_locat ", command)
+        command = command.replace(f" {name} ", " nano --random-init ", 1)
+    command = re.sub(r" locatvit_tiny ", " nano_locat ", command)
     command = re.sub(r" --weights \S+", "", command)
     return f"{command} --num-images 2" if command.startswith("nearsight measure ") else command
 
