@@ -152,13 +152,13 @@ class App(typer.Typer):
         register = super().command(name, cls=PlainCommand, **options)
 
         def add(function: Command) -> Command:
-            register(shared(function, computes=name in COMPUTING))
+            register(add_shared_options(function, computes=name in COMPUTING))
             return function
 
         return add
 
 
-def shared(command: Command, computes: bool = False) -> Callable[..., None]:
+def add_shared_options(command: Command, computes: bool = False) -> Callable[..., None]:
     """Return a command with --quiet, --json and --threads added.
 
     Args:

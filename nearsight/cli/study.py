@@ -94,14 +94,14 @@ def plan_study(
     one of them, lists the cells and times a few steps of each condition. Writes nothing.
     """
     from nearsight.study.design import recipe
-    from nearsight.study.run import expected_seconds, planned, study_costs, training_speed
+    from nearsight.study.run import expected_seconds, plan_cells, study_costs, training_speed
     from nearsight.study.show import costs_json, print_costs, print_plan
 
     chosen, study = None if seeds is None else range(seeds), recipe(name, recipes)
     costs = study_costs(study, seeds)
     whole = scale is None and out is None and bool(study.scales)
     if not whole:
-        plan = planned(study, chosen, out, data_root, scale=scale)
+        plan = plan_cells(study, chosen, out, data_root, scale=scale)
         print_plan(plan, expected_seconds(plan, workers, data_root), workers)
         costs = [cost for cost in costs if cost.scale == plan.scale]
     speed = training_speed() if whole else None

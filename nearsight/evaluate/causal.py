@@ -27,8 +27,8 @@ from nearsight.evaluate.intervention import (
     LayerMean,
     MeanAttention,
     Rule,
-    averaged,
     looking,
+    mean_map_rule,
 )
 from nearsight.measure.capture import (
     AttentionCall,
@@ -183,7 +183,7 @@ def _rules(
         )
     else:
         rules["outside"] = looking("outside", window, layers)
-    return rules | {"mean": averaged(elsewhere)}, remarks
+    return rules | {"mean": mean_map_rule(elsewhere)}, remarks
 
 
 @dataclass(frozen=True)

@@ -116,18 +116,18 @@ def looking(
         near = layer.grid.window(side).to(weights.device)
         first, changed = layer.num_prefix, weights.clone()
         patches = changed[..., first:, first:]
-        patches[:] = restricted(patches, near if where == "inside" else ~near)
+        patches[:] = keep_only_keys(patches, near if where == "inside" else ~near)
         return changed
 
     return rule
 
 
-def averaged(layers: Mapping[str, LayerMean]) -> Rule:
+def mean_map_rule(layers: Mapping[str, LayerMean]) -> Rule:
     """Return the rule that lets patches attend where they attend on average, for every image."""
     return lambda name, weights: layers[name].weights.to(weights).expand_as(weights)
 
 
-def restricted(
+def keep_only_keys(
     weights: Float[Tensor, "*leading patch key"], allowed: Bool[Tensor, "patch key"]
 ) -> Float[Tensor, "*leading patch key"]:
     """Return rows that attend only to allowed keys, in proportion, with the same sum per row.
@@ -136,7 +136,7 @@ def restricted(
     stays as it is.
 
     >>> rows = torch.tensor([[0.2, 0.1, 0.3], [0.0, 0.0, 0.8]])
-    >>> restricted(rows, torch.tensor([[True, True, False]]).expand(2, 3))
+    >>> keep_only_keys(rows, torch.tensor([[True, True, False]]).expand(2, 3))
     tensor([[0.4000, 0.2000, 0.0000],
             [0.4000, 0.4000, 0.0000]])
     """

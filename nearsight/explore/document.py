@@ -24,16 +24,16 @@ POLICY = (
 
 
 @cache
-def bundled(name: str) -> str:
+def read_bundled(name: str) -> str:
     """Return the text of a file of the built front end."""
     return (files("nearsight.explore") / "page" / "bundle" / name).read_text(encoding="utf-8")
 
 
 def document_html(title: str, contents: dict[str, Any]) -> str:
     """Return the whole page for the given contents."""
-    script, style = bundled(SCRIPT), bundled(STYLE)
+    script, style = read_bundled(SCRIPT), read_bundled(STYLE)
     policy = POLICY.format(script=source_hash(script), style=source_hash(style))
-    return Template(bundled(TEMPLATE)).substitute(
+    return Template(read_bundled(TEMPLATE)).substitute(
         title=escape(title),
         policy=f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
         style=f"<style>{style}</style>",
@@ -44,7 +44,7 @@ def document_html(title: str, contents: dict[str, Any]) -> str:
 
 def served_html(title: str, token: str) -> str:
     """Return the page that a server sends; it requests its script, style and data separately."""
-    return Template(bundled(TEMPLATE)).substitute(
+    return Template(read_bundled(TEMPLATE)).substitute(
         title=escape(title),
         policy="",
         style=f'<link rel="stylesheet" href="{STYLE}">',

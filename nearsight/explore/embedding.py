@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nearsight.core import UserError
 from nearsight.explore.exploration import Exploration
 from nearsight.explore.shown_model import fit_page, subject_of_files
-from nearsight.explore.targets import told_apart
+from nearsight.explore.targets import number_equal_names
 from nearsight.report.read import Family, read_families
 from nearsight.report.write import check_page_name, write_families
 
@@ -70,4 +70,4 @@ def embedded_explorer(families: Sequence[Family]) -> Exploration | None:
     firsts = [condition.runs[0] for family in families for condition in family.conditions]
     subjects = [subject_of_files(run.files) for run in firsts]
     shown = [subject for subject in subjects if subject.examples is not None]
-    return Exploration("Attention", told_apart(fit_page(shown))) if shown else None
+    return Exploration("Attention", number_equal_names(fit_page(shown))) if shown else None

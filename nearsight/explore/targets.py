@@ -81,13 +81,14 @@ def explore_targets(
         subjects = _stored_subjects(found)
     listed = folders or [subject.name for subject in subjects]
     title = " and ".join(map(_short, listed)) if len(listed) < 3 else f"{len(listed)} models"
-    return explored(title, subjects, found)
+    return gather_page(title, subjects, found)
 
 
-def explored(title: str, subjects: Sequence[ShownModel], found: Found) -> Exploration:
+def gather_page(title: str, subjects: Sequence[ShownModel], found: Found) -> Exploration:
     """Combine models and the tables of runs and studies to one page."""
     studies = [study_contents(name, folder) for name, folder in found.studies.items()]
-    return Exploration(title, told_apart(subjects), tuple(run_rows(found.runs)), tuple(studies))
+    rows = tuple(run_rows(found.runs))
+    return Exploration(title, number_equal_names(subjects), rows, tuple(studies))
 
 
 def _stored_subjects(found: Found) -> list[ShownModel]:
@@ -207,7 +208,7 @@ def image_detail(images: Path) -> str:
     return f"images of {images.resolve().name}"
 
 
-def told_apart(subjects: Sequence[ShownModel]) -> tuple[ShownModel, ...]:
+def number_equal_names(subjects: Sequence[ShownModel]) -> tuple[ShownModel, ...]:
     """Append numbers to the names of models that have the same name."""
     names = [subject.name for subject in subjects]
     return tuple(

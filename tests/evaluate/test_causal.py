@@ -16,7 +16,7 @@ from scipy.stats import binom
 from torch import nn
 
 from nearsight.evaluate.causal import answers, causal_run, head_groups, logits_seen
-from nearsight.evaluate.intervention import Intervention, MeanAttention, averaged, looking
+from nearsight.evaluate.intervention import Intervention, MeanAttention, looking, mean_map_rule
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.folders.run_folder import chosen_images
 from nearsight.measure.profile import unread_layers
@@ -111,7 +111,7 @@ def test_a_head_that_needs_to_look_far_loses_what_its_window_hides():
     assert lost(0, looking("inside", 3, layers)) == 3 / 8
     assert lost(0, looking("outside", 3, layers)) == 0
     assert lost(0, looking("inside", 13, layers)) == 0
-    assert lost(0, averaged(layers)) == 0  # its attention is position alone
+    assert lost(0, mean_map_rule(layers)) == 0  # its attention is position alone
     assert lost(1, looking("outside", 3, layers)) == 0  # nothing reads it
     assert layers["FarSighted"].inside(3).tolist() == pytest.approx([2 / 7, 1.0])
 
@@ -183,7 +183,7 @@ def test_a_run_loses_what_its_model_loses_on_the_images_that_measure_takes(run):
     pixels = torch.from_numpy(data.train.images[chosen_images(num, num_mean)]).float() / 255
     with torch.no_grad(), AttentionCapture(model, other):
         model((pixels - mean) / std)
-    mean_map = averaged(other.layers(num_mean))  # of training images, not of those answered
+    mean_map = mean_map_rule(other.layers(num_mean))  # of training images, not of those answered
     rules = [looking("inside", 3, layers), looking("outside", 3, layers), mean_map]
     for entry, rule in zip(found["lost"], rules, strict=True):
         change = Intervention({"blocks.0.attn": [1]}, rule)
@@ -201,7 +201,7 @@ def test_a_layer_is_unread_where_no_rule_changes_the_logits():
         mean = MeanAttention()
         plain = logits_seen(model, [batch], mean)
         layers = mean.layers(3)
-        rules = [looking("inside", 1, layers), averaged(layers)]
+        rules = [looking("inside", 1, layers), mean_map_rule(layers)]
         same = [
             all(
                 plain.equal(logits_seen(model, [batch], change=Intervention({name: [0, 1]}, rule)))

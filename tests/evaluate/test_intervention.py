@@ -10,9 +10,9 @@ from nearsight.core import UserError
 from nearsight.evaluate.intervention import (
     Intervention,
     MeanAttention,
-    averaged,
+    keep_only_keys,
     looking,
-    restricted,
+    mean_map_rule,
 )
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.layout.families import layout_of
@@ -121,7 +121,7 @@ def test_what_is_taken_from_a_row_goes_to_the_rest_in_proportion():
     rows = torch.tensor([[0.1, 0.3, 0.4], [0.2, 0.2, 0.5], [0.0, 0.0, 0.6]])
     allowed = torch.tensor([[True, True, False], [False, False, False], [True, True, False]])
     expected = torch.tensor([[0.2, 0.6, 0.0], [0.2, 0.2, 0.5], [0.3, 0.3, 0.0]])
-    assert torch.allclose(restricted(rows, allowed), expected)
+    assert torch.allclose(keep_only_keys(rows, allowed), expected)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -139,7 +139,7 @@ def test_the_mean_over_identical_images_changes_nothing_and_over_others_somethin
     batch = images_for(model)
     alike = batch[:1].expand_as(batch)
     logits, _, layers = clean(model, alike)
-    change = Intervention(every_head(layers), averaged(layers))
+    change = Intervention(every_head(layers), mean_map_rule(layers))
     assert torch.allclose(forward(model, alike, change=change), logits, atol=1e-5)
     assert not torch.allclose(forward(model, batch, change=change), clean(model, batch)[0], 0.01)
 
@@ -181,7 +181,7 @@ def test_the_next_module_gets_what_the_changed_rows_make_of_the_values(build):
     _, _, layers = clean(model, batch)
     calls, inputs = [], []
     hook = model.blocks[1].attn.proj.register_forward_pre_hook(lambda _, x: inputs.append(x[0]))
-    change = Intervention({"blocks.1.attn": [0]}, averaged(layers))
+    change = Intervention({"blocks.1.attn": [0]}, mean_map_rule(layers))
     forward(model, batch, calls.append, change)
     hook.remove()
     mean, values = layers["blocks.1.attn"].weights[0].float(), calls[1].values[:, 0]

@@ -10,7 +10,7 @@ from explore.conftest import PAGE
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from nearsight.explore.document import SCRIPT, STYLE, bundled
+from nearsight.explore.document import SCRIPT, STYLE, read_bundled
 
 PALETTE = PAGE.parents[1] / "report" / "templates" / "palette.json"
 
@@ -50,15 +50,15 @@ def test_the_types_hold(node_modules):
 
 
 def test_script_and_style_stay_small():
-    sizes = [bundled(name).encode() for name in (SCRIPT, STYLE)]
+    sizes = [read_bundled(name).encode() for name in (SCRIPT, STYLE)]
     assert sum(map(len, sizes)) <= 200_000
     assert sum(len(gzip.compress(x, 9)) for x in sizes) <= 80_000
 
 
 def test_nothing_in_the_bundle_can_end_the_script_element():
-    assert "</script" not in bundled(SCRIPT).lower()
-    assert "<!--" not in bundled(SCRIPT)
-    assert "</style" not in bundled(STYLE).lower()
+    assert "</script" not in read_bundled(SCRIPT).lower()
+    assert "<!--" not in read_bundled(SCRIPT)
+    assert "</style" not in read_bundled(STYLE).lower()
 
 
 def test_versions_are_exact_and_no_registry_is_named():

@@ -16,7 +16,7 @@ from nearsight.runs.files import LOG, read_log
 from nearsight.study.design.plan import Cell
 from nearsight.study.design.recipe_file import Condition, Recipe, Study
 from nearsight.study.folder import write_study
-from nearsight.study.run.runner import planned
+from nearsight.study.run.runner import plan_cells
 
 EPOCHS = 23
 
@@ -44,7 +44,7 @@ def made_recipe(
 
 
 def written_cells(root: Path, out: Path, **given) -> list[Cell]:
-    cells = list(planned(made_recipe(root, **given), data_root=root.parent).cells)
+    cells = list(plan_cells(made_recipe(root, **given), data_root=root.parent).cells)
     write_study(out, "rates", cells)
     return cells
 

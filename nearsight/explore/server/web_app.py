@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from nearsight.core import UserError
-from nearsight.explore.document import SCRIPT, STYLE, bundled, served_html
+from nearsight.explore.document import SCRIPT, STYLE, read_bundled, served_html
 from nearsight.explore.server import responses
 from nearsight.explore.server.guard import Guard
 from nearsight.explore.server.served_folders import ServedFolders, Unknown
@@ -43,11 +43,11 @@ def create_app(library: ServedFolders, host: str, token: str) -> FastAPI:
 
     @app.get(f"/{SCRIPT}", response_class=Response)
     def script() -> Response:
-        return Response(bundled(SCRIPT), media_type="text/javascript")
+        return Response(read_bundled(SCRIPT), media_type="text/javascript")
 
     @app.get(f"/{STYLE}", response_class=Response)
     def style() -> Response:
-        return Response(bundled(STYLE), media_type="text/css")
+        return Response(read_bundled(STYLE), media_type="text/css")
 
     @app.get("/api/contents", response_model=responses.Contents)
     def contents() -> dict[str, Any]:

@@ -51,9 +51,9 @@ class Finding:
             return f"{self.n} seed{'s' * (self.n != 1)}, no interval"
         x = self.estimate
         if not self.n:
-            return shown(x.value, self.unit)
-        ends = f"{shown(x.low, self.unit, False)} to {shown(x.high, self.unit, False)}"
-        return f"{shown(x.value, self.unit)} ({ends})"
+            return number_text(x.value, self.unit)
+        ends = f"{number_text(x.low, self.unit, False)} to {number_text(x.high, self.unit, False)}"
+        return f"{number_text(x.value, self.unit)} ({ends})"
 
     def __str__(self) -> str:
         if self.estimate is None or not self.n:
@@ -68,10 +68,10 @@ class Finding:
         )
 
 
-def shown(value: float, unit: Unit, named: bool = True) -> str:
+def number_text(value: float, unit: Unit, named: bool = True) -> str:
     """Return a number with its unit; accuracy in percent or percentage points.
 
-    >>> shown(0.0123, "points"), shown(0.512, "percent"), shown(0.103, "")
+    >>> number_text(0.0123, "points"), number_text(0.512, "percent"), number_text(0.103, "")
     ('1.23 points', '51.2 %', '0.103')
     """
     if not unit:

@@ -31,7 +31,7 @@ GRACE_SECONDS = 60.0  # for a checkpoint, before a task that was asked to stop i
 STORE_BYTES = 100 * 2**20  # of a cluster of our own; nothing but exit codes is in it
 
 
-def attended(folder: Path, data_root: Path) -> int:
+def run_worker_task(folder: Path, data_root: Path) -> int:
     """Run a worker from its start to its exit code; this is the task that Ray runs."""
     return exit_code_of(start_worker(folder, data_root))
 
@@ -92,7 +92,7 @@ class RayEngine:
 
     def start(self, cell: Cell, folder: Path) -> RayJob:
         """Start a cell, and return its job."""
-        task = ray.remote(attended).options(
+        task = ray.remote(run_worker_task).options(
             num_cpus=cell.processes, num_gpus=self.options.gpus(cell), max_retries=0,
             name=cell.label,
         )  # fmt: skip

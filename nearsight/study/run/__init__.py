@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nearsight.study.run.calibration import assumptions, num_cores
-from nearsight.study.run.runner import Plan, expected_seconds, planned, run_study
+from nearsight.study.run.runner import Plan, expected_seconds, plan_cells, run_study
 from nearsight.study.run.training_cost import (
     GPU_TFLOPS,
     StudyCost,
@@ -18,7 +18,7 @@ __all__ = [
     "assumptions",
     "expected_seconds",
     "num_cores",
-    "planned",
+    "plan_cells",
     "run_study",
     "study_costs",
     "training_speed",

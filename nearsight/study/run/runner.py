@@ -48,7 +48,7 @@ class Plan:
         return [x for x, state in zip(self.cells, self.states) if state != "finished"]
 
 
-def planned(
+def plan_cells(
     recipe: Recipe,
     seeds: Sequence[int] | None = None,
     out: Path | None = None,
@@ -139,7 +139,7 @@ def run_study(
     from nearsight.study.run.scheduler import run_cells
     from nearsight.study.run.watcher import Watcher
 
-    plan = planned(recipe, seeds, out, data_root, device, scale)
+    plan = plan_cells(recipe, seeds, out, data_root, device, scale)
     root = found_root(data_root).resolve()
     watcher = Watcher()
     cells = list(plan.cells)

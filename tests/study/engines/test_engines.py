@@ -17,7 +17,7 @@ from nearsight.study.engines.base import EngineOptions
 from nearsight.study.engines.opening import open_engine
 from nearsight.study.folder import cell_folder, failure, write_study
 from nearsight.study.run.cell import run_cell
-from nearsight.study.run.runner import planned, run_study
+from nearsight.study.run.runner import plan_cells, run_study
 from nearsight.study.run.scheduler import run_cells
 from nearsight.study.run.watcher import Watcher
 from nearsight.train.loop import train_run
@@ -140,8 +140,8 @@ def test_a_cell_of_two_processes_survives_its_killed_worker_and_tells_why_a_rank
     root: Path, tmp_path: Path
 ):
     out, recipe = tmp_path / "out", made_recipe(root, rates=(1e-3, 1e9), processes=2)
-    good, bad = planned(recipe, data_root=tmp_path).cells
-    alone = planned(made_recipe(root, rates=(1e-3,)), data_root=tmp_path).cells[0]
+    good, bad = plan_cells(recipe, data_root=tmp_path).cells
+    alone = plan_cells(made_recipe(root, rates=(1e-3,)), data_root=tmp_path).cells[0]
     assert good.key != alone.key
     thread = disturb(cell_folder(out, good), signal.SIGKILL, parent=False)
     left = run_study(recipe, out, workers=2, data_root=tmp_path)

@@ -16,7 +16,7 @@ import pytest
 from nearsight.runs.files import LOG, read_log, read_measure, read_record
 from nearsight.study.design.recipe_file import read_recipe
 from nearsight.study.folder import CELL, cell_folder, read_cells, read_study, state_of, write_study
-from nearsight.study.run.runner import planned, run_study
+from nearsight.study.run.runner import plan_cells, run_study
 from nearsight.study.show.publish import publish_study
 from nearsight.study.show.study_page import study_report
 
@@ -49,19 +49,19 @@ def test_old_cells_keep_the_keys_that_they_are_stored_under(out: Path):
 def test_a_plan_finds_the_old_cells_and_names_no_others(out: Path, tmp_path: Path):
     recipe = read_recipe(MADE / "smoothing.py")
     before = {file: file.read_bytes() for file in out.rglob("*.json")}
-    plan = planned(recipe, out=out, data_root=tmp_path)
+    plan = plan_cells(recipe, out=out, data_root=tmp_path)
     assert [cell.key for cell in plan.cells] == [DONE, OPEN]
     assert plan.states == ("finished", "waiting")
     write_study(out, recipe.name, plan.cells, recipe.question)
     assert {file: file.read_bytes() for file in out.rglob("*.json")} == before
-    new = planned(recipe, out=tmp_path / "new", data_root=tmp_path)
+    new = plan_cells(recipe, out=tmp_path / "new", data_root=tmp_path)
     assert not {cell.key for cell in new.cells} & {DONE, OPEN}
 
 
 def test_old_cells_of_other_software_are_not_continued(out: Path, tmp_path: Path):
     file = out / "cells" / OPEN / CELL
     file.write_text(json.dumps(json.loads(file.read_text()) | {"torch": "2.0.0"}))
-    plan = planned(read_recipe(MADE / "smoothing.py"), out=out, data_root=tmp_path)
+    plan = plan_cells(read_recipe(MADE / "smoothing.py"), out=out, data_root=tmp_path)
     assert plan.cells[0].key == DONE
     assert plan.cells[1].key != OPEN
 

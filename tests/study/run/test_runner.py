@@ -29,7 +29,7 @@ from nearsight.study.folder import (
     state_of,
     write_study,
 )
-from nearsight.study.run.runner import planned, run_study
+from nearsight.study.run.runner import plan_cells, run_study
 from nearsight.train.loop import train_run
 
 pytestmark = [pytest.mark.training, pytest.mark.processes]
@@ -84,7 +84,7 @@ def test_a_killed_runner_takes_its_workers_along_and_the_next_one_ends_as_if_not
     runner = subprocess.Popen(
         command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
     )
-    good, bad = planned(read_recipe(file), data_root=tmp_path).cells
+    good, bad = plan_cells(read_recipe(file), data_root=tmp_path).cells
     log = cell_folder(out, good) / LOG
     _wait(lambda: log.is_file() and len(log.read_text().splitlines()) > 2)
     assert state_of(cell_folder(out, good)) == "running"
@@ -119,7 +119,7 @@ def test_listing_and_planning_need_no_run(file: Path, tmp_path: Path):
     shown = CliRunner().invoke(app, ["study", "list", "--recipes", str(file.parent)])
     assert "2 conditions x 1 seeds = 2 cells" in shown.output
     assert "Expected: the rate of 1e9 fails" in shown.output
-    plan = planned(read_recipe(file), seeds=range(3), data_root=tmp_path)
+    plan = plan_cells(read_recipe(file), seeds=range(3), data_root=tmp_path)
     assert len(plan.todo) == 6
     assert not (tmp_path / "out").exists()
 
@@ -128,7 +128,7 @@ def test_cells_are_not_copied_into_a_study_that_another_runner_is_at_work_on(
     file: Path, tmp_path: Path
 ):
     out, other, recipe = tmp_path / "out", tmp_path / "other", read_recipe(file)
-    cells = planned(recipe, data_root=tmp_path).cells
+    cells = plan_cells(recipe, data_root=tmp_path).cells
     for folder, status in ((out, "running"), (other, FINISHED)):
         write_study(folder, recipe.name, cells)
         run = run_contents(status=status) | ({} if status == FINISHED else {"result": None})
@@ -149,7 +149,7 @@ def test_cells_are_not_copied_into_a_study_that_another_runner_is_at_work_on(
 
 def test_a_worker_whose_runner_ended_before_it_was_loaded_ends_too(file: Path, tmp_path: Path):
     out, recipe = tmp_path / "out", read_recipe(file)
-    cells = planned(recipe, data_root=tmp_path).cells
+    cells = plan_cells(recipe, data_root=tmp_path).cells
     write_study(out, recipe.name, cells)
     folder = cell_folder(out, cells[0])
     runner = (
