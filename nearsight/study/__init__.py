@@ -1,1 +1,1 @@
-"""Many runs: design them, run them to the end, analyse and show them."""
+"""Plan, run and analyse studies: many runs that differ in settings and seeds."""

@@ -1,4 +1,4 @@
-"""Whether the files of a finished cell are those that its key stands for, and setting others aside.
+"""Check that the files of a finished cell match its key, and set others aside.
 
 Somebody may have measured a cell again, trained in its folder, or restored files of another one.
 """
@@ -19,7 +19,7 @@ ASIDE = "set-aside"
 
 
 def run_problem(cell: Cell, record: RunRecord) -> str | None:
-    """Return in what a finished run is not that of the cell, in words; None if it is."""
+    """Say in what a finished run does not match its cell; None if it does."""
     if not isinstance(record, TrainedRun):
         return f"{RECORD} is of a model that was not trained"
     if record.seed != cell.seed:
@@ -34,7 +34,7 @@ def run_problem(cell: Cell, record: RunRecord) -> str | None:
 
 
 def measure_problem(cell: Cell, measure: MeasureRecord) -> str | None:
-    """Return in what a measurement is not that of the cell, in words; None if it is."""
+    """Say in what a measurement does not match its cell; None if it does."""
     if MEASURE_STAGE.name not in cell.stages:
         return None
     said = differs_from(cell.stages[MEASURE_STAGE.name], measure)
@@ -44,7 +44,7 @@ def measure_problem(cell: Cell, measure: MeasureRecord) -> str | None:
 
 
 def set_aside(folder: Path, names: tuple[str, ...]) -> None:
-    """Move files of a cell into a folder of their own, so that what made them is done again."""
+    """Move files of a cell into the folder ``set-aside``, so that they are made again."""
     aside = folder / ASIDE
     aside.mkdir(exist_ok=True)
     for name in names:
@@ -55,5 +55,5 @@ def set_aside(folder: Path, names: tuple[str, ...]) -> None:
 
 
 def can_be_measured(folder: Path) -> bool:
-    """Return whether a cell has its weights; an exported study has none."""
+    """Tell whether a cell has its weights; cells of an exported study do not."""
     return (folder / WEIGHTS).is_file()

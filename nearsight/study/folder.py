@@ -1,4 +1,4 @@
-"""A study folder: cells/<key>/ with one run each, study.json, and the state of every cell.
+"""Read and write a study folder: study.json, and cells/<key>/ with one run each.
 
 cell.json    what the cell is (plan.py)
 log.txt      what its worker printed
@@ -59,12 +59,12 @@ def state_of(folder: Path) -> State:
 
 
 def at_work(folder: Path) -> bool:
-    """Whether a worker holds the cell."""
+    """Tell whether a worker holds the cell."""
     return is_locked(folder / WORKER_LOCK)
 
 
 def is_finished(folder: Path) -> bool:
-    """Return whether all stages of the cell in a folder have ended."""
+    """Tell whether all stages of the cell in a folder have ended."""
     if not (folder / CELL).is_file():
         return False
     names = CELL_FILE.read(folder).stages or DEFAULT_STAGES  # version 1 names none
@@ -72,7 +72,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def epochs_done(folder: Path) -> int:
-    """Epochs in the log of a cell; a look before the first has number 0."""
+    """Return the number of epochs in the log of a cell."""
     lines = read_log(folder)
     return lines[-1].epoch if lines else 0
 
@@ -86,7 +86,7 @@ def write_study(
     virtual_patience: int | None = None,
     scale: Scale | None = None,
 ) -> None:
-    """Write study.json and the folders of all cells; what is there already is kept.
+    """Write study.json and the folders of all cells, and keep what exists.
 
     The primary contrast is the one that was named before the first cell was finished, and so is
     the patience of virtual early stopping.
@@ -131,7 +131,7 @@ def scale_in(out: Path | None, recipe: Recipe, scale: Scale | None) -> Scale | N
 
 
 def write_cell(folder: Path, cell: Cell) -> None:
-    """Write cell.json, unless it is there as it should be."""
+    """Write cell.json, unless it exists with these contents."""
     there = read_cell(folder) if (folder / CELL).is_file() else None
     if there != cell or there.accepted != cell.accepted:
         CELL_FILE.write(folder, cell_json(cell))
@@ -171,7 +171,7 @@ def failure(folder: Path) -> str | None:
 
 
 def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
-    """Copy the finished cells of another study that this one wants, under its own factors.
+    """Copy finished cells of another study into this one, with the factors of this one.
 
     The caller holds the lock of the study folder. A worker that outlived its runner is waited for.
     """

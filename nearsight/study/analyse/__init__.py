@@ -1,4 +1,4 @@
-"""The results of a study: outcomes of cells, effects of factors, and their intervals."""
+"""Compute the results of a study: outcomes of cells, and effects of factors with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effects of a study's factors on every number: at the end, and at equal progress.
+"""Compute the effects of factors on every number, at the end and at equal progress.
 
 Factors with two levels are a 2^k factorial at every level of the others, so a study of CutMix in
 four models has four factorials. Early stopping makes conditions train for different lengths: every
@@ -25,7 +25,7 @@ from nearsight.study.analyse.results import courses, numbers_shown, outcomes
 
 @dataclass(frozen=True)
 class Effects:
-    """On one number, at one level of the factors with more than two."""
+    """The effects on one number, at one level of the factors that have more than two."""
 
     at_end: Factorial
     at_steps: tuple[int, Factorial] | None  # with the epoch
@@ -40,7 +40,7 @@ class Effects:
 
 
 def study_effects(study: LoadedStudy) -> list[Effects]:
-    """Return the effects by number and level of the other factors; none without two levels."""
+    """Return the effects on every number; none if no factor has two levels."""
     ways = factorial_groups(courses(study))
     ended = outcomes(study)
     ends, found = factorial_groups(ended), []
@@ -56,7 +56,7 @@ def study_effects(study: LoadedStudy) -> list[Effects]:
 
 
 def num_simultaneous(found: Sequence[Effects]) -> int:
-    """Count the intervals of effects: every contrast on every number at every time.
+    """Count the intervals of effects: one for every contrast, number and time.
 
     The primary contrast is not taken off: it is one of them where it is an effect of one factor.
     """
@@ -69,20 +69,20 @@ def num_simultaneous(found: Sequence[Effects]) -> int:
 
 
 def simultaneous(effect: Effect, num: int) -> Estimate | None:
-    """Return an effect with an interval that covers together with ``num`` - 1 others."""
+    """Return an effect with the interval that is simultaneous with ``num`` - 1 others."""
     if effect.estimate is None or not num:
         return None
     return over_seeds(list(effect.per_seed.values()), simultaneous_level(num))
 
 
 def at_steps(group: Sequence[Course], value: str) -> tuple[int, Factorial] | None:
-    """At the last epoch at which every run was seen."""
+    """Return the epoch and the effects at the last epoch at which every run was measured."""
     epoch, at_once = at_matched_epoch(group, value)
     return None if epoch is None else (epoch, factorial(at_once, value))
 
 
 def at_loss(group: Sequence[Course], value: str) -> tuple[float, Factorial] | None:
-    """At the lowest training loss that every run reached."""
+    """Return the loss and the effects at the lowest training loss that every run reached."""
     loss, at_once = at_matched_loss(group)
     return None if loss is None else (loss, factorial(at_once, value))
 
@@ -90,7 +90,7 @@ def at_loss(group: Sequence[Course], value: str) -> tuple[float, Factorial] | No
 def at_stop(
     group: Sequence[Course], value: str, patience: int | None
 ) -> tuple[int, Factorial] | None:
-    """At the weights that early stopping would have kept; None where no run has the number."""
+    """Return the patience and the effects with early stopping; None if no run has the number."""
     if patience is None:
         return None
     kept = [course.at_virtual_stop(patience) for course in group]
@@ -98,7 +98,7 @@ def at_stop(
 
 
 def effects_by_epoch(group: Sequence[Course], value: str) -> Iterator[tuple[int, Factorial]]:
-    """At every epoch at which all runs were seen."""
+    """Return the effects at every epoch at which all runs were measured."""
     for epoch in group[0].epochs:
         at_once: list[Outcome] = [course.at_epoch(epoch) for course in group]
         if all(value in x.values for x in at_once):

@@ -1,4 +1,4 @@
-"""2^k factorials: main effects and interactions, paired by seed.
+"""Compute main effects and interactions of 2^k factorials, paired by seed.
 
 An effect is a contrast within each seed: the mean over cells at +1 minus the mean over cells at -1,
 where a cell's sign is -1 for every factor at its low level, multiplied over the effect's factors.
@@ -35,7 +35,7 @@ Pair = tuple[Level, Level]  # low, high
 
 @dataclass(frozen=True)
 class Effect:
-    """One factor's main effect, or the interaction of several, on one number."""
+    """The main effect of a factor, or the interaction of several, on one number."""
 
     factors: tuple[str, ...]
     per_seed: Mapping[int, float]
@@ -51,7 +51,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Factorial:
-    """All 2^k - 1 effects on one number, main effects first."""
+    """All 2^k - 1 effects on one number, with the main effects first."""
 
     value: str
     levels: Mapping[str, Pair]
@@ -96,7 +96,7 @@ class Factorial:
 
     @property
     def pairs_per_seed(self) -> int:
-        """Pairs of cells that differ in one factor alone."""
+        """The number of pairs of cells of a seed that differ in one factor alone."""
         return 2 ** (len(self.levels) - 1)
 
 

@@ -1,4 +1,4 @@
-"""Effects over seeds and images, from the values per image that cells keep.
+"""Compute effects over seeds and images, from the values per image that cells keep.
 
 Accuracy: whether each test image was answered rightly. Min MAD: each half of the images takes the
 head that the other half chooses (stats/extremes.py), so that a run has one number per image.
@@ -53,7 +53,7 @@ def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
 
 
 def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
-    """1 where a test image was answered rightly (by k-NN without labels), and the data's hash."""
+    """Return 1 or 0 for every test image (correct or not; by k-NN without labels), and its data."""
     if cell.files is None:
         return None
     record = FinishedCell(cell.cell, cell.files).record

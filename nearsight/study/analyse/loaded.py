@@ -1,4 +1,4 @@
-"""A study folder read once: its cells, and the records of those that are finished."""
+"""Read a study folder once: its cells, and the records of the finished ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FinishedCell:
 
 @dataclass(frozen=True)
 class LoadedStudy:
-    """Everything that analyses, claims and pages take from a study folder."""
+    """The contents of a study folder that analyses, claims and pages need."""
 
     path: Path
     record: StudyRecord
@@ -62,13 +62,13 @@ class LoadedStudy:
 
     @cached_property
     def earlier_summary(self) -> SummaryRecord | None:
-        """The summary.json that an earlier report left; None if there is none."""
+        """The summary.json of an earlier report; None if there is none."""
         there = (self.path / SUMMARY_FILE.name).is_file()
         return SUMMARY_FILE.read(self.path) if there else None
 
 
 def load_study(out: Path) -> LoadedStudy:
-    """Read every file of a study folder that a report needs, each of them once.
+    """Read every file of a study folder that a report needs, each once.
 
     Raises:
         UserError: If a file is damaged, or a cell was measured otherwise than its study asks for.
@@ -81,7 +81,7 @@ def load_study(out: Path) -> LoadedStudy:
 
 
 def _check_measurements(study: LoadedStudy) -> None:
-    """Refuse cells whose numbers cannot stand in one table, before anything is made of them."""
+    """Check that the numbers of all cells can stand in one table."""
     first: dict[str, FinishedCell] = {}  # by data set
     for x in study.finished:
         if problem := measure_problem(x.cell, x.files.measure):

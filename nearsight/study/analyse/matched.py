@@ -24,7 +24,7 @@ from nearsight.study.design import Level
 
 @dataclass(frozen=True)
 class Course:
-    """A run epoch by epoch; ``values``: numbers by name, None where they were not measured.
+    """A run epoch by epoch, with its numbers by name; None where one was not measured.
 
     ``clean_loss`` is infinite where none was taken.
     """
@@ -44,13 +44,13 @@ class Course:
             raise UserError("expected epochs in ascending order, each once")
 
     def at_epoch(self, epoch: int) -> Outcome:
-        """Its numbers at that very epoch; those not measured there are left out."""
+        """Return the numbers at an epoch, without those that were not measured at it."""
         places = [i for i, x in enumerate(self.epochs) if x == epoch]
         found = {name: x[i] for name, x in self.values.items() for i in places}
         return self._outcome({name: x for name, x in found.items() if x is not None})
 
     def at_loss(self, loss: float) -> Outcome:
-        """Its numbers when the training loss first fell to that value, by linear interpolation.
+        """Return the numbers when the training loss first fell to a value, by interpolation.
 
         None are left if the run never got there, or began below.
         """
@@ -59,7 +59,7 @@ class Course:
         return self._outcome({name: x for name, x in found.items() if x is not None})
 
     def at_virtual_stop(self, patience: int) -> Outcome:
-        """Return what early stopping would have kept, although the run went on.
+        """Return the outcome that early stopping would have kept, although the run went on.
 
         Attention is measured every few epochs only: its numbers are those of the last measurement
         at or before the epoch that would have been kept.
@@ -86,7 +86,7 @@ class Course:
         return None if best is None else best[0]
 
     def epoch_of_loss(self, loss: float) -> float | None:
-        """When the training loss first fell to a value, in epochs and parts of them."""
+        """Return when the training loss first fell to a value, in epochs and fractions of them."""
         taken = [(e, x) for e, x in zip(self.epochs, self.clean_loss) if x < math.inf]
         if not taken or taken[0][1] < loss:
             return None
@@ -123,7 +123,7 @@ def common_epoch(courses: Sequence[Course], value: str) -> int | None:
 
 
 def common_loss(courses: Sequence[Course]) -> float | None:
-    """Return the lowest training loss that every run reached; None without a run or an epoch."""
+    """Return the lowest training loss that every run reached; None without runs or epochs."""
     if not courses or not all(course.epochs for course in courses):
         return None
     lowest = max(min(course.clean_loss) for course in courses)
@@ -137,6 +137,6 @@ def at_matched_epoch(courses: Sequence[Course], value: str) -> tuple[int | None,
 
 
 def at_matched_loss(courses: Sequence[Course]) -> tuple[float | None, list[Outcome]]:
-    """Return the loss and all runs at it; a run that began below it has no numbers."""
+    """Return the matched loss and all runs at it; a run that began below it has no numbers."""
     loss = common_loss(courses)
     return loss, [] if loss is None else [course.at_loss(loss) for course in courses]

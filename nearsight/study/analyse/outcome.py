@@ -1,4 +1,4 @@
-"""Outcomes: what came of a finished cell, as plain numbers that statistics and claims work with."""
+"""Describe the outcome of a finished cell as plain numbers, for statistics and claims."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcome:
 
 
 class HasFactors(Protocol):
-    """An outcome, or a run on its way."""
+    """An outcome, or the course of a run."""
 
     @property
     def factors(self) -> Mapping[str, Level]:
@@ -83,14 +83,14 @@ def _order(condition: Factors) -> list[tuple[str, str, float, str]]:
 
 
 def level_order(level: Level) -> tuple[str, float, str]:
-    """Off before on, small before large, words by the alphabet."""
+    """Return a sort key for levels: off before on, small before large, words alphabetically."""
     if isinstance(level, str):
         return "word", 0.0, level
     return "number", float(level), ""
 
 
 def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[Grouped]]:
-    """By the levels of the factors that have more than two: each group is a 2^k factorial.
+    """Group outcomes by the levels of factors with more than two; a group is a 2^k factorial.
 
     A group in which nothing varies is left out.
     """

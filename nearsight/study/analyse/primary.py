@@ -1,4 +1,4 @@
-"""The primary contrast of a study: the one comparison that was named before it ran.
+"""Compute the primary contrast of a study, the comparison that was named before it ran.
 
 Its 95 % interval is its own. Every other interval of the study is simultaneous (effects.py), so
 that among many comparisons none stands out by chance alone.
@@ -20,7 +20,7 @@ from nearsight.study.design import Level, PrimaryContrast
 
 @dataclass(frozen=True)
 class PrimaryResult:
-    """The primary contrast in what is finished of a study."""
+    """The primary contrast, computed from the finished cells of a study."""
 
     contrast: PrimaryContrast
     per_seed: Mapping[int, float]

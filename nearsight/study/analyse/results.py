@@ -1,4 +1,4 @@
-"""What came of a study's cells: outcomes at the end, courses over epochs.
+"""Collect the results of a study's cells: outcomes at the end, and courses over epochs.
 
 A cell that is not finished is left out.
 """
@@ -80,7 +80,7 @@ def numbers_shown(found: Sequence[Outcome]) -> tuple[Number, ...]:
 
 
 def settings_of(x: FinishedCell) -> dict[str, Level]:
-    """Return everything that was set, and the grid, as claims read it."""
+    """Return all settings of a run and its grid, in the form that claims read."""
     settings = protocol_settings(x.cell.protocol, x.files.measure.grid)
     settings["data.name"] = x.record.data.name  # a path may be a set that has a name
     if x.evaluation is None:
@@ -145,7 +145,7 @@ def _layer_means(path: Path, measure: MeasureRecord, metric: str) -> list[Interv
 
 
 def courses(study: LoadedStudy) -> list[Course]:
-    """Return every finished cell epoch by epoch: accuracy, and attention where it was seen."""
+    """Return every finished cell epoch by epoch: accuracy, and attention where measured."""
     found = []
     for x in study.finished:
         lines = x.files.log
@@ -178,7 +178,7 @@ def courses(study: LoadedStudy) -> list[Course]:
 def claim_values(
     path: Path, measure: MeasureRecord, looks: Sequence[Look], unread: frozenset[int]
 ) -> dict[str, float]:
-    """Return the numbers that only claims ask for, by name; ``path`` is the folder they are of.
+    """Return by name the numbers that only claims need; ``path`` is the folder of the run.
 
     ``unread``: layers, counted from 1, whose patch rows reach no output of the model.
     """
@@ -219,7 +219,7 @@ def _with_depth(read: Sequence[IntervalRecord], local: ExtremeRecord) -> dict[st
 
 
 def _near_heads(measure: MeasureRecord) -> dict[str, float]:
-    """How many heads are below the 3x3 line, by kind; none where self-mass was not measured."""
+    """Count the heads below the 3x3 line by kind; none if self-mass was not measured."""
     found = [measure.layers[i].metrics for i in measure.read]
     if not all("mad" in x and "self_mass" in x for x in found):
         return {}
@@ -256,7 +256,7 @@ def unread_layers(x: FinishedCell) -> frozenset[int]:
 
 
 def _by_layer(measure: MeasureRecord) -> dict[str, float | None]:
-    """Metrics of features and the entropy of every layer: METRIC_layer_N, counted from 1."""
+    """Return feature metrics and entropy of every layer as METRIC_layer_N, counted from 1."""
     names = ("locality_score", "cls_similarity")
     found: dict[str, float | None] = {
         f"{name}_layer_{number}": _layer_value(layer.metrics.get(name))
@@ -328,7 +328,7 @@ def _while_training(looks: Sequence[Look]) -> dict[str, float]:
 
 
 def _gates_at_end(look: Look) -> dict[str, float]:
-    """How many layers still use position, and the largest mean gate of layers 6 to 10."""
+    """Return how many layers still use position, and the largest mean gate of layers 6 to 10."""
     means = [fmean(x.gate) if x and x.gate else None for x in look.learned.layers(Gates)]
     known = [x for x in means if x is not None]
     if not known:
@@ -339,5 +339,5 @@ def _gates_at_end(look: Look) -> dict[str, float]:
 
 
 def _far(look: Look) -> list[float]:
-    """Nonlocality of every layer."""
+    """Return the nonlocality of every layer."""
     return [x.value for x in look.nonlocality or []]

@@ -1,4 +1,4 @@
-"""Accuracy lost when heads look elsewhere, over the seeds of a condition.
+"""Average over seeds the accuracy that is lost if heads attend elsewhere.
 
 Head 1 of one seed is not head 1 of another, so heads are not averaged. All heads of a layer, and
 all heads of the model, are the same thing in every seed.

@@ -1,4 +1,4 @@
-"""In how many seeds a head became local, or an identity head; with exact intervals.
+"""Count the seeds in which a head became local or an identity head, with exact intervals.
 
 Whether such a head appears is nearly all or none: a run has one or it has not. The mean of min MAD
 then jumps with the number of seeds that have one, and a t-interval over 3 seeds covers it in 27 to

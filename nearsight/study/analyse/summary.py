@@ -1,4 +1,4 @@
-"""The results of a study in one file without weights: summary.json.
+"""Write the results of a study to one file without weights, summary.json.
 
 Per cell its numbers; per condition mean, SD, n and 95 % interval over seeds; the effects of a
 factorial, at the end of training, at the last epoch that all runs reached (matched steps) and at
@@ -34,7 +34,7 @@ from nearsight.study.analyse.shares import seed_shares
 
 
 def write_summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> Path:
-    """Write summary.json of what is finished in a study folder; ``effects`` if known already."""
+    """Write summary.json of the finished cells; ``effects`` are computed unless given."""
     contents = {"schema_version": SCHEMA_VERSION, **summary(study, effects)}
     return SUMMARY_FILE.write(study.path, contents)
 
@@ -126,7 +126,7 @@ def _primary(found: PrimaryResult) -> dict[str, Any]:
 
 
 def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Every condition minus the first one, paired by seed; needs two seeds that both have.
+    """Return every condition minus the first one, paired by seed, if they share two seeds.
 
     Each has its own interval, and one that is simultaneous over all differences.
     """
@@ -195,7 +195,7 @@ class Summary:
 
 
 def summaries(outcomes: Iterable[Outcome], value: str) -> list[Summary]:
-    """Mean, SD, n and 95 % t-interval over seeds of every condition that has the number."""
+    """Return mean, SD, n and 95 % t-interval over seeds of every condition with the number."""
     found = []
     for condition, by_seed in by_condition(outcomes, value).items():
         seeds, numbers = tuple(by_seed), list(by_seed.values())

@@ -1,4 +1,4 @@
-"""The claims of the papers and the verdict of a study on each."""
+"""Compare a study with the claims of the papers: the claims, and a verdict on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claims of the three papers, and the verdicts of a study on them (claims.json).
+"""List the claims of the three papers, and judge them by a study (claims.json).
 
 >>> from nearsight.study.claims.all_claims import CLAIMS, claim
 >>> claim("convit-data").source
@@ -41,12 +41,12 @@ def claim(id: str) -> Claim:
 
 
 def verdicts(outcomes: Sequence[Outcome], claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
-    """Of every claim: one verdict per setting in which it can be asked, at least one."""
+    """Return the verdicts on all claims, at least one per claim."""
     return [verdict for each in claims for verdict in judge(each, outcomes)]
 
 
 def write_claims(study: LoadedStudy) -> tuple[Path, list[Verdict]]:
-    """Judge the papers' claims by what is finished; claims.json, and the verdicts."""
+    """Judge the claims by the finished cells, and write claims.json; return path and verdicts."""
     found = verdicts(outcomes(study))
     judged = [verdict.contents() for verdict in found]
     contents = {"schema_version": SCHEMA_VERSION, "verdicts": judged}

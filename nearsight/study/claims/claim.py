@@ -1,4 +1,4 @@
-"""What a claim is: a sentence of a paper, a number that decides it, and the scale it is about."""
+"""Define a claim: a sentence of a paper, the number that decides it, and its scale."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Unit = Literal["", "points", "percent"]
 
 @dataclass(frozen=True)
 class Region:
-    """Where a number lies if the claim holds; ``closed``: its ends belong to it."""
+    """The interval in which a number lies if a claim holds, with its ends if ``closed``."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -57,13 +57,13 @@ ABOVE = Region(low=0.0, closed=False)
 
 
 def within(margin: float) -> Region:
-    """Of a null claim: the interval must lie inside the margin."""
+    """Return the region of a claim of no effect: the interval must lie inside the margin."""
     return Region(-margin, margin)
 
 
 @dataclass(frozen=True)
 class ClaimPart:
-    """One number of a claim: per seed, from which outcomes, and where it should lie."""
+    """A number of a claim: its values per seed, their outcomes, and where it should lie."""
 
     label: str
     per_seed: Mapping[int, float]
@@ -82,7 +82,7 @@ Statistic = Callable[[Sequence[Outcome]], list[ClaimPart]]
 
 @dataclass(frozen=True)
 class Scale:
-    """Models, data sets with the epochs of a training on all their data, grid, fewest seeds.
+    """The scale of a claim: models, data sets with numbers of epochs, grid, fewest seeds.
 
     A claim that compares backbones may have several grids: "14x14 or 56x56".
     """
@@ -98,9 +98,9 @@ class Scale:
         return f"{', '.join(self.models)} on {data}, {self.grid} patches, {self.seeds} seeds"
 
     def differences(self, outcomes: Sequence[Outcome], compares: Sequence[str] = ()) -> list[str]:
-        """In what the outcomes are not at this scale, a few words each.
+        """Say in what the outcomes are not at this scale, a few words each.
 
-        ``compares``: settings that differ between what is compared.
+        ``compares`` are the settings that the claim itself varies.
         """
         found: dict[str, None] = {}
         for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""Statistics of claims: how a number differs between settings, per seed.
+"""Compute the statistics of claims: how a number differs between settings, per seed.
 
 Each takes outcomes that differ in nothing but what is compared, and gives no part if a side of the
 comparison is not among them.
@@ -32,7 +32,7 @@ class AmbiguousError(ValueError):
 
 
 def matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, Outcome]:
-    """By seed, the outcome that has these settings and the number."""
+    """Return by seed the outcome that has these settings and the number."""
     found: dict[int, Outcome] = {}
     for outcome in outcomes:
         if not _has(outcome, side) or not math.isfinite(outcome.values.get(value, math.nan)):
@@ -55,7 +55,7 @@ def _numbers(found: Mapping[int, Outcome], value: str) -> dict[int, float]:
 
 
 def is_share(value: str) -> bool:
-    """Whether a number is a share of images or pixels, which people read in percent."""
+    """Tell whether a number is a share of images or pixels, which people read in percent."""
     return value.startswith("accuracy") or value.endswith(("accuracy", "miou"))
 
 
@@ -90,12 +90,12 @@ def difference(value: str, one: Side, other: Side, region: Region, label: str) -
 
 
 def parts(*statistics: Statistic) -> Statistic:
-    """All parts of several statistics: the claim needs every one."""
+    """Combine several statistics; the claim needs the parts of all of them."""
     return lambda outcomes: [part for each in statistics for part in each(outcomes)]
 
 
 def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
-    """One of the eight conditions: a plain ViT, CutMix as in the preset, every other part off."""
+    """Return the settings of one of the eight conditions, with all other parts off."""
     own = {f"cutmix.{name}": x for name, x in asdict(CutMix()).items()} if cutmix else {}
     off = {part: False for part in optional_parts() if part not in COUNTED}
     factors = dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing)))
@@ -185,7 +185,7 @@ def separation(value: str, factor: str, region: Region, label: str) -> Statistic
 def slope(
     value: str, side: Side, along: str, region: Region, label: str, default: float | None = None
 ) -> Statistic:
-    """Least-squares slope of the number over a numeric setting, of seeds that have every level.
+    """Test the least-squares slope of a number over a numeric setting.
 
     ``default``: what the setting amounts to in outcomes that leave it to the model.
     """
@@ -300,7 +300,7 @@ def _slope_part(
 
 
 def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str) -> Statistic:
-    """How much the relative gain, 100 (one - plain) / plain, grows per tenfold less data."""
+    """Test how much the relative gain, 100 (one - plain) / plain, grows per tenfold less data."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         gains: dict[float, dict[int, Outcome]] = {}

@@ -19,7 +19,7 @@ DIVERSE = Scale(
 
 
 def _grows_with_size(value: str, sizes: Sequence[str], label: str) -> Statistic:
-    """Each size minus the one before it, for ConViT."""
+    """Test each size minus the one before it, for ConViT."""
     return parts(
         *(
             combined(

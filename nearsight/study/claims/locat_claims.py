@@ -81,7 +81,7 @@ HUMMINGBIRD = PaperEvaluation("hummingbird", "hummingbird", ("voc2012", "ade20k"
 
 @lru_cache
 def costs() -> dict[str, float]:
-    """Parameters and multiply-adds that LocAt adds to ViT, counted on the models as built."""
+    """Count the parameters and multiply-adds that LocAt adds to ViT, on built models."""
     from nearsight.models.cost import named_cost
 
     found: dict[str, float] = {}

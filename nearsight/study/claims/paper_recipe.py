@@ -1,4 +1,4 @@
-"""How a paper trained: the settings that a verdict asks for, and the values that we assumed."""
+"""Record how a paper trained: the settings that a verdict needs, and our assumptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class PaperRecipe:
-    """What a run must have been trained with, and what of it is our assumption.
+    """The settings that a paper trained with, and which of them we assumed.
 
     Args:
         expected: The settings by path, given those of a run (its data set, its model).
@@ -44,7 +44,7 @@ class PaperRecipe:
     assumed: Callable[[Settings], Sequence[str]]
 
     def differences(self, settings: Settings, compares: Sequence[str]) -> list[str]:
-        """Return in what a run was trained otherwise, but for what a claim compares."""
+        """Say in what a run was trained otherwise, apart from what the claim compares."""
         treated = [x for x in compares if x not in OF_SETS]
         return [
             f"{WORDS.get(path, path)} {_word(settings.get(path))} instead of {_word(wanted)}"
@@ -54,7 +54,7 @@ class PaperRecipe:
 
 
 def is_below(path: str, names: Sequence[str]) -> bool:
-    """Whether a dotted path is one of these, or inside one.
+    """Tell whether a dotted path is one of these, or inside one.
 
     >>> is_below("optimizer.lr", ["optimizer"]), is_below("optimizer_lr", ["optimizer"])
     (True, False)

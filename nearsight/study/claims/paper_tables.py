@@ -17,7 +17,7 @@ from nearsight.protocol import EIGHT
 
 @dataclass(frozen=True)
 class PaperRow:
-    """What the paper prints of one training; None: not known to us."""
+    """The numbers that the paper prints of one training; None where we do not know one."""
 
     accuracy: float  # on the test set
     min_mad: float | None = None
@@ -71,7 +71,7 @@ def paper_effect(value: str, part: str) -> float:
 
 
 def paper_difference(value: str, one: str, other: str, data: str = "cifar100") -> float:
-    """One protocol minus another on a data set.
+    """Return one protocol minus another on a data set.
 
     >>> round(paper_difference("accuracy", "modern", "baseline", "tiny-imagenet"), 4)
     0.0703

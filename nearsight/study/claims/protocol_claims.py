@@ -67,7 +67,7 @@ ONLY = {
 
 
 def _thresholds() -> Statistic:
-    """Min MAD of each of the eight conditions, on its side of the 3x3 line.
+    """Test min MAD of each of the eight conditions against the 3x3 line.
 
     The paper's own bounds (0.024 and 0.210) are its most extreme conditions: the interval of a
     perfect replication straddles them, so they can decide nothing.
@@ -91,12 +91,12 @@ def _thresholds() -> Statistic:
 
 
 def _no_effect(factor: str, name: str) -> Statistic:
-    """On the logarithm of min MAD, at most a share of what CutMix does."""
+    """Test that the effect on log min MAD is at most a share of that of CutMix."""
     return null_beside("min_mad", factor, "cutmix", NULL_SHARE, f"log min MAD, {name}")
 
 
 def _dissociation() -> Statistic:
-    """Both improve accuracy by comparable amounts; only CutMix crosses the 3x3 line."""
+    """Test that both improve accuracy comparably, but only CutMix crosses the 3x3 line."""
     alone = {"CutMix": ONLY["cutmix"], "AutoAugment": ONLY["autoaugment"]}
     return parts(
         *(
@@ -127,7 +127,7 @@ def _by_data(value: str, region: Region, label: str) -> Statistic:
 
 
 def _most_on(data: str) -> Statistic:
-    """Modern - Baseline on a data set minus the same on each of the others."""
+    """Test Modern - Baseline on a data set minus the same on each of the others."""
 
     def sides(name: str, sign: float) -> list[tuple[float, str, Side]]:
         at = {"data.name": name}
@@ -149,7 +149,7 @@ def _most_on(data: str) -> Statistic:
 
 
 def _every_layer() -> Statistic:
-    """CutMix's main effect on the mean entropy of each layer that something reads."""
+    """Test CutMix's main effect on the mean entropy of each layer, without unread layers."""
     return parts(
         *(
             main_effect(f"entropy_layer_{layer}", "cutmix", BELOW,
@@ -175,7 +175,7 @@ def self_mass_bounds() -> dict[str, float]:
 
 
 def rank_correlations() -> dict[str, float]:
-    """Spearman's rank correlation of accuracy and min MAD in table 2, with and without CutMix.
+    """Return the rank correlations of accuracy and min MAD in table 2, by CutMix on and off.
 
     >>> {name: round(x, 6) for name, x in rank_correlations().items()}
     {'with_cutmix': -1.0, 'without_cutmix': -1.0}

@@ -1,4 +1,4 @@
-"""Verdicts on claims: from intervals over seeds only, at the claim's own scale only.
+"""Judge claims, from intervals over seeds and only at the scale of the claim.
 
 A claim is supported if the 95 % t-interval of each of its parts lies where the claim says; all
 parts have to, so no correction is needed. It is contradicted if one part's interval lies wholly
@@ -34,7 +34,7 @@ Seen = Literal["as claimed", "the opposite", "open"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One part of a claim in the outcomes; no estimate with fewer than two seeds."""
+    """What a study says about one part of a claim; no estimate with fewer than two seeds."""
 
     label: str
     region: str
@@ -82,7 +82,7 @@ def number_text(value: float, unit: Unit, named: bool = True) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision on a claim, with the numbers and the scale it comes from."""
+    """A decision on a claim, with its numbers and their scale."""
 
     claim: Claim
     decision: str  # one of the five above, or "needs …"
@@ -101,7 +101,7 @@ class Verdict:
 
     @property
     def condition(self) -> str:
-        """What is compared: of several parts the one that decides, and how many there are."""
+        """What is compared: the deciding part of the claim, and how many others there are."""
         part = self._deciding
         if part is None:
             return ""
@@ -120,12 +120,12 @@ class Verdict:
 
     @property
     def _deciding(self) -> Finding | None:
-        """The part that speaks most against the claim; the first of those that speak alike."""
+        """The part that speaks most against the claim; the first of several."""
         order = ("the opposite", "open", None, "as claimed")
         return min(self.findings, key=lambda x: order.index(x.seen), default=None)
 
     def contents(self) -> dict[str, Any]:
-        """Plain values, for JSON and tables."""
+        """Return the verdict as plain values, for JSON and tables."""
         claim = self.claim
         parts = [
             {
@@ -152,7 +152,7 @@ class Verdict:
 
 
 def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """One verdict per setting in which the claim can be asked, at least one.
+    """Return the verdicts on a claim: one for each group of comparable cells, at least one.
 
     Outcomes are compared only if they agree in all settings that the claim does not compare.
     """
@@ -187,7 +187,7 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
 
 
 def judge_facts(claim: Claim, numbers: Mapping[str, float]) -> Verdict:
-    """Return the verdict on a claim from numbers that no seed can change.
+    """Return the verdict on a claim whose numbers do not depend on seeds.
 
     They are arithmetic on a paper's own table, or a count on a model as it is built. A number that
     is not known leaves the claim undecided.
@@ -215,7 +215,7 @@ def _fact(part: ClaimPart) -> Finding:
 def _groups(
     claim: Claim, outcomes: Sequence[Outcome]
 ) -> list[tuple[dict[str, Level], list[Outcome]]]:
-    """Outcomes that agree in what has to agree, with those settings."""
+    """Group the outcomes that agree in all settings that the claim does not compare."""
     found: dict[tuple[tuple[str, Level], ...], list[Outcome]] = {}
     for outcome in outcomes:
         key = tuple(sorted(_shared(claim, outcome.settings).items()))
@@ -240,7 +240,7 @@ def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> li
 
 
 def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """Return the settings that have to agree."""
+    """Return the settings in which compared outcomes must agree."""
     return {name: level for name, level in settings.items() if not is_below(name, claim.compares)}
 
 

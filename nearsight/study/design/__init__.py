@@ -1,4 +1,4 @@
-"""What a study consists of: recipes, shared designs, and the plan of its cells."""
+"""Design studies: recipes, designs that recipes share, and the plan of the cells."""
 
 from __future__ import annotations
 

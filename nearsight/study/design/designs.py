@@ -1,4 +1,4 @@
-"""Designs that several recipes share: crossed factors, models with LocAt, ConViT, small scales.
+"""Provide designs that recipes share: crossed factors, models with LocAt, ConViT, small scales.
 
 A laptop trains a run in minutes with ``shrunk`` or ``briefly``. With ``shrunk`` it is `nano` with a
 width of 64 and patches of 8 pixels (4x4 on CIFAR), 24 epochs without early stopping, so that all
@@ -50,7 +50,7 @@ def crossed(
 
 
 def eight(data: str) -> Iterator[tuple[dict[str, bool], Protocol]]:
-    """Factors and protocol of all combinations of AutoAugment, CutMix and label smoothing."""
+    """Yield factors and protocol of all combinations of AutoAugment, CutMix, label smoothing."""
     names = {parts: name for name, parts in EIGHT.items()}
     for levels in product((False, True), repeat=len(PARTS)):
         factors = dict(zip(PARTS, levels))
@@ -59,7 +59,7 @@ def eight(data: str) -> Iterator[tuple[dict[str, bool], Protocol]]:
 
 
 def cutmix_off_and_on(data: str) -> Iterator[tuple[bool, Protocol]]:
-    """Baseline, and Baseline with CutMix."""
+    """Yield Baseline without CutMix and Baseline with CutMix, each behind whether it has CutMix."""
     yield False, preset("baseline", data)
     yield True, preset("baseline+cutmix", data)
 

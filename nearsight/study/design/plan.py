@@ -1,4 +1,4 @@
-"""Cells: every condition with every seed, keyed by everything that decides its numbers.
+"""Plan cells: every condition with every seed, with a key of all that decides the numbers.
 
 Two cells with one key would end with the same bytes, so a finished cell is never run again, and one
 of another study can be taken over. A key hashes protocol, seed, the bytes of the data and of files
@@ -35,7 +35,7 @@ THREADS = 1  # of every cell in every engine, so that results do not depend on t
 
 
 def named_files(protocol: Protocol) -> dict[str, Path]:
-    """By setting, the file of weights that it names; of a run's folder the weights in it."""
+    """Return the weight files that a protocol names, by setting; for a run folder its weights."""
     teaching = protocol.distillation
     named = {"model.weights": protocol.model.weights}
     if teaching is not None and teaching.weights not in TEACHER_WORDS:
@@ -45,20 +45,24 @@ def named_files(protocol: Protocol) -> dict[str, Path]:
 
 
 def named_hashes(protocol: Protocol) -> dict[str, str]:
-    """By setting, the hash of the file's bytes."""
+    """Return the hash of each weight file that a protocol names, by setting.
+
+    Raises:
+        UserError: If a file does not exist.
+    """
     found = {}
     for setting, path in named_files(protocol).items():
         if not path.is_file():
-            raise UserError(f"expected the weights of {setting}, but there is no {path}")
+            raise UserError(f"{setting} names the weight file {path}, which does not exist")
         found[setting] = file_hash(path)
     return found
 
 
 @dataclass(frozen=True)
 class Software:
-    """What decides numbers beside the settings; None where a stored cell does not say.
+    """The software that decides numbers; None where a stored cell does not record it.
 
-    The kind of CPU is not among it: it is recorded with every run.
+    The kind of CPU does not belong to it, but is recorded with every run.
     """
 
     torch: str
@@ -75,7 +79,7 @@ class Software:
         return cls(metadata.version("torch"), metadata.version("timm"), kernel, NUMBERS)
 
     def differs(self, other: Software) -> list[str]:
-        """Return in what two differ, in words; what one of them does not say is no difference."""
+        """Say in what two differ; what one of them does not record counts as equal."""
         return [
             f"{text.format(_word(mine))} as planned, got {_word(yours)} here"
             for text, mine, yours in self._pairs(other)
@@ -83,9 +87,9 @@ class Software:
         ]
 
     def told_beside(self, here: Software) -> list[str]:
-        """Return in what a stored cell's software is not that of this process, in words.
+        """Say in what the software of a stored cell differs from that of this process.
 
-        What the cell does not say counts as different.
+        What the cell does not record counts as different.
         """
         return [
             f"{text.format(_word(there))} there, {_word(now)} here"
@@ -93,7 +97,7 @@ class Software:
         ]
 
     def _pairs(self, other: Software) -> list[tuple[str, Any, Any]]:
-        """Return the text and both values of everything in which they differ."""
+        """Return the text and both values of every difference."""
         names = {
             "torch": "torch {}",
             "timm": "timm {}",
@@ -111,7 +115,7 @@ def _word(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a study, and the stages it goes through."""
+    """A run of a study, with the stages that it goes through."""
 
     factors: Mapping[str, Level]
     protocol: Protocol
@@ -154,7 +158,7 @@ class Cell:
         return stages_named(list(self.stages))
 
     def contents(self) -> dict[str, Any]:
-        """Return what cell.json has, but for the key."""
+        """Return the contents of cell.json, without the key."""
         return {
             "factors": dict(self.factors),
             "protocol": stored_settings(self.protocol),
@@ -187,15 +191,15 @@ class Cell:
         return cls(**given | {"stored_key": key})
 
     def is_like(self, stored: Cell) -> bool:
-        """Return whether a stored cell is this one as far as it says what it is.
+        """Tell whether a stored cell is this one, as far as its record says.
 
-        A difference of its software that was accepted when the cell was taken over is none.
+        Differences of software that were accepted when the cell was copied do not count.
         """
         same = bool(stored.accepted) or not stored.software.differs(self.software)
         return same and self.is_like_but_for_software(stored)
 
     def is_like_but_for_software(self, stored: Cell) -> bool:
-        """Return whether a stored cell is this one, whatever software it was made with."""
+        """Tell whether a stored cell is this one, apart from its software."""
         return replace(stored, factors=self.factors, software=self.software) == self
 
 
@@ -206,13 +210,20 @@ def cells_of(
     device: str,
     hashes_of: Callable[[Protocol], dict[str, str]] = named_hashes,
 ) -> list[Cell]:
-    """Every condition with every seed, seeds outermost: what is done first has all conditions.
+    """Return the cells of a study, all conditions of the first seed before the second seed.
 
-    ``data_hashes``: by data set's name, as ``load_dataset`` finds them. ``hashes_of`` reads the
-    files that a protocol names.
+    Args:
+        study: The conditions and the stages.
+        seeds: The seeds.
+        data_hashes: The hash of every data set, by its name.
+        device: The device on which cells run.
+        hashes_of: Returns the hashes of the weight files that a protocol names.
+
+    Raises:
+        UserError: If there is no seed.
     """
     if not seeds:
-        raise UserError("expected at least one seed, got none")
+        raise UserError("a study needs at least one seed")
     software = Software.here(device)
     stages = complete_stages(study.stages, study.settings)
     settled = [settle(condition.protocol)[0] for condition in study.conditions]
@@ -244,7 +255,7 @@ def cells_of(
 
 
 def keep_stored(cells: Sequence[Cell], stored: Sequence[Cell]) -> list[Cell]:
-    """Return the cells, with what is stored in place of a planned cell that is like it.
+    """Replace planned cells by the stored cells that are like them.
 
     A stored cell keeps its key and what it says of its software; its factors are those of the
     plan, because a recipe may have renamed them.

@@ -1,4 +1,4 @@
-"""A recipe: the conditions of a study and why they are compared, one small Python file each.
+"""Read recipes: small Python files with the conditions of a study and its question.
 
 A file in studies/ has a docstring (the question in its first line; then Command, Hardware, Time,
 Expected, and Laptop: what the laptop scale is and cannot show) and a function ``study(scale) ->
@@ -37,7 +37,7 @@ Level = str | float | bool
 
 @dataclass(frozen=True)
 class Condition:
-    """A protocol, and its level of every factor of the study."""
+    """A protocol, with its level of every factor of the study."""
 
     factors: Mapping[str, Level]
     protocol: Protocol
@@ -59,13 +59,13 @@ class Condition:
 
     @property
     def label(self) -> str:
-        """What tells it apart: the levels, in the order of the factors."""
+        """The levels of the factors in words, in their order."""
         return ", ".join(f"{name} {level_text(level)}" for name, level in self.factors.items())
 
 
 @dataclass(frozen=True)
 class PrimaryContrast:
-    """The one comparison that a study is made for, named before it runs.
+    """The comparison that a study is made for, named before it runs.
 
     Every condition with the levels ``high`` is compared with the condition that has those of
     ``low`` instead and is otherwise the same; the differences of a seed are averaged.
@@ -191,7 +191,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What ``study list`` shows of a file."""
+    """A recipe file: its name, question and study."""
 
     name: str
     question: str
@@ -200,7 +200,7 @@ class Recipe:
 
     @property
     def needs(self) -> str | None:
-        """What is missing before it can run."""
+        """What is missing before the study can run; None if it can."""
         return self.told.get("Needs")
 
     @property
@@ -250,7 +250,7 @@ def level_text(level: Level) -> str:
 
 
 def recipes(folder: Path | None = None) -> list[Recipe]:
-    """All recipes of a folder, by name."""
+    """Return the recipes of a folder, by name."""
     folder = FOLDER if folder is None else Path(folder)
     files = sorted(folder.glob("*.py"))
     if not files:

@@ -26,7 +26,7 @@ INPUT = re.compile(r"_patch\d+(_rope_mixed)?(_window\d+)?_\d+.*")  # what timm's
 
 
 def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -> dict[str, Level]:
-    """Dotted path to value; a part is True or False, and what is left to the model is absent.
+    """Return the settings of a protocol by dotted path; a part is True or False.
 
     On top: ``size`` and ``kind`` of the model (compact and plain, small and convit …),
     ``labelsmoothing`` on or off, ``autoaugment`` on also where ColorJitter stands for it, and the
@@ -54,7 +54,7 @@ def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -
 
 
 def _spelt_out(protocol: Protocol, kind: str) -> Protocol:
-    """With the settings that a model's name stands for."""
+    """Add the settings that the name of a model stands for."""
     model = protocol.model
     if kind == "convit" and model.gpsa is None:
         model = replace(model, gpsa=GpsaSettings())

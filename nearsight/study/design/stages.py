@@ -1,4 +1,4 @@
-"""The stages that a study may run, one line each; a cell runs those that its recipe names."""
+"""List the stages that a study may run, one line each; a recipe chooses among them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_STAGES = (TRAIN_STAGE.name, MEASURE_STAGE.name)
 
 
 def stages_named(names: Sequence[str]) -> list[Stage]:
-    """Return the stages of these names, in the order of the table, in which they must run.
+    """Return the stages of these names, in the order in which they run.
 
     Raises:
         UserError: If a name is unknown or given twice, or the first stage is missing.
@@ -44,7 +44,7 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
 def complete_stages(
     names: Sequence[str], settings: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return every setting of every stage that decides numbers, by the name of the stage.
+    """Return the settings of every stage that decide numbers, by the name of the stage.
 
     Args:
         names: The stages of a study.

@@ -1,4 +1,4 @@
-"""Where the cells of a study run: this machine, a Ray cluster, or Slurm."""
+"""Run the workers of cells on this machine, on a Ray cluster, or with Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines: what starts the worker of a cell somewhere and tells how it ended.
+"""Define engines, which start the worker of a cell somewhere and report how it ended.
 
 Whatever the engine, a cell is the same fresh process (``start_worker``) with one thread, in the
 same folder, so that its bytes do not depend on it. run/scheduler.py loops over the cells.
@@ -29,30 +29,30 @@ EXIT_FAILED = 3
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker ended. One that was lost may be started again; one that failed may not."""
+    """How a worker ended: a lost one may be started again, a failed one may not."""
 
     lost: str | None = None  # by what: a signal, a node that is gone
     failed: str | None = None  # why, if the worker could not write it itself
 
 
 class Job(Protocol):
-    """A worker under way."""
+    """A running worker."""
 
     def ended(self) -> Ending | None:
-        """None while it is at work."""
+        """Return how the job ended, or None while it runs."""
 
     def stop(self) -> None:
-        """Ask it to stop; it writes a checkpoint first."""
+        """Ask the job to stop after it has written a checkpoint."""
 
     def wait(self) -> None:
-        """Until it has stopped."""
+        """Wait until the job has stopped."""
 
 
 class Engine(Protocol):
-    """A place for workers."""
+    """A place where workers run."""
 
     def room(self) -> int:
-        """How many cells at a time, unless the user says it."""
+        """Return how many cells run at a time by default."""
 
     def start(self, cell: Cell, folder: Path) -> Job:
         """Start a cell, and return its job."""
@@ -88,7 +88,7 @@ class EngineOptions:
 
 
 def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
-    """Parameters as the command line has them.
+    """Parse parameters of submitit, given as NAME=VALUE.
 
     >>> slurm_parameters(["timeout_min=240", "slurm_partition=gpu"])
     {'timeout_min': 240, 'slurm_partition': 'gpu'}
@@ -118,7 +118,7 @@ def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
 
 
 def exit_code_of(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a worker, asleep in short pieces; an exception meanwhile (Ctrl-C) stops it."""
+    """Wait for a worker and return its exit code; an exception (Ctrl-C) stops the worker."""
     try:
         while process.poll() is None:
             time.sleep(POLL_SECONDS)
@@ -130,7 +130,7 @@ def exit_code_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def ending_of(code: int) -> Ending:
-    """How a process ended by its exit code; 128 + n says a signal too, as in a shell.
+    """Return how a process ended by its exit code; 128 + n means a signal, as in a shell.
 
     >>> ending_of(-9), ending_of(143)
     (Ending(lost='SIGKILL', failed=None), Ending(lost='SIGTERM', failed=None))

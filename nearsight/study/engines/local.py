@@ -1,4 +1,4 @@
-"""The engine ``local``: cells in processes of this machine, one thread each."""
+"""Run cells in processes of this machine, one thread each (engine ``local``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOM = 2
 
 @dataclass(frozen=True)
 class LocalJob:
-    """A process at work on a cell."""
+    """A process that runs a cell."""
 
     process: subprocess.Popen[bytes]
 

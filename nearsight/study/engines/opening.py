@@ -1,4 +1,4 @@
-"""Open the engine of a name: this machine, Ray or Slurm."""
+"""Open an engine by name: local, ray or slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine ``ray``: cells as tasks of a Ray cluster, with the extra ``ray``.
+"""Run cells as tasks of a Ray cluster (engine ``ray``; needs the extra ``ray``).
 
 A task holds the CPUs and GPUs (or fractions) of its cell and starts the same process as the local
 engine. Ray's own retries are off: the loop starts a lost cell again, and counts. When the runner is
@@ -32,7 +32,7 @@ STORE_BYTES = 100 * 2**20  # of a cluster of our own; nothing but exit codes is 
 
 
 def run_worker_task(folder: Path, data_root: Path) -> int:
-    """Run a worker from its start to its exit code; this is the task that Ray runs."""
+    """Run a worker and return its exit code. This is the task that Ray runs."""
     return exit_code_of(start_worker(folder, data_root))
 
 
@@ -86,7 +86,7 @@ class RayEngine:
             )
 
     def room(self) -> int:
-        """As many cells as the cluster has CPUs and GPUs for, now."""
+        """Return how many cells the free CPUs and GPUs of the cluster allow now."""
         have = ray.cluster_resources()
         return min(int(have[name] // need) for name, need in self.needs.items() if need > 0)
 

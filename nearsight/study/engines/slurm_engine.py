@@ -1,4 +1,4 @@
-"""The engine ``slurm``: one job per cell through submitit, with the extra ``slurm``.
+"""Run cells as Slurm jobs through submitit (engine ``slurm``; needs the extra ``slurm``).
 
 A job starts the same process as the local engine. One that runs out of time or is preempted stops
 its worker, which writes a checkpoint, and is queued again by submitit. Jobs outlive a runner that
@@ -36,7 +36,7 @@ ROOM = 1000  # Slurm has a queue of its own
 
 
 class Attended:
-    """What a job does: a worker from start to exit code."""
+    """The function that a Slurm job runs: a worker of a cell."""
 
     process: subprocess.Popen[bytes] | None = None
 

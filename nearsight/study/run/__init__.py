@@ -1,4 +1,4 @@
-"""Run the cells of a study to the end, and watch them."""
+"""Run the cells of a study, and show their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a study takes here: an epoch from a few steps, then cells side by side.
+"""Estimate how long a study takes on this machine, from a few training steps.
 
 An epoch is timed in one process with one thread: a few steps and a piece of the validation set.
 A cell of several processes is taken to share its work evenly, without time for their messages; and
@@ -25,12 +25,12 @@ SECONDS = 2.0  # of steps, after the first one
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def study_seconds(work: Sequence[float], workers: int, processes: int, cores: int) -> float:
-    """Time until the last cell ends. ``work``: what each takes one process alone, in their order.
+    """Return the time until the last cell ends, from the time that each takes alone (``work``).
 
     Three cells of 10 s, two at a time: the third waits for one of the first two. On two cores, two
     processes for each cell are of use only while fewer cells than cores run.
@@ -63,7 +63,7 @@ def assumptions(workers: int, processes: int, cores: int) -> str:
 
 
 def epoch_seconds(protocol: Protocol, device: str, data_root: Path | None = None) -> float:
-    """Seconds of one epoch, training and validation, with one thread."""
+    """Return the seconds of one epoch (training and validation) with one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:

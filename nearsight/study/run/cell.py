@@ -38,7 +38,7 @@ WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
 
 
 def run_cell(folder: Path, data_root: Path | None = None) -> None:
-    """Run the stages of a cell that have not ended; nothing to do if it is finished."""
+    """Run the stages of a cell that have not ended."""
     with hold_lock(folder / WORKER_LOCK):
         if is_finished(folder):
             return
@@ -55,7 +55,7 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
 
 
 def check_inputs(cell: Cell) -> None:
-    """Refuse to run a cell with other software or other weights than its key stands for."""
+    """Check that software and weight files are those of the cell's key."""
     if differences := cell.software.differs(Software.here(cell.device)):
         raise UserError(f"expected {'; '.join(differences)}")
     if (found := named_hashes(cell.protocol)) != cell.weights:
@@ -64,7 +64,7 @@ def check_inputs(cell: Cell) -> None:
 
 
 def run_stage(stage: Stage, cell: Cell, folder: Path, data_root: Path | None) -> None:
-    """Run one stage of a cell in this process, alone or as one of torchrun's."""
+    """Run one stage of a cell in this process, alone or as a process of torchrun."""
     import torch
 
     torch.set_num_threads(THREADS)
@@ -112,7 +112,7 @@ def run_in_processes(
 
 
 def watch_parent(parent: int | None) -> None:
-    """From now on this process stops, with a checkpoint, when the one that started it is gone.
+    """Make this process stop, with a checkpoint, when the process that started it has ended.
 
     Args:
         parent: Its process id, as it said itself: it may have ended while this process was loaded.

@@ -1,4 +1,4 @@
-"""Which cells of another study can be taken over, and in what they differ from those planned here.
+"""Find cells of another study that can be reused, and say how they differ.
 
 A cell with the key of a planned one is taken over as it is. A cell that is the same but for its
 software is taken over only if somebody accepts the differences. It keeps its key, and its cell.json
@@ -27,7 +27,7 @@ def take_over(
     accept: Accept | None,
     only_identical: bool = False,
 ) -> tuple[list[Cell], list[str]]:
-    """Return the cells, with those of another study in place of planned ones, and notes.
+    """Replace planned cells by finished cells of another study; return cells and notes.
 
     Args:
         cells: Those that are planned.
@@ -71,7 +71,7 @@ def take_over(
 
 
 def _cpu_notes(taken: Sequence[Cell], other: Path) -> list[str]:
-    """Kinds of CPU that are not this machine's; they may change the last digits, not the key."""
+    """Return notes on cells from other kinds of CPU, which may differ in the last digits."""
     here = cpu_name()
     records = [read_record(cell_folder(other, cell)) for cell in taken]
     kinds = Counter(str(x.provenance.hardware.get("cpu", "not recorded")) for x in records)

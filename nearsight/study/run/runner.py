@@ -1,4 +1,4 @@
-"""Studies from recipe to finished cells: what would run, and running it."""
+"""Plan and run a study, from the recipe to the finished cells."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from nearsight.study.run.reuse import Accept, take_over
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of a study, and what became of each in its folder."""
+    """The cells of a study, and the state of each in its folder."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -56,7 +56,7 @@ def plan_cells(
     device: str = "cpu",
     scale: Scale | None = None,
 ) -> Plan:
-    """Plan a study, and count what its folder has finished. Nothing is written."""
+    """Return the cells of a study with their state in its folder, without writing anything."""
     from nearsight.data.sets import load_dataset
 
     scale = scale_in(out, recipe, scale)
@@ -85,7 +85,7 @@ def plan_cells(
 
 
 def expected_seconds(plan: Plan, workers: int, data_root: Path | None = None) -> float:
-    """How long the cells that are not finished take here, at most: early stopping may end them.
+    """Estimate how long the unfinished cells take on this machine, without early stopping.
 
     What it assumes is in calibration.py, and ``study plan`` prints it.
     """
@@ -115,7 +115,7 @@ def run_study(
     scale: Scale | None = None,
     only_identical: bool = False,
 ) -> list[Cell]:
-    """Run the missing cells of a study, and return those that are still not finished.
+    """Run the missing cells of a study, and return those that are not finished afterwards.
 
     Nothing is written before the lock of the study folder is held, because another process may be
     running the same study.
@@ -166,7 +166,7 @@ def run_study(
 
 
 def set_others_aside(out: Path, cells: Sequence[Cell]) -> list[str]:
-    """Set aside what is in a finished cell but is not what its key stands for.
+    """Set aside the files of finished cells that do not match their keys.
 
     What made those files is then done again. The caller holds the lock of the study folder.
 

@@ -1,4 +1,4 @@
-"""The cells of a study through an engine: who is next, and what became of each.
+"""Run the cells of a study on an engine, and record how each ended.
 
 The runner holds the study folder. It starts a worker per cell, watches it, and starts another when
 one ends. A worker that was lost is started again, a cell that failed is left with its reason, and
@@ -32,7 +32,7 @@ MOST_LOSSES = 3  # of one cell's worker, before the cell counts as failed
 
 @dataclass
 class Results:
-    """Keys of the cells by what became of them in this call."""
+    """The keys of the cells, by how they ended in this call."""
 
     finished: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ def run_cells(
     retry_failed: bool,
     watcher: Watcher,
 ) -> Results:
-    """Run every cell that is not finished, ``workers`` at a time; KeyboardInterrupt stops it.
+    """Run every unfinished cell, ``workers`` at a time, until KeyboardInterrupt.
 
     The caller holds the lock of the study folder.
     """
@@ -103,7 +103,7 @@ def _again(
     results: Results,
     watcher: Watcher,
 ) -> bool:
-    """Note what became of a worker; True if its cell must be started again."""
+    """Record how a worker ended, and tell whether its cell must be started again."""
     if is_finished(folder):
         results.finished.append(cell.key)
         watcher.finished(cell)

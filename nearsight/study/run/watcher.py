@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: a live table in a terminal, a line per event elsewhere.
+"""Show the progress of a study: a live table in a terminal, otherwise a line per event.
 
 An engine may keep a cell in a queue, so a cell counts as started when its worker holds its folder.
 """
@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 
 
 class Watcher:
-    """Prints to stderr; in a terminal a table of what is at work, redrawn in place."""
+    """Shows progress on stderr: in a terminal as a table that is redrawn in place."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
@@ -97,7 +97,7 @@ class Watcher:
         return Group(Text(f"{counts}; {self._left()}"), table)
 
     def _left(self) -> str:
-        """With as many at work as now, at the mean pace so far, as if no cell stopped early."""
+        """Estimate the remaining time from the mean pace so far, without early stopping."""
         todo = [x for x in self.cells if x.key not in self.done and x.key not in self.lost]
         left = sum(cell.protocol.epochs - epochs_done(cell_folder(self.out, cell)) for cell in todo)
         seconds = [

@@ -1,4 +1,4 @@
-"""Studies as pages, tables, and folders to publish."""
+"""Show studies as pages and tables, and export them for publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of the protocol paper with a study's numbers beside them."""
+"""Tabulate a study's numbers beside tables 1 and 2 of the protocol paper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAPER_NOTE = (
 
 
 def paper_tables(families: Sequence[Family]) -> tuple[Table, ...]:
-    """Make tables 1 and 2 of the protocol paper with our numbers beside them, if there are any."""
+    """Return tables 1 and 2 of the protocol paper with our numbers beside them, if any."""
     found = {
         (family.first.record.data.name, condition.runs[0].protocol["name"]): (family, condition)
         for family in families
@@ -53,7 +53,7 @@ def _table_1(found: Found) -> list[Table]:
 
 
 def _table_2(found: Found) -> list[Table]:
-    """Accuracy with MAD, and entropy: together they would be too wide."""
+    """Return table 2 in two parts, accuracy with MAD and entropy, as one would be too wide."""
     ours = {name: found[key] for name in PAPER_TABLE_2 if (key := ("cifar100", name)) in found}
     if len(ours) < 3:
         return []

@@ -1,4 +1,4 @@
-"""The table of ``nearsight study causal`` for the terminal: at most 80 columns."""
+"""Print the tables of ``nearsight study causal``, in at most 80 columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearsight.study.analyse import LoadedStudy, SeedLoss, condition_text, losse
 
 
 def print_causal(folder: Path) -> None:
-    """Accuracy lost per head and change, and below it what the numbers are of."""
+    """Print the accuracy lost per head and change, and explain the numbers below."""
     contents, screen = CAUSAL_FILE.read(folder), console()
     screen.say(read_record(folder).name, style="bold")
     screen.print(causal_table(contents).rich())

@@ -1,4 +1,4 @@
-"""A study to publish: everything its report needs, without weights, checkpoints and machine paths.
+"""Export a study: all that its report needs, without weights, checkpoints and local paths.
 
 The folder that comes out is a study folder like any other: ``study report`` and ``study claims``
 read it, and ``study run --reuse`` takes its finished cells over. In place of the values per image,

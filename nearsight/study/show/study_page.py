@@ -1,4 +1,4 @@
-"""The report of a study: its answer, effects, tables and claims, then the page of its runs."""
+"""Write the page of a study: answer, effects, tables and claims, then the report of its runs."""
 
 from __future__ import annotations
 
