@@ -69,7 +69,9 @@ class Factorial:
         for effect in self.effects:
             if set(effect.factors) == set(factors):
                 return effect
-        raise UserError(f"expected factors of {', '.join(self.levels)}, got {', '.join(factors)}")
+        raise UserError(
+            f"there is no effect of {', '.join(factors)}; the factors are {', '.join(self.levels)}"
+        )
 
     @property
     def pairing(self) -> str:
@@ -208,11 +210,13 @@ def _two_levels(outcomes: list[Outcome]) -> dict[str, Pair]:
     for name, known in levels_of(outcomes).items():
         if len(known) > 2:
             told = ", ".join(map(level_text, known))
-            raise UserError(f"expected two levels of {name} in a 2^k factorial, got {told}")
+            raise UserError(
+                f"{name} has the levels {told}, but a factor of a 2^k factorial has two; name two"
+            )
         if len(known) == 2:
             found[name] = (known[0], known[1])
     if not found:
-        raise UserError("expected at least one factor with two levels, got none")
+        raise UserError("no factor has two levels, so there is no effect to compute")
     return found
 
 
@@ -220,14 +224,18 @@ def _check_fixed(outcomes: list[Outcome], levels: Mapping[str, Pair]) -> None:
     known = levels_of(outcomes)
     for name, pair in levels.items():
         if name not in known:
-            raise UserError(f"expected a factor of {', '.join(known) or 'none'}, got {name!r}")
+            raise UserError(
+                f"there is no factor {name!r}; the factors are {', '.join(known) or 'none'}"
+            )
         if pair[0] == pair[1] or set(known[name]) - set(pair):
             told = ", ".join(map(level_text, known[name]))
             wanted = " and ".join(map(level_text, pair))
-            raise UserError(f"expected two levels of {name}, {wanted}, got {told}")
+            raise UserError(
+                f"the two levels of {name} should be {wanted}, but the outcomes have {told}"
+            )
     varying = [name for name, found in known.items() if len(found) > 1 and name not in levels]
     if varying:
-        raise UserError(f"expected one level of {', '.join(varying)}; choose one first")
+        raise UserError(f"{', '.join(varying)} vary too; choose outcomes with one level of them")
 
 
 def _contrast(pair: Pair) -> str:

@@ -44,7 +44,7 @@ def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
         values, images = found
         if known is not None and images != known:
             raise UserError(
-                f"expected the same test images in all cells, but {loaded.folder} has others"
+                f"{loaded.folder} was measured on other test images than the other cells"
             )
         known = images
         levels = tuple(cell.factors[name] for name in of.levels)

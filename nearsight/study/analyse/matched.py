@@ -39,9 +39,12 @@ class Course:
     def __post_init__(self) -> None:
         lengths = {len(self.epochs), len(self.clean_loss), *map(len, self.values.values())}
         if len(lengths) > 1:
-            raise UserError(f"expected a loss and values for every epoch, got {sorted(lengths)}")
+            raise UserError(
+                f"a course needs a loss and values for every epoch, but has {sorted(lengths)} of "
+                "them"
+            )
         if list(self.epochs) != sorted(set(self.epochs)):
-            raise UserError("expected epochs in ascending order, each once")
+            raise UserError("the epochs of a course must be in ascending order, each once")
 
     def at_epoch(self, epoch: int) -> Outcome:
         """Return the numbers at an epoch, without those that were not measured at it."""

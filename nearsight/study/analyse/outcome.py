@@ -67,8 +67,8 @@ def by_condition(outcomes: Iterable[Outcome], value: str) -> dict[Factors, dict[
             continue
         if outcome.seed in seeds:
             raise UserError(
-                f"expected one outcome per condition and seed, got two for seed {outcome.seed} "
-                f"of {condition_text(outcome.condition) or 'the only condition'}"
+                f"two outcomes have seed {outcome.seed} and condition "
+                f"{condition_text(outcome.condition) or 'the only one'}; give only one of them"
             )
         seeds[outcome.seed] = float(number)
     return {
@@ -113,8 +113,8 @@ def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
     for outcome in outcomes:
         if names is not None and names != set(outcome.factors):
             raise UserError(
-                f"expected the same factors in all outcomes, got {', '.join(sorted(names))} "
-                f"and {', '.join(sorted(outcome.factors))}"
+                "all outcomes must have the same factors, but some have "
+                f"{', '.join(sorted(names))} and others {', '.join(sorted(outcome.factors))}"
             )
         names = set(outcome.factors)
         for name, level in outcome.factors.items():

@@ -43,7 +43,7 @@ def summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> dic
     """Return the contents of summary.json."""
     found = outcomes(study)
     if not found:
-        raise UserError(f"expected at least one finished cell in {study.path}, found none")
+        raise UserError(f"no cell of {study.path} is finished; run the study first")
     effects = study_effects(study) if effects is None else effects
     num, primary = num_simultaneous(effects), primary_result(study)
     return {

@@ -36,7 +36,7 @@ def claim(id: str) -> Claim:
     known = {each.id: each for each in CLAIMS}
     if id not in known:
         hint = suggestion(id, known, most=2)
-        raise UserError(f"expected a claim of {', '.join(known)}, got {id!r}{hint}")
+        raise UserError(f"there is no claim {id!r}{hint}; the claims are {', '.join(known)}")
     return known[id]
 
 

@@ -29,7 +29,7 @@ class PaperRow:
         """Return a number by name; raise a UserError if the paper does not print it."""
         found = getattr(self, value, None)
         if found is None:
-            raise UserError(f"expected a value that the paper prints here, got {value!r}")
+            raise UserError(f"the paper prints no {value!r} of this training")
         return float(found)
 
 

@@ -81,7 +81,7 @@ class Software:
     def differs(self, other: Software) -> list[str]:
         """Say in what two differ; what one of them does not record counts as equal."""
         return [
-            f"{text.format(_word(mine))} as planned, got {_word(yours)} here"
+            f"{text.format(_word(mine))} (here {_word(yours)})"
             for text, mine, yours in self._pairs(other)
             if None not in (mine, yours)
         ]
@@ -247,8 +247,8 @@ def cells_of(
     for cell in found:
         if cell.key in keys:
             raise UserError(
-                f"expected conditions with different protocols, got the same for "
-                f"{keys[cell.key].label} and {cell.label}"
+                f"{keys[cell.key].label} and {cell.label} have the same protocol, so they would be "
+                "the same run; change one of the conditions"
             )
         keys[cell.key] = cell
     return found

@@ -135,13 +135,17 @@ class Study:
                 f"the settings of the stages must be plain values, which JSON can hold: {error}"
             ) from None
         if not self.conditions:
-            raise UserError("expected a study of at least one condition, got none")
+            raise UserError("a study needs at least one condition")
         names = {tuple(condition.factors) for condition in self.conditions}
         if len(names) > 1:
-            raise UserError(f"expected the same factors in all conditions, got {sorted(names)}")
+            raise UserError(
+                f"all conditions must have the same factors, but they have {sorted(names)}"
+            )
         levels = [tuple(condition.factors.values()) for condition in self.conditions]
         if len(set(levels)) < len(levels):
-            raise UserError("expected every condition once, got two with the same levels")
+            raise UserError(
+                "two conditions have the same levels of all factors; name each only once"
+            )
         if self.primary is not None:
             self._check_primary(self.primary)
 
@@ -177,12 +181,12 @@ class Study:
         if primary.value not in known:
             raise UserError(
                 f"the primary contrast is on {primary.value!r}{suggestion(primary.value, known)}; "
-                f"expected one of {', '.join(known)}"
+                f"it must be one of {', '.join(known)}"
             )
         if primary.high.keys() != primary.low.keys() or primary.high == primary.low:
             raise UserError(
-                "the primary contrast must give two levels of the same factors, "
-                f"got {dict(primary.high)} and {dict(primary.low)}"
+                "the primary contrast must give two levels of the same factors, but it gives "
+                f"{dict(primary.high)} and {dict(primary.low)}"
             )
         for side in (primary.high, primary.low):
             if not any(side.items() <= x.factors.items() for x in self.conditions):
@@ -218,7 +222,9 @@ class Recipe:
             UserError: If the recipe cannot run yet, has one scale only, or fails.
         """
         if self.needs:
-            raise UserError(f"the study {self.name} needs {self.needs}, which is not there yet")
+            raise UserError(
+                f"the study {self.name} needs {self.needs}, which nearsight cannot do yet"
+            )
         if scale is not None and not self.scales:
             raise UserError(f"the study {self.name} has one scale only; leave out --scale {scale}")
         try:
@@ -254,7 +260,7 @@ def recipes(folder: Path | None = None) -> list[Recipe]:
     folder = FOLDER if folder is None else Path(folder)
     files = sorted(folder.glob("*.py"))
     if not files:
-        raise UserError(f"expected recipes (*.py) in {folder}, found none; give --recipes DIR")
+        raise UserError(f"{folder} has no recipes (*.py); name another folder with --recipes DIR")
     return [read_recipe(file) for file in files]
 
 
@@ -262,12 +268,12 @@ def recipe(name: str, folder: Path | None = None) -> Recipe:
     """Read a recipe by its name or its file."""
     if name.endswith(".py"):
         if not Path(name).is_file():
-            raise UserError(f"expected a recipe, but there is no file {name}")
+            raise UserError(f"there is no recipe file {name}")
         return read_recipe(Path(name))
     found = {each.name: each for each in recipes(folder)}
     if name not in found:
         hint = suggestion(name, found, most=2)
-        raise UserError(f"expected a study of {', '.join(found)}, got {name!r}{hint}")
+        raise UserError(f"there is no study {name!r}{hint}; the studies are {', '.join(found)}")
     return found[name]
 
 
@@ -285,7 +291,7 @@ def read_recipe(file: Path) -> Recipe:
             f"the recipe {file} cannot be read: {type(error).__name__}: {error}"
         ) from error
     if not (module.__doc__ or "").strip() or not callable(getattr(module, "study", None)):
-        raise UserError(f"expected a docstring and a function study() in {file}")
+        raise UserError(f"the recipe {file} needs a docstring and a function study()")
     question, *rest = str(module.__doc__).strip().splitlines()
     return Recipe(name, question, told_lines("\n".join(rest)), module)
 

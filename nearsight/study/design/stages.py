@@ -32,12 +32,15 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
     for name in names:
         if name not in STAGES:
             raise UserError(
-                f"expected a stage of {', '.join(STAGES)}, got {name!r}{suggestion(name, STAGES)}"
+                f"there is no stage {name!r}{suggestion(name, STAGES)}; the stages are "
+                f"{', '.join(STAGES)}"
             )
     if len(set(names)) < len(names):
-        raise UserError(f"expected every stage once, got {', '.join(names)}")
+        raise UserError(f"a stage is named twice in {', '.join(names)}; name every stage once")
     if TRAIN_STAGE.name not in names:
-        raise UserError(f"a study trains its runs: expected {TRAIN_STAGE.name} among its stages")
+        raise UserError(
+            f"the stages of the study lack {TRAIN_STAGE.name}, which makes its runs; add it"
+        )
     return [stage for stage in STAGES.values() if stage.name in names]
 
 

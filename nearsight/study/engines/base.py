@@ -72,12 +72,12 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.address is not None and self.name != "ray":
-            raise UserError(f"an address is for the engine ray, got one for {self.name}")
+            raise UserError(f"--address needs --engine ray, but the engine is {self.name}")
         if self.gpus_per_cell is not None and self.name == "local":
-            raise UserError("GPUs per cell are for the engines ray and slurm, got some for local")
+            raise UserError("--gpus-per-cell needs --engine ray or slurm, but the engine is local")
         if self.slurm and self.name != "slurm":
             raise UserError(
-                f"parameters of Slurm are for the engine slurm, got some for {self.name}"
+                f"--slurm NAME=VALUE needs --engine slurm, but the engine is {self.name}"
             )
 
     def gpus(self, cell: Cell) -> float:
@@ -96,7 +96,7 @@ def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
     pairs = [text.partition("=") for text in texts]
     for name, sign, value in pairs:
         if not (name and sign and value):
-            raise UserError(f"expected --slurm NAME=VALUE, got {name + sign + value!r}")
+            raise UserError(f"--slurm is {name + sign + value!r}, but it must be NAME=VALUE")
     return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
@@ -104,8 +104,8 @@ def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
     """Start the worker of a cell here, as a process that ends when this one ends."""
     if not (folder / CELL).is_file():
         raise UserError(
-            f"expected the study folder on {os.uname().nodename} too, but there is no "
-            f"{folder / CELL}; it must be on a file system that all nodes share"
+            f"there is no {folder / CELL} on {os.uname().nodename}; put the study folder on a file "
+            "system that all nodes share"
         )
     command = [sys.executable, "-m", "nearsight.study.run.cell", str(folder)]
     threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}

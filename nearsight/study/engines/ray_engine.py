@@ -81,7 +81,7 @@ class RayEngine:
         if lacks:
             self.close()
             raise UserError(
-                f"a cell needs {self.needs[lacks[0]]:g} {lacks[0]} and the Ray cluster has "
+                f"a cell needs {self.needs[lacks[0]]:g} {lacks[0]}, but the Ray cluster has "
                 f"{have.get(lacks[0], 0.0):g}"
             )
 

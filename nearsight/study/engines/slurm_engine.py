@@ -98,11 +98,11 @@ class SlurmEngine:
         try:
             self.executor = submitit.AutoExecutor(folder=self.logs, cluster=cluster)
         except RuntimeError as error:
-            raise UserError(f"expected a machine that can submit to Slurm: {error}") from error
+            raise UserError(f"this machine cannot submit jobs to Slurm: {error}") from error
         try:
             self.executor.update_parameters(**_parameters(options, cells[0]))
         except (NameError, AssertionError, TypeError) as error:
-            raise UserError(f"expected parameters that submitit knows: {error}") from error
+            raise UserError(f"submitit does not know a parameter of --slurm: {error}") from error
 
     def room(self) -> int:
         """Return the number of cells to run at a time."""
@@ -127,6 +127,6 @@ def _parameters(options: EngineOptions, cell: Cell) -> dict[str, Any]:
     """Return the parameters that a cell needs, overridden by those of the user."""
     gpus = options.gpus(cell)
     if gpus != int(gpus):
-        raise UserError(f"expected whole GPUs per cell with Slurm, got {gpus:g}")
+        raise UserError(f"--gpus-per-cell is {gpus:g}, but Slurm reserves only whole GPUs")
     needed = {"name": "nearsight", "cpus_per_task": cell.processes, "tasks_per_node": 1, "nodes": 1}
     return needed | ({"gpus_per_node": int(gpus)} if gpus else {}) | dict(options.slurm)

@@ -57,10 +57,16 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
 def check_inputs(cell: Cell) -> None:
     """Check that software and weight files are those of the cell's key."""
     if differences := cell.software.differs(Software.here(cell.device)):
-        raise UserError(f"expected {'; '.join(differences)}")
+        raise UserError(
+            f"the cell was planned with {'; '.join(differences)}; run it with the planned "
+            "software, or plan the study again"
+        )
     if (found := named_hashes(cell.protocol)) != cell.weights:
         changed = ", ".join(str(path) for path in named_files(cell.protocol).values())
-        raise UserError(f"expected the weights as planned, got others in {changed} ({found})")
+        raise UserError(
+            f"{changed} changed since the study was planned (now {found}); restore the file, or "
+            "plan the study again"
+        )
 
 
 def run_stage(stage: Stage, cell: Cell, folder: Path, data_root: Path | None) -> None:

@@ -69,8 +69,8 @@ def plan_cells(
         }
         if len(numbers) > 1:
             raise UserError(
-                f"the conditions take different numbers of classes of {name}; "
-                "a study may take one number of a set, data.classes"
+                f"the conditions use different numbers of classes of {name}; give all of them the "
+                "same data.classes"
             )
     try:
         hashes = {name: load_dataset(data, data_root).hash for name, data in settings.items()}

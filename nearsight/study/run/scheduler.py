@@ -51,7 +51,7 @@ def run_cells(
     The caller holds the lock of the study folder.
     """
     if workers < 1:
-        raise UserError(f"expected at least one worker, got {workers}")
+        raise UserError(f"--workers is {workers}, but it must be at least 1")
     out = Path(out)
     with hold_lock(out / QUEUE_LOCK):
         todo = deque(_unfinished(out, cells, retry_failed))

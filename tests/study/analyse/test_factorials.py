@@ -190,13 +190,13 @@ def test_one_seed_has_contrasts_but_no_interval():
 
 def test_what_is_no_factorial_is_refused():
     three = [Outcome({"a": a}, 0, {"x": 1.0}) for a in (1, 2, 3)]
-    with pytest.raises(ValueError, match="two levels of a in a 2\\^k factorial, got 1, 2, 3"):
+    with pytest.raises(ValueError, match="a has the levels 1, 2, 3"):
         factorial(three, "x")
-    with pytest.raises(ValueError, match="one level of labelsmoothing"):
+    with pytest.raises(ValueError, match="labelsmoothing vary"):
         factorial(noisy(), "min_mad", {"cutmix": (False, True), "autoaugment": (False, True)})
-    with pytest.raises(ValueError, match="got 'mixup'"):
+    with pytest.raises(ValueError, match="'mixup'"):
         factorial(noisy(), "min_mad", {"mixup": (False, True)})
-    with pytest.raises(ValueError, match="at least one factor"):
+    with pytest.raises(ValueError, match="no factor has two levels"):
         factorial([Outcome({"a": 1}, 0, {"x": 1.0})], "x")
 
 

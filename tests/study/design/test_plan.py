@@ -164,11 +164,11 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
 
 def test_studies_that_compare_nothing_are_refused():
     twice = (Condition({"cutmix": False}, BASELINE), Condition({"cutmix": True}, BASELINE))
-    with pytest.raises(ValueError, match="got the same for cutmix off, seed 0 and cutmix on, s"):
+    with pytest.raises(ValueError, match="cutmix off, seed 0 and cutmix on, seed 0"):
         cells(Study(twice))
-    with pytest.raises(ValueError, match="expected every condition once"):
+    with pytest.raises(ValueError, match="same levels"):
         Study((*TWO.conditions, TWO.conditions[0]))
-    with pytest.raises(ValueError, match="expected the same factors in all conditions"):
+    with pytest.raises(ValueError, match="same factors"):
         Study((TWO.conditions[0], Condition({"mixup": True}, CUTMIX)))
     with pytest.raises(ValueError, match="at least one seed"):
         cells(seeds=[])
@@ -184,15 +184,15 @@ def test_every_recipe_of_ours_tells_what_it_asks_and_costs():
 
 
 def test_a_wrong_recipe_is_answered_in_a_sentence(tmp_path: Path):
-    with pytest.raises(ValueError, match="got 'quik'; did you mean quick"):
+    with pytest.raises(ValueError, match=r"'quik'.*did you mean quick"):
         recipe("quik")
-    with pytest.raises(ValueError, match=r"there is no file nowhere\.py"):
+    with pytest.raises(ValueError, match=r"nowhere\.py"):
         recipe("nowhere.py")
     (tmp_path / "broken.py").write_text("1 / 0")
     with pytest.raises(ValueError, match="cannot be read: ZeroDivisionError: division by zero"):
         read_recipe(tmp_path / "broken.py")
     (tmp_path / "silent.py").write_text("def study():\n    pass\n")
-    with pytest.raises(ValueError, match="expected a docstring and a function study"):
+    with pytest.raises(ValueError, match=r"docstring and a function study\(\)"):
         read_recipe(tmp_path / "silent.py")
     (tmp_path / "later.py").write_text('"""Why?\n\nNeeds: dense\n  features\n"""\nstudy = print\n')
     later = read_recipe(tmp_path / "later.py")

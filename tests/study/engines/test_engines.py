@@ -32,11 +32,11 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_options_of_one_engine_are_refused_by_another():
-    with pytest.raises(ValueError, match="an address is for the engine ray, got one for slurm"):
+    with pytest.raises(ValueError, match=r"--address .* slurm"):
         EngineOptions("slurm", address="auto")
-    with pytest.raises(ValueError, match="GPUs per cell are for the engines ray and slurm"):
+    with pytest.raises(ValueError, match=r"--gpus-per-cell .* local"):
         EngineOptions("local", gpus_per_cell=0.5)
-    with pytest.raises(ValueError, match="for the engine slurm, got some for ray"):
+    with pytest.raises(ValueError, match=r"--slurm .* ray"):
         EngineOptions("ray", slurm={"timeout_min": 3})
 
 
@@ -72,7 +72,7 @@ def test_ray_gives_the_bytes_of_local_workers_though_a_ray_worker_is_killed(
             for name in (WEIGHTS, LOG):
                 local, by_ray = (cell_folder(x, cell) / name for x in (tmp_path / "local", out))
                 assert local.read_bytes() == by_ray.read_bytes()
-        with pytest.raises(ValueError, match=r"a cell needs 0\.5 GPU and the Ray cluster has 0"):
+        with pytest.raises(ValueError, match=r"needs 0\.5 GPU.* has 0"):
             RayEngine(EngineOptions("ray", gpus_per_cell=0.5), data_root, cells, None)
         nowhere = engine.start(cells[0], tmp_path / "nowhere")
         nowhere.wait()
@@ -130,9 +130,9 @@ def test_slurm_is_told_what_a_cell_needs_and_the_job_of_a_dead_runner_is_cancell
     assert not (tmp_path / "cancelled.txt").exists()
     engine.start(cell, folder)
     assert (tmp_path / "cancelled.txt").read_text() == "211\n"
-    with pytest.raises(ValueError, match=r"expected whole GPUs per cell with Slurm, got 0\.5"):
+    with pytest.raises(ValueError, match=r"--gpus-per-cell is 0\.5"):
         SlurmEngine(EngineOptions("slurm", gpus_per_cell=0.5), tmp_path, tmp_path, [cell])
-    with pytest.raises(ValueError, match="expected parameters that submitit knows"):
+    with pytest.raises(ValueError, match="submitit does not know"):
         SlurmEngine(EngineOptions("slurm", slurm={"colour": 3}), tmp_path, tmp_path, [cell])
 
 
@@ -156,9 +156,9 @@ def test_a_cell_of_two_processes_survives_its_killed_worker_and_tells_why_a_rank
 @pytest.mark.parametrize(
     ("planned_software", "sentence"),
     [
-        ({"torch": "2.0.0"}, r"expected torch 2\.0\.0 as planned, got"),
-        ({"timm": "0.1"}, r"expected timm 0\.1 as planned, got"),
-        ({"numbers": 1}, r"expected nearsight's numbers 1 as planned, got 3 here"),
+        ({"torch": "2.0.0"}, r"torch 2\.0\.0 \(here"),
+        ({"timm": "0.1"}, r"timm 0\.1 \(here"),
+        ({"numbers": 1}, r"nearsight's numbers 1 \(here 3\)"),
     ],
 )
 def test_a_worker_refuses_other_software_than_the_plan_has(
@@ -181,7 +181,7 @@ def test_a_worker_without_the_compiled_kernel_refuses_a_cell_planned_with_it(
     assert cell.software.kernel
     monkeypatch.setattr("nearsight.native.load_library", lambda: None)
     folder = cell_folder(tmp_path / "out", cell)
-    with pytest.raises(ValueError, match="expected compiled kernel: yes as planned, got no here"):
+    with pytest.raises(ValueError, match=r"compiled kernel: yes \(here no\)"):
         run_cell(folder, tmp_path)
     assert not (folder / RECORD).exists()
     (without,) = written_cells(root, tmp_path / "other")
