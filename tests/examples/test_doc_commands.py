@@ -124,7 +124,7 @@ def on_small_models(command: str) -> str:
         command = command.replace(f" {name} ", " nano --random-init ", 1)
     command = re.sub(r" locatvit_tiny ", " nano_locat ", command)
     command = re.sub(r" --weights \S+", "", command)
-    command = command.replace("--num-images 100", "--num-images 2")
+    command = command.replace("--num-images 100", "--num-images 2").replace("4,9", "4,8")
     return f"{command} --num-images 2" if command.startswith("nearsight measure ") else command
 
 

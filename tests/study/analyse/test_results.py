@@ -160,7 +160,7 @@ def test_claims_are_judged_by_a_study_and_never_beyond_its_scale(tmp_path: Path)
     assert len(judged) >= 30
     decisions = {x["decision"] for x in judged if x["claimed_scale"] != "no seed can change it"}
     assert not decisions & {"supported", "contradicted"}  # 5 epochs of a made-up data set
-    assert "verdicts are shown" in shown.output
+    assert f"of {len(judged)} verdicts" in shown.output
     printed = CliRunner().invoke(app, ["study", "claims", str(out), "--json"])
     rows = {x["id"]: x for x in json.loads(printed.output)["result"]}
     assert {"condition", "settings", "claimed", "seen", "decision", "n"} <= set(rows["locat-flops"])
