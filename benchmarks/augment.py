@@ -1,10 +1,11 @@
-"""Images per second and core: our augmentation in chunks against torchvision, image by image.
+"""Compare our augmentation in chunks with torchvision's image by image, in images per second.
 
     python benchmarks/augment.py
 
-Modern protocol on 32x32 images: crop, flip, AutoAugment, float32 normalised, CutMix with labels per
-mini-batch of 128. One thread each, in turns within one run; the best of all turns counts. Time is
-the CPU time of that thread, so that other processes on the machine disturb little.
+Both do the Modern protocol on 32x32 images: crop, flip, AutoAugment, normalisation to float32, and
+CutMix with labels per mini-batch of 128. They use one thread each and take turns within one run;
+the best of all turns counts. Time is the CPU time of the thread, so that other processes on the
+machine disturb little.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MODERN = preset("modern")
 
 
 def ours(images: Tensor, labels: Tensor, turn: int) -> None:
-    """One chunk as training sees it, in mini-batches."""
+    """Augment a chunk in mini-batches, as training does."""
     samples = torch.arange(CHUNK)
     augmented = augment_images(
         images,
@@ -52,7 +53,7 @@ def ours(images: Tensor, labels: Tensor, turn: int) -> None:
 
 
 def torchvision_per_image() -> Callable[[Tensor, Tensor, int], None]:
-    """The usual transform of a torchvision data set, then CutMix on the collated mini-batch."""
+    """Apply the usual transform of a torchvision data set, then CutMix on the mini-batch."""
     declare_missing_ops()
     from PIL import Image
     from torchvision import transforms

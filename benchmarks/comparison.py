@@ -1,10 +1,10 @@
-"""Models against a plain one, in turns: forward and training step at batch 16 and 224 pixels.
+"""Compare the time of models with that of a plain one: forward pass and training step.
 
-Float32, CPU. Forward: in evaluation without gradients. Step: forward, cross-entropy, backward and
-fused AdamW. Within a group they take turns, and the best of each counts. With 2 threads (the
-default) times are wall-clock, which needs an idle machine; with ``--threads 1`` they are CPU time
-of the thread, which other processes disturb less. ``--release-memory`` leaves out
-``keep_freed_memory``.
+The batch has 16 images of 224 pixels, in float32 on a CPU. The forward pass is in evaluation mode
+without gradients; a step is forward, cross-entropy, backward and fused AdamW. The models of a group
+take turns, and the best time of each counts. With 2 threads (the default) times are wall-clock,
+which needs an idle machine; with ``--threads 1`` they are CPU time of the thread, which other
+processes disturb less. ``--release-memory`` leaves out ``keep_freed_memory``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH, SIZE, NUM_CLASSES = 16, 224, 1000
 
 @dataclass(frozen=True)
 class Setting:
-    """What is timed by which clock, and for how long."""
+    """The clock, the number of threads, and how long to time."""
 
     images: Tensor
     labels: Tensor
@@ -36,7 +36,7 @@ class Setting:
 
 
 def started(description: str) -> Setting:
-    """The command line's wishes, obeyed and printed."""
+    """Read the command line, set the threads, and print the setting."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="of each group of models")
@@ -77,7 +77,7 @@ def training_step(model: nn.Module, images: Tensor, labels: Tensor) -> Callable[
 
 
 def largest_difference(model: nn.Module, other: nn.Module, images: Tensor) -> float:
-    """Of the logits of two models in evaluation."""
+    """Return the largest difference between the logits of two models in evaluation mode."""
     with torch.inference_mode():
         return float((model.eval()(images) - other.eval()(images)).abs().max())
 
@@ -89,7 +89,7 @@ def compare(
     targets: Mapping[str, float],
     setting: Setting,
 ) -> None:
-    """Print the times of each group beside its first model; ``targets`` are those of ``ours``."""
+    """Print the times of each group relative to its first model, with the ``targets`` of ``ours``."""
     images, labels = setting.images, setting.labels
     timed = {
         "forward": {name: forward(model, images) for name, model in found.items()},

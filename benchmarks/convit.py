@@ -1,10 +1,11 @@
-"""ConViT-Ti against timm's DeiT-Ti; targets: forward 1.15x, training step 1.15x.
+"""Compare the time of ConViT-Ti with that of timm's DeiT-Ti.
 
     python benchmarks/convit.py [--threads 2] [--seconds 60] [--release-memory]
 
-``convit_tiny`` and ``deit_tiny_patch16_224``, timed as comparison.py says. Beside them timm's own
-ConViT-Ti with the same weights, which makes its attention as matrices of patches x patches. The
-largest difference of its logits to ours is printed.
+The targets are 1.15x for the forward pass and for a training step. ``convit_tiny`` and
+``deit_tiny_patch16_224`` are timed as comparison.py says. timm's own ConViT-Ti with the same
+weights, whose attention is a matrix of patches x patches, is timed beside them, and the largest
+difference between its logits and ours is printed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TARGETS = {"forward": 1.15, "step": 1.15}
 
 
 def models() -> dict[str, nn.Module]:
-    """What is timed, both ConViTs with equal weights."""
+    """Return the models to time, both ConViTs with equal weights."""
     torch.manual_seed(0)
     found = {
         PLAIN: create_model("deit_tiny_patch16_224"),

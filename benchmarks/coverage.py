@@ -1,4 +1,4 @@
-"""How often every interval of the product covers the truth, by simulation.
+"""Simulate how often every interval of nearsight contains the true value.
 
 Command: python benchmarks/coverage.py --trials 4000
 Time: 50 seconds of one core. Nominal coverage is 95 % throughout; two standard errors of a row are
@@ -53,7 +53,7 @@ def mean_over_seeds(n: int) -> Trial:
 
 
 def all_or_none_mean(n: int, p: float) -> Trial:
-    """Min MAD of 0.01 with probability p, else 0.30: where a t-interval must not be trusted."""
+    """Simulate a min MAD of 0.01 with probability p, else 0.30, where t-intervals fail."""
 
     def trial(rng: np.random.Generator) -> bool:
         found = over_seeds(np.where(rng.random(n) < p, 0.01, 0.30).tolist())
@@ -71,7 +71,7 @@ def all_or_none_share(n: int, p: float) -> Trial:
 
 
 def all_at_once(n: int, num: int, own: bool, shared: float) -> Trial:
-    """Contrasts without an effect; ``shared``: the part of the noise that they have in common."""
+    """Simulate contrasts without an effect that have the part ``shared`` of their noise in common."""
     level = 0.95 if own else simultaneous_level(num)
 
     def trial(rng: np.random.Generator) -> bool:
@@ -121,7 +121,7 @@ def min_mad_effect(seeds: int, images: int, of_seeds: float) -> Trial:
 
 
 def accuracy_effect(seeds: int, images: int, of_seeds: float, of_images: float) -> Trial:
-    """Two conditions of equal accuracy; runs of a seed differ, and all share the images."""
+    """Simulate two conditions of equal accuracy whose runs share the images but not the seeds."""
 
     def trial(rng: np.random.Generator) -> bool:
         hard, gain = rng.normal(0, 1, images), rng.normal(0, of_images, images)
@@ -138,7 +138,7 @@ def accuracy_effect(seeds: int, images: int, of_seeds: float, of_images: float) 
 
 
 def lost_accuracy(n: int) -> Trial:
-    """8 % of the answers are spoilt, 3 % mended: 5 points are lost."""
+    """Simulate a change that makes 8 % of the answers wrong and 3 % right: 5 points are lost."""
 
     def trial(rng: np.random.Generator) -> bool:
         draw = rng.random(n)
@@ -159,7 +159,7 @@ def accuracy_of_one_run(n: int) -> Trial:
 
 
 def number_by_bootstrap(n: int) -> Trial:
-    """Percentiles of a bootstrap over images, as evaluations have them."""
+    """Simulate the percentiles of a bootstrap over images, as evaluations use them."""
 
     def trial(rng: np.random.Generator) -> bool:
         found = image_interval(weighted_mean, rng.standard_normal(n))
@@ -205,7 +205,7 @@ def miou_by_bootstrap(n: int) -> Trial:
 
 
 def rows() -> list[tuple[str, str, Trial]]:
-    """Interval, sample, and one trial of it."""
+    """Return the name of each interval, its sample, and a function for one trial."""
     tied, gap = np.zeros, lambda n, heads: np.r_[0, np.full(heads - 1, 2 / n**0.5)]
     return [
         *(("mean over images, t", f"{n} images", mean_over_images(n)) for n in (3, 64)),

@@ -1,9 +1,11 @@
-"""Do intervals over images cover? python benchmarks/coverage_images.py FOLDER [FOLDER]
+"""Count how often intervals over images contain the true value.
 
-Question: in how many of 300 samples does the 95 % bootstrap interval of mIoU hold the truth, and
-that of the paired difference of two models? The images of an evaluation (evaluate.npz) are taken
-as the population: the truth is their mIoU, a sample draws n of them with replacement. Expected: 93
-to 97 %. A minute for each number of images on one core.
+    python benchmarks/coverage_images.py FOLDER [FOLDER]
+
+In how many of 300 samples does the 95 % bootstrap interval of mIoU contain the true value, and that
+of the paired difference of two models? The images of an evaluation (evaluate.npz) are the
+population: the true value is their mIoU, and a sample draws n of them with replacement. Expected:
+93 to 97 %. It takes a minute for each number of images on one core.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ NUMBERS_OF_IMAGES = (207, 483, 1449)
 
 
 def matrices(folder: EvaluatedFolder) -> np.ndarray:
-    """The confusion matrices of the first segmentation of a folder."""
+    """Return the confusion matrices of the first segmentation of a folder."""
     for result in last_layers(folder).values():
         for number in result.numbers:
             if number.name == "mIoU":
@@ -31,7 +33,7 @@ def matrices(folder: EvaluatedFolder) -> np.ndarray:
 
 
 def coverage(truth: float, interval: Callable[[np.ndarray], Estimate], num: int, of: int) -> float:
-    """The share of samples whose interval holds the truth."""
+    """Return the share of samples whose interval contains the true value."""
     random = np.random.RandomState(1)
     held = 0
     for _ in range(SAMPLES):

@@ -1,6 +1,8 @@
-"""How fast is evaluate? python benchmarks/evaluate.py [extraction memory ...] [--weights FILE]
+"""Compare the times of parts of evaluate with those of other implementations.
 
-Questions, each answered by a ratio of two times in one run, in turns:
+    python benchmarks/evaluate.py [extraction memory ...] [--weights FILE]
+
+Each part is a ratio of two times in one run, measured in turns:
 
 extraction  features of a batch against a plain forward of the same model (at most 1.05)
 memory      peak memory of extracting 192 images against that of 48 (about 1)
@@ -15,8 +17,8 @@ voc-logreg  with --weights FILE: one value of C on the patches of VOC 2012 (in N
             ViT-Ti (at most 3 minutes), its mIoU against that of scikit-learn's solver (within 0.05
             points); --images N takes N training and N val images instead of all
 
-Times are those of the processor on one thread (OMP_NUM_THREADS=1), so that other processes count
-little. About three minutes without voc-logreg, which runs only with --weights.
+Times are CPU times of one thread (OMP_NUM_THREADS=1), so that other processes count little. All
+parts take about three minutes, without voc-logreg, which runs only with --weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The explorer against its limits: size of pages, time to write one, time of frames and tables.
+"""Compare the explorer with its limits: size of pages, and times to write and to use one.
 
     python benchmarks/explore.py --weights FILE --images DIR [--model vit_tiny_patch16_224]
 
@@ -70,7 +70,7 @@ TABLE = """async (change) => {
 
 @dataclass(frozen=True)
 class Limit:
-    """One number, and what it must not exceed."""
+    """A number and its limit."""
 
     what: str
     value: float
@@ -90,7 +90,7 @@ def bundle_limits() -> Iterator[Limit]:
 
 
 def written_page(model: str, weights: Path, images: Path, out: Path) -> float:
-    """Write a page of 4 images by the command itself, with start-up; return the seconds."""
+    """Write a page of 4 images with the command, and return the seconds including start-up."""
     words = [sys.executable, "-m", "nearsight", "explore", model, "--weights", str(weights),
              "--images", str(images), "--out", str(out)]  # fmt: skip
     start = time.perf_counter()
@@ -109,7 +109,7 @@ def one_image_pages(page: Exploration) -> list[Exploration]:
 
 
 def widened(page: Exploration, times: int) -> Exploration:
-    """A page with several times as many heads: those of the page's other images beside its own."""
+    """Return a page with several times as many heads, copied from the page's other images."""
     (subject,) = page.subjects
     assert subject.examples is not None
     found = Examples.of_contents(subject.examples)
@@ -127,7 +127,7 @@ def widened(page: Exploration, times: int) -> Exploration:
 
 
 def many_runs() -> Exploration:
-    """A table of runs with numbers, settings and no curves."""
+    """Return a table of runs with numbers and settings, without curves."""
     values = {"accuracy": [0.5, 0.4, 0.6], "min_mad": [0.1, 0.09, 0.11], "mean_entropy": [0.5]}
     rows = tuple(
         {

@@ -1,11 +1,11 @@
-"""LocAt on ViT-Ti against timm's plain one; targets: forward 1.12x, training step 1.20x.
+"""Compare the time of ViT-Ti with LocAt with that of timm's plain ViT-Ti.
 
     python benchmarks/locat.py [--threads 2] [--seconds 60] [--release-memory]
 
-``locatvit_tiny`` and ``vit_tiny_patch16_224``, timed as comparison.py says. Beside them GAug alone,
-PRR alone, and LocAt with the kernel computed directly: N x N x 2 quotients per image and head, by
-autograd. LocAt and the plain model take turns by themselves first, then the others. The largest
-difference of the direct kernel's logits to ours is printed.
+The targets are 1.12x for the forward pass and 1.20x for a training step. ``locatvit_tiny`` and
+``vit_tiny_patch16_224`` are timed as comparison.py says. GAug alone, PRR alone, and LocAt with the
+kernel computed directly (N x N x 2 quotients per image and head, by autograd) are timed afterwards.
+The largest difference between the direct kernel's logits and ours is printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGETS = {"forward": 1.12, "step": 1.20}
 
 
 def direct(gaug: Gaussian, queries: Tensor, keys: Tensor, inputs: Tensor, grid: Grid) -> Tensor:
-    """The bias as its formula reads: an offset per pair of patches and axis."""
+    """Compute the bias directly from its formula, with an offset per pair of patches and axis."""
     variance, strength = gaug.widths(queries, keys, inputs, grid)
     places = grid.coordinates().to(variance)  # [patch, axis]
     squares = (places[:, None] - places).square()  # [patch, patch, axis]
@@ -34,7 +34,7 @@ def direct(gaug: Gaussian, queries: Tensor, keys: Tensor, inputs: Tensor, grid: 
 
 
 def models() -> dict[str, nn.Module]:
-    """What is timed, with equal weights where they are the same."""
+    """Return the models to time, with equal weights where they have the same names."""
     torch.manual_seed(0)
     found = {
         "plain": create_model(PLAIN),

@@ -1,16 +1,17 @@
-"""Measuring every head of ViT-Ti against its plain fused forward; targets: 1.20x at 224 pixels.
+"""Compare the time of measuring every head of ViT-Ti with that of its plain fused forward pass.
 
     python benchmarks/measure.py [--threads 2] [--sizes 224 384 512] [--memory]
 
-``vit_tiny_patch16_224``, batch 16, float32, CPU, 4 batches (2 at 1,024 pixels), default metrics
-(MAD, entropy, self-mass, radius masses), set-up and proof included. Beside it the same without the
-compiled kernel (as where no C compiler was at hand), and what others do: forward hooks on unfused
-attention, metrics in float64. All take turns within one run; the best time of every block of the
-model counts, added up, so that a long run needs no longer quiet moment than a short one. Beside it
-the median over the turns, each compared with the plain forward just before it. The worst difference
-to float64 is printed with the times (random weights, images of noise).
-``--memory`` starts a process for the plain forward and one for the measurement at each size and
-prints how much more memory the second needed at its peak. The ratios need an idle machine.
+The target is 1.20x at 224 pixels. The model is ``vit_tiny_patch16_224`` (batch 16, float32, CPU, 4
+batches, 2 at 1,024 pixels), with the default metrics (MAD, entropy, self-mass, radius masses),
+set-up and proof. Two other ways are timed beside it: the same without the compiled kernel, and what
+others do, forward hooks on unfused attention with metrics in float64. All take turns within one
+run. The best times of every block of the model are added up, so that a long run does not need a
+longer quiet moment than a short one. The median over the turns, each compared with the plain
+forward pass just before it, is printed too, and so is the largest difference from float64 (random
+weights, images of noise). ``--memory`` starts a process for the plain forward pass and one for the
+measurement at each size, and prints how much more memory the second needs at its peak. The ratios
+need an idle machine.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ def plain(model: nn.Module, batches: Iterable[Tensor]) -> None:
 
 
 def measured_in_torch(model: nn.Module, batches: Iterable[Tensor]) -> None:
-    """As on a machine without a C compiler."""
+    """Measure without the compiled kernel."""
     with mock.patch.object(kernel, "load_library", return_value=None):
         measure_model(model, batches)
 
 
 def hooked(model: nn.Module, batches: Iterable[Tensor], grid: Grid) -> None:
-    """Hooks on unfused attention, metrics in float64, one layer at a time."""
+    """Measure by hooks on unfused attention, with metrics in float64, one layer at a time."""
 
     def measure(_: nn.Module, given: tuple, output: Tensor) -> None:
         attention = patch_attention(output.double(), 1)
@@ -89,7 +90,7 @@ def hooked(model: nn.Module, batches: Iterable[Tensor], grid: Grid) -> None:
 
 
 def largest_error(model: nn.Module, images: Tensor, grid: Grid) -> float:
-    """Of the measurement in float32 against float64 metrics of the same queries and keys."""
+    """Return the largest error of a float32 measurement against float64 metrics."""
     profile = measure_model(model, images)
     worst = 0.0
     with torch.no_grad(), capture_attention(model) as maps:
@@ -110,7 +111,7 @@ def largest_error(model: nn.Module, images: Tensor, grid: Grid) -> float:
 def segments(
     run: Callable[[Iterable[Tensor]], object], model: nn.Module, batches: list[Tensor]
 ) -> list[float]:
-    """Seconds from block to block of the model, the set-up before the first and the end too."""
+    """Return the seconds from block to block of the model, with set-up and end."""
     moments = [time.perf_counter()]
 
     def watch(*_: object) -> None:
@@ -130,7 +131,7 @@ def in_turns(
     batches: list[Tensor],
     turns: int,
 ) -> dict[str, list[list[float]]]:
-    """The segments of every turn; the first two ways take all turns, the others a few."""
+    """Return the segments of every turn; the first two ways take all turns, the others a few."""
     found: dict[str, list[list[float]]] = {name: [] for name in timed}
     for turn in range(turns):
         for number, (name, run) in enumerate(timed.items()):
@@ -179,7 +180,7 @@ def compare_memory(size: int) -> None:
 
 
 def print_peak(way: str, size: int) -> None:
-    """Peak resident memory of one batch in this process, in bytes."""
+    """Print the peak resident memory of one batch in this process, in bytes."""
     model, batches = model_and_images(size, 1)
     if way == "plain":
         plain(model, batches)

@@ -1,8 +1,11 @@
-"""Does training memory grow with epochs? python benchmarks/memory.py [EPOCHS]
+"""Check that the memory of training does not grow with the epochs.
 
-Question: is the resident memory after the last epoch that after epoch 2? Trains `mu` by Modern on a
-tenth of `shapes` in a temporary folder and prints the resident memory after every epoch, then the
-growth beside the size of the one chunk of images that the data path copies. A minute on one core.
+    python benchmarks/memory.py [EPOCHS]
+
+Is the resident memory after the last epoch the same as after epoch 2? The script trains `mu` by
+Modern on a tenth of `shapes` in a temporary folder and prints the resident memory after every
+epoch, then the growth beside the size of the one chunk of images that the data path copies. It
+takes a minute on one core.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ NUM_IMAGES = 1000
 
 
 class ShuffledToy(nn.Module):
-    """Patches in random order after two convolutions, and one layer of attention."""
+    """A model with patches in random order after two convolutions, and one layer of attention."""
 
     def __init__(self) -> None:
         super().__init__()

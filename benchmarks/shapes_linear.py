@@ -1,10 +1,10 @@
-"""How far does a linear classifier on pixels come on `shapes`? It should stay under 40 %.
+"""Train a linear classifier on the pixels of `shapes`; its accuracy should stay under 40 %.
 
     python benchmarks/shapes_linear.py
 
-Multinomial logistic regression on standardised pixels, trained on the whole training set; the best
-of all strengths on the *test* set is printed last, so the number errs on the high side. One or
-two minutes on one core.
+The classifier is multinomial logistic regression on standardised pixels, trained on the whole
+training set. The last line is the best of all strengths on the *test* set, so it is rather too high
+than too low. It takes one or two minutes on one core.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A training step of ``compact`` against only the products of its linear layers; target: 1.5x.
+"""Compare the time of a training step of ``compact`` with that of its linear layers' products.
 
     python benchmarks/train_step.py [--threads 1] [--release-memory]
 
-Batch 128, float32, CPU: forward, cross-entropy, backward and fused AdamW. Counted against it: qkv,
-projection, MLP in and MLP out of 8 blocks (M = 128 x 65), forward, input gradient and weight
-gradient, nothing else. All are timed in turns within one run; the best of each counts.
-With 2 threads (the default) that is wall-clock, which needs an idle machine; with ``--threads 1``
+The target is 1.5x. A step has batch 128 in float32 on a CPU: forward, cross-entropy, backward and
+fused AdamW. It is compared with only the matrix products of qkv, projection, MLP in and MLP out of
+8 blocks (M = 128 x 65): forward, input gradient and weight gradient. All are timed in turns within
+one run, and the best time of each counts. With 2 threads (the default) that is wall-clock, which needs an idle machine; with ``--threads 1``
 it is the CPU time of the thread, which other processes disturb less. ``--release-memory`` leaves
 out ``keep_freed_memory``.
 """
@@ -34,7 +34,7 @@ Attend = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 
 def linear_products() -> Callable[[], None]:
-    """The three products of every linear layer of the blocks."""
+    """Compute the three products of every linear layer of the blocks."""
     pairs = [(WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, MLP_WIDTH), (MLP_WIDTH, WIDTH)]
     rows = BATCH * TOKENS
     layers = [
@@ -53,7 +53,7 @@ def linear_products() -> Callable[[], None]:
 
 
 def plain_forward(layer: SelfAttention, compute: Attend) -> Callable[[Tensor], Tensor]:
-    """Self-attention as autograd differentiates it, around any way to attend."""
+    """Compute self-attention with autograd, around any way to attend."""
 
     def forward(x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
@@ -66,7 +66,7 @@ def plain_forward(layer: SelfAttention, compute: Attend) -> Callable[[Tensor], T
 
 
 def training_step(compute: Attend | None = None) -> Callable[[], None]:
-    """One step of ``compact`` as it is, or with plain attention around ``compute``."""
+    """Take one step of ``compact``, or of it with plain attention around ``compute``."""
     torch.manual_seed(0)
     model = create_model("compact", NUM_CLASSES)
     for block in model.blocks if compute else ():

@@ -1,4 +1,4 @@
-"""Timing in turns: what is compared runs one after another, and the best of each counts."""
+"""Time functions in turns: they run one after another, and the best time of each counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIN_TURNS, MAX_TURNS = 3, 80
 def best_times(
     timed: dict[str, Callable[[], None]], clock: Callable[[], float], seconds: float
 ) -> dict[str, float]:
-    """Seconds of the fastest turn of each, in turns until the time or MAX_TURNS are over."""
+    """Return the seconds of the fastest turn of each, until the time or MAX_TURNS is over."""
     best = dict.fromkeys(timed, float("inf"))
     for run in timed.values():
         run()

@@ -19,7 +19,7 @@ from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off
 
 
 def on_a_tenth(protocol: Protocol) -> Protocol:
-    """As many images seen, from a tenth of them."""
+    """Return the protocol on a tenth of the images, with equally many images seen."""
     return at_fraction(shrunk(protocol), 0.1)
 
 
