@@ -89,7 +89,7 @@ def compare(
     targets: Mapping[str, float],
     setting: Setting,
 ) -> None:
-    """Print the times of each group relative to its first model, with the ``targets`` of ``ours``."""
+    """Print times relative to the first model of each group; ``targets`` are those of ``ours``."""
     images, labels = setting.images, setting.labels
     timed = {
         "forward": {name: forward(model, images) for name, model in found.items()},

@@ -71,7 +71,7 @@ def all_or_none_share(n: int, p: float) -> Trial:
 
 
 def all_at_once(n: int, num: int, own: bool, shared: float) -> Trial:
-    """Simulate contrasts without an effect that have the part ``shared`` of their noise in common."""
+    """Simulate contrasts without an effect that share the part ``shared`` of their noise."""
     level = 0.95 if own else simultaneous_level(num)
 
     def trial(rng: np.random.Generator) -> bool:
