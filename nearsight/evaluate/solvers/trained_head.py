@@ -30,14 +30,14 @@ Progress = Callable[[int, int], None]
 
 
 def mlp_head(width: int, num_classes: int) -> nn.Module:
-    """1x1 convolution to 512, GroupNorm(1), GELU, 1x1 convolution."""
+    """Make a head: 1x1 convolution to 512, GroupNorm(1), GELU, 1x1 convolution."""
     return nn.Sequential(
         nn.Conv2d(width, 512, 1), nn.GroupNorm(1, 512), nn.GELU(), nn.Conv2d(512, num_classes, 1)
     )
 
 
 def small_head(width: int, num_classes: int) -> nn.Module:
-    """1x1 convolution that starts with deviation 0.01 and no bias."""
+    """Make a head: a 1x1 convolution whose weights start with deviation 0.01 and no bias."""
     head = nn.Conv2d(width, num_classes, 1)
     nn.init.normal_(head.weight, std=0.01)
     assert head.bias is not None
@@ -46,22 +46,22 @@ def small_head(width: int, num_classes: int) -> nn.Module:
 
 
 def batch_norm_head(width: int, num_classes: int) -> nn.Module:
-    """Batch norm, 1x1 convolution that starts with deviation 0.01."""
+    """Make a head: batch norm, then a 1x1 convolution whose weights start with deviation 0.01."""
     return nn.Sequential(nn.BatchNorm2d(width), small_head(width, num_classes))
 
 
 def dropout_head(width: int, num_classes: int) -> nn.Module:
-    """Dropout of whole channels with 0.1, batch norm, 1x1 convolution."""
+    """Make a head: dropout of whole channels (0.1), batch norm, 1x1 convolution."""
     return nn.Sequential(nn.Dropout2d(0.1), batch_norm_head(width, num_classes))
 
 
 def plain_head(width: int, num_classes: int) -> nn.Module:
-    """1x1 convolution."""
+    """Make a head: a 1x1 convolution."""
     return nn.Conv2d(width, num_classes, 1)
 
 
 def one_cycle(share: float) -> float:
-    """Up from 1e-4 to 1 in a quarter of the steps, then down to 1e-8, linearly.
+    """Return a rate that rises from 1e-4 to 1 in a quarter of the steps, then falls to 1e-8.
 
     >>> one_cycle(0.25), round(one_cycle(0.625), 3)
     (1.0, 0.5)
@@ -72,12 +72,12 @@ def one_cycle(share: float) -> float:
 
 
 def warm_linear(share: float) -> float:
-    """Up in 3.75 % of the steps (1,500 of 40,000), then down to 0 linearly."""
+    """Return a rate that rises in 3.75 % of the steps (1,500 of 40,000), then falls linearly."""
     return min(share / 0.0375, 1.0) * (1 - share)
 
 
 def warm_cosine(share: float) -> float:
-    """Up in 3.75 % of the steps, then down to 0 as a cosine.
+    """Return a rate that rises in 3.75 % of the steps, then falls to 0 as a cosine.
 
     >>> warm_cosine(0.0375), round(warm_cosine(1.0), 9)
     (1.0, 0.0)
@@ -88,7 +88,7 @@ def warm_cosine(share: float) -> float:
 
 
 def cosine(share: float) -> float:
-    """Down to 0 as a cosine from the first step on.
+    """Return a rate that falls to 0 as a cosine from the first step on.
 
     >>> cosine(0.0), round(cosine(0.5), 9)
     (1.0, 0.5)
@@ -152,7 +152,7 @@ def steps_per_pass(num_images: int, batch: int) -> int:
 def segmentation_loss(
     logits: Float[Tensor, "image cls row col"], labels: Int[Tensor, "image h w"]
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of every labelled pixel after bilinear interpolation to the labels' size."""
+    """Return the cross-entropy of labelled pixels, with logits interpolated to their size."""
     if logits.shape[-2:] != labels.shape[-2:]:
         logits = F.interpolate(logits, labels.shape[-2:], mode="bilinear", align_corners=False)
     known = (labels != VOID).sum().clamp(min=1)

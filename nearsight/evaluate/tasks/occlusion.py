@@ -148,7 +148,7 @@ def _check_classes(bench: Bench) -> None:
 def _occluded(
     bench: Bench, kind: str, images: Images, numbers: Tensor, draws: int, fill: str
 ) -> Iterator[list[Images]]:
-    """Every level of a kind: the draws of its occluded images."""
+    """Yield the occluded images of every level and draw of a kind."""
     assert isinstance(bench.subject.extractor, Tapped)
     assert bench.subject.model is not None
     grid = bench.subject.extractor.taps[0].layout.grid
@@ -188,14 +188,14 @@ def _occluded(
 
 
 def _prepared(bench: Bench, number: int) -> Images:
-    """One image of the scored split as the model takes it."""
+    """Return an image of the scored split, prepared for the model."""
     preparation = bench.preparation()
     pixels = np.ascontiguousarray(preparation.pixels(bench.val.image(number)))
     return preparation.steps.normalise(torch.from_numpy(pixels)[None])
 
 
 def _passes(bench: Bench) -> list[tuple[Split, float]]:
-    """Every image once, and at every level of every draw of every kind."""
+    """Return the number of passes: once per image, and once per level, draw and kind."""
     draws, noisy = int(bench.options["draws"]), bench.options["fill"] == "noise"
     passes = 1
     for kind in _kinds(bench.options):
