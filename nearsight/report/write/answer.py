@@ -173,9 +173,9 @@ def _of_models(family: Family) -> str:
     first, last = ranked[0], ranked[-1]
     if len(ranked) > 2:
         return (
-            f"Of {len(ranked)} models, {first.label} has the most local head ({_place(first)}, MAD "
-            f"{_number(first)}). The least local of these models is {last.label}: its most local "
-            f"head ({_place(last)}) has MAD {_number(last)}."
+            f"Of {len(ranked)} models, {first.label} has the most local head, {_place(first)}, "
+            f"with MAD {_number(first)}. The least local of these models is {last.label}: its most "
+            f"local head, {_place(last)}, has MAD {_number(last)}."
         )
     told = [
         f"The most local head of {each.label} is {_place(each)}, with MAD {_number(each)}."
@@ -198,8 +198,8 @@ def _extremes(family: Family) -> str:
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]
     return (
-        f"Of {len(ranked)} conditions, {first.label} has the most local head (MAD "
-        f"{_number(first)}). The least local condition is {last.label}: its most local head has "
+        f"Of {len(ranked)} conditions, {first.label} has the most local head, with MAD "
+        f"{_number(first)}. The least local condition is {last.label}: its most local head has "
         f"MAD {_number(last)}."
     )
 

@@ -102,7 +102,7 @@ def test_conditions_that_differ_by_more_than_cutmix_do_not_ask_about_cutmix(tmp_
 def test_many_conditions_name_the_two_ends(tmp_path):
     names = ("baseline", "modern", "modern-cutmix")
     (family,) = read_families([write_run(tmp_path / name, name) for name in names])
-    assert answer(family).startswith("Of 3 conditions, modern has the most local head (MAD ")
+    assert answer(family).startswith("Of 3 conditions, modern has the most local head, with MAD ")
 
 
 def test_runs_of_other_models_data_or_grids_are_families_of_their_own(tmp_path):
