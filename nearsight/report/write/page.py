@@ -167,7 +167,7 @@ def report_page(
     """
     drawn = [*front.drawings, *(drawing for group in by_family for drawing in group)]
     by_family = [[*front.drawings, *by_family[0]], *by_family[1:]]
-    only_models = all(family.is_models for family in families)
+    several_seeds = any(x.num_seeds > 1 for family in families for x in family.conditions)
     return render(
         "page.html",
         version=nearsight.__version__,
@@ -183,7 +183,7 @@ def report_page(
             *(table for family in families for table in efficiency_tables(family)),
             *evaluation_tables(_evaluated(families)),
         ],
-        note=f"{interval_note(families)} {'' if only_models else BOLD_NOTE}".strip(),
+        note=f"{interval_note(families)} {BOLD_NOTE if several_seeds else ''}".strip(),
         downloads=[Download(name, kind, text) for (name, kind), text in tables.items()],
         figures=[[_figure(drawing, extra) for drawing in drawings] for drawings in by_family],
         explorer=Markup(explorer),

@@ -236,8 +236,14 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
             screen.print(table.rich())
             screen.say(reading)
     for record, measure in zip(records, measures):
+        name = f"{record.name}: " if len(folders) > 1 else ""
         for line in remarks(record, measure):
-            screen.say(line)
+            screen.say(f"{name}{line}")
+    if any(measure.unread for measure in measures):
+        screen.say(
+            "What the patches compute in an unread layer reaches no output of the model. Means and "
+            "minima leave it out; measure.json has the numbers with and without it."
+        )
 
 
 def score_table(folders: Sequence[MeasuredFolder]) -> Table | None:
@@ -295,10 +301,7 @@ def remarks(record: RunRecord, measure: MeasureRecord) -> list[str]:
     lines += [f"Not measured: {x.name} ({x.reason})." for x in measure.skipped]
     if measure.unread:
         numbers = ", ".join(str(layer + 1) for layer in measure.unread)
-        which = "Layer" if len(measure.unread) == 1 else "Layers"
-        lines.append(
-            f"{which} {numbers} unread: what the patches compute there reaches no output of the "
-            "model. Means and minima leave it out; measure.json has the numbers with and without."
-        )
+        which = "Layer {} is" if len(measure.unread) == 1 else "Layers {} are"
+        lines.append(f"{which.format(numbers)} unread.")
     lines += dict.fromkeys(layer.note for layer in measure.layers if layer.note)
     return lines

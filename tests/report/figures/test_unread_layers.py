@@ -62,6 +62,6 @@ def test_heads_below_the_line_are_counted_by_kind_and_only_where_they_are_read(t
     print_measurements([run])
     out = " ".join(capsys.readouterr().out.split())
     assert f"layer {DEPTH} unread" in out
-    assert f"Layer {DEPTH} unread:" in out
+    assert f"Layer {DEPTH} is unread." in out
     (other,) = read_families([marked(tmp_path / "b", unread=None)])
     assert other.conditions[0].near_text == f"1 identity and 1 local of {DEPTH * HEADS}"
