@@ -24,9 +24,7 @@ from nearsight.study.analyse import (
 from nearsight.study.show.origin_table import origin_sentence
 
 FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
-NO_PRIMARY = (
-    "This study named no primary contrast before it ran, so all its intervals are simultaneous."
-)
+NO_PRIMARY = "No primary contrast was named before this study ran, so no comparison is singled out."
 SHARES_NOTE = (
     "The number of seeds with at least one head whose MAD is below that of a 3x3 box, without "
     "unread layers. An identity head has a self-mass of at least 0.5, a local head less. The 95 % "
