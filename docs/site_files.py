@@ -22,6 +22,7 @@ PATTERNS = (
     "docs/**/*.jpg",
     "docs/figures/*",
     "docs/schemas/*.json",
+    "docs/site.css",
     "examples/README.md",
     "examples/*.ipynb",
     "results/README.md",
