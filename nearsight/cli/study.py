@@ -28,8 +28,8 @@ Name = Annotated[str, typer.Argument(help="A recipe of `nearsight study list`, o
 ScaleOption = Annotated[
     Literal["laptop", "paper"] | None,
     typer.Option(
-        help="Run the study at this scale: some hours of two cores, or what the paper did. "
-        "Default: that of the folder, else the paper's."
+        help="Choose the scale of the study: laptop takes a few hours on two cores, paper is what the "
+        "paper did. Default: the scale of an existing study folder, else paper."
     ),
 ]
 Seeds = Annotated[
@@ -90,8 +90,9 @@ def plan_study(
 ) -> Result:
     """Show what a study would run and how long it would take.
 
-    Without --scale and --out, gives the time of both scales, for which no data need be there. With
-    one of them, lists the cells and times a few steps of each condition. Writes nothing.
+    Without --scale and --out, prints the time that both scales take, for which no data set is
+    needed. With one of them, lists the cells and times a few steps of each condition. Writes
+    nothing.
     """
     from nearsight.study.design import recipe
     from nearsight.study.run import expected_seconds, plan_cells, study_costs, training_speed
