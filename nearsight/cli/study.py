@@ -28,8 +28,8 @@ Name = Annotated[str, typer.Argument(help="A recipe of `nearsight study list`, o
 ScaleOption = Annotated[
     Literal["laptop", "paper"] | None,
     typer.Option(
-        help="Choose the scale of the study: laptop takes a few hours on two cores, paper is what the "
-        "paper did. Default: the scale of an existing study folder, else paper."
+        help="Choose the scale of the study: laptop takes a few hours on two cores, paper is what "
+        "the paper did. Default: the scale of an existing study folder, else paper."
     ),
 ]
 Seeds = Annotated[
