@@ -15,7 +15,9 @@ from nearsight.report.write.answer import answer, question
 from nearsight.report.write.tables import all_heads, conditions_table, stands_out
 from nearsight.stats.estimate import over_seeds, wilson_interval
 
-ACCURACY, MIN_MAD = RUN_NUMBERS[0], RUN_NUMBERS[1]
+ACCURACY, MIN_MAD = (
+    next(x for x in RUN_NUMBERS if x.name == name) for name in ("accuracy", "min_mad")
+)
 
 
 def test_the_interval_over_seeds_is_scipys_t_interval():
