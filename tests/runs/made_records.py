@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.protocol.presets import preset
-from nearsight.report.read.looks import Look, looks_of
+from nearsight.report.read.logged_looks import Look, looks_of
 from nearsight.runs.records import LOG_FILE
 
 DATA = {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from nearsight.core import UserError, closest, expand_path
 from nearsight.data.sets.cache import Decoding, load_decoded
 from nearsight.data.sets.cifar import CIFAR10, CIFAR100
-from nearsight.data.sets.class_subset import first_classes, images_of_first_classes
 from nearsight.data.sets.dataset import Dataset
 from nearsight.data.sets.identity import (
     REGISTERED,
@@ -109,7 +108,7 @@ def load_dataset(
     name = dataset_name(settings.name, root)
     if name in SETS:
         whole = load_decoded(_decoding(name, settings, root), root, again)
-        return whole if settings.classes is None else first_classes(whole, settings.classes)
+        return whole if settings.classes is None else whole.of_first_classes(settings.classes)
     if name.startswith(FOLDER_PREFIX):
         folder = expand_path(name.removeprefix(FOLDER_PREFIX))
         identity, images = identify(folder, root)
@@ -117,7 +116,7 @@ def load_dataset(
         identity = registrations(root)[name]
         images = check_registered(identity)
     if settings.classes is not None:
-        images = images_of_first_classes(images, settings.classes)
+        images = images.of_first_classes(settings.classes)
     keep = len(images.train) <= MOST_DECODED if settings.decoded is None else settings.decoded
     if keep:
         decoding = image_folder(images, settings.image_size, settings.skip_corrupt)

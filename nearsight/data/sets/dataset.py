@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
+
+from nearsight.core import UserError
 
 if TYPE_CHECKING:
     Images = Any  # an array, or what is indexed like one
@@ -30,6 +33,12 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def of_first_classes(self, number: int) -> ImageSet:
+        """Return the images of the first ``number`` classes, in memory."""
+        rows = np.flatnonzero(self.labels < number)
+        masks = None if self.masks is None else self.masks[rows]
+        return ImageSet(self.images[rows], self.labels[rows], masks)
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -45,6 +54,35 @@ class Dataset:
     origin: str  # "official", "not the official bytes", "generated", "registered" or "folder"
     notes: tuple[str, ...] = ()  # what the user should know: files ignored, images skipped
     identity: str | None = None  # the hash of its files, for a registered or recognised set
+
+    def of_first_classes(self, number: int) -> Dataset:
+        """Keep the first ``number`` classes, with the statistics of their training images.
+
+        ConViT keeps the first 100 classes of ImageNet.
+
+        Raises:
+            UserError: If there are fewer classes.
+        """
+        classes = first_classes(self.classes, number, self.name)
+        if classes == self.classes:
+            return self
+        train, test = (images.of_first_classes(number) for images in (self.train, self.test))
+        mean, std = statistics(histogram(train.images))
+        digest = hashlib.sha256(f"{self.hash}, the first {number} classes".encode()).hexdigest()
+        return replace(
+            self, classes=classes, train=train, test=test, mean=mean, std=std, hash=digest[:16]
+        )
+
+
+def first_classes(classes: tuple[str, ...], number: int, name: str) -> tuple[str, ...]:
+    """Return the first ``number`` of the classes of the data set ``name``.
+
+    Raises:
+        UserError: If there are fewer.
+    """
+    if number > len(classes):
+        raise UserError(f"data.classes is {number}, but {name} has only {len(classes)} classes")
+    return classes[:number]
 
 
 def histogram(images: UInt8[np.ndarray, "n 3 h w"]) -> Int64[np.ndarray, "3 256"]:

@@ -8,14 +8,14 @@ layouts of ImageNet and mini-ImageNet (official_layouts.py).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from nearsight.core import UserError
 from nearsight.data.sets.cache import Decoding
-from nearsight.data.sets.dataset import Dataset, ImageSet
+from nearsight.data.sets.dataset import Dataset, ImageSet, first_classes
 from nearsight.data.sets.image_files import ImageFiles
 from nearsight.data.sets.official_layouts import official_images
 from nearsight.data.sets.pixels import SUFFIXES, Labelled, Reader
@@ -43,6 +43,16 @@ class FolderImages:
     def paths(self) -> list[Path]:
         """Return the paths of all images."""
         return [path for path, _ in self.train + self.test]
+
+    def of_first_classes(self, number: int) -> FolderImages:
+        """Keep the images of the first ``number`` classes, in the order of their names.
+
+        Raises:
+            UserError: If there are fewer classes.
+        """
+        classes = first_classes(self.classes, number, str(self.folder))
+        train, test = ([x for x in files if x[1] < number] for files in (self.train, self.test))
+        return replace(self, classes=classes, train=train, test=test)
 
 
 def list_images(folder: Path) -> FolderImages:

@@ -17,7 +17,7 @@ from nearsight.report.read.evaluations import (
 )
 from nearsight.report.read.evidence import Evidence, evidence_of
 from nearsight.report.read.grouping import flat_settings, grouped_families, read_families
-from nearsight.report.read.looks import Look, looks_of
+from nearsight.report.read.logged_looks import Look, looks_of
 from nearsight.report.read.palette import (
     BLUE,
     DARK,

@@ -13,7 +13,7 @@ from typing import Literal
 from nearsight.measure.catalogue import NEAR_KINDS, Metric, NearKind, metric
 from nearsight.protocol import spoken_name
 from nearsight.report.read.evidence import Evidence
-from nearsight.report.read.looks import Look
+from nearsight.report.read.logged_looks import Look
 from nearsight.stats import Estimate, over_seeds, paired_differences
 
 

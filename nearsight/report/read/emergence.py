@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nearsight.report.read.looks import Look
+from nearsight.report.read.logged_looks import Look
 
 THRESHOLDS = {
     "leaning": "10 % below uniform attention",

@@ -23,7 +23,7 @@ from nearsight.measure.catalogue import (
     near_kinds,
     shown_in,
 )
-from nearsight.report.read.looks import Look, looks_of
+from nearsight.report.read.logged_looks import Look, looks_of
 from nearsight.report.read.part_records import Learned, learned_in_measurement
 from nearsight.runs import MeasuredFolder, read_measured, read_record
 from nearsight.runs.records import (

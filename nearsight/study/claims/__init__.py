@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nearsight.study.claims.all_claims import write_claims
+from nearsight.study.claims.all_claims import CLAIMS, write_claims
 from nearsight.study.claims.paper_tables import PAPER_TABLE_1, PAPER_TABLE_2
 from nearsight.study.claims.verdict import Finding, Verdict
 
-__all__ = ["PAPER_TABLE_1", "PAPER_TABLE_2", "Finding", "Verdict", "write_claims"]
+__all__ = ["CLAIMS", "PAPER_TABLE_1", "PAPER_TABLE_2", "Finding", "Verdict", "write_claims"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from nearsight.core import UserError
 from nearsight.runs.records import CLAIMS_FILE
-from nearsight.study.claims.all_claims import CLAIMS
+from nearsight.study.claims import CLAIMS
 from nearsight.study.design import Level, Scale
 from nearsight.study.folder import STUDY, cell_folder, is_finished, read_cells, read_study
 from nearsight.study.papers.all_items import ITEMS
