@@ -121,7 +121,7 @@ class Objective(ABC):
     @property
     def num_scored(self) -> float:
         """Return how many images go through the model to score an epoch, on average."""
-        return len(self.setting.validation)
+        return float(len(self.setting.validation))
 
     @property
     def teacher_facts(self) -> dict[str, Any] | None:
