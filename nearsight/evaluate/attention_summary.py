@@ -35,8 +35,10 @@ class PrefixShares:
         'In layers 11, 12 patches give 23.5 % of their attention to prefix tokens, 8.4 % in the \
 plain model (32 images).'
         """
+        numbers = ", ".join(map(str, self.layers))
+        where = f"layer{'s' * (len(self.layers) > 1)} {numbers}"
         return (
-            f"In layers {', '.join(map(str, self.layers))} patches give {100 * self.local:.1f} % "
+            f"In {where} patches give {100 * self.local:.1f} % "
             f"of their attention to prefix tokens, {100 * self.plain:.1f} % in the plain model "
             f"({self.num_images} images)."
         )

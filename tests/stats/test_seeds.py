@@ -59,7 +59,7 @@ def test_absent_and_broken_numbers_are_left_out():
 
 def test_the_same_cell_twice_is_refused():
     outcomes = cells([True], [[0.1]]) * 2
-    with pytest.raises(ValueError, match="two for seed 0 of cutmix on"):
+    with pytest.raises(ValueError, match="have seed 0 and condition cutmix on"):
         by_condition(outcomes, "min_mad")
 
 

@@ -244,7 +244,7 @@ def test_folders_of_other_images_are_refused_with_what_differs(tmp_path: Path):
 
 def test_a_folder_without_measurement_is_said(tmp_path: Path):
     a = write_folder(tmp_path / "a", 1, names())
-    with pytest.raises(ValueError, match=r"expected a run folder with run.json"):
+    with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
         folder_difference(a, tmp_path / "nowhere")
     (a / "measure.safetensors").unlink()
     with pytest.raises(UserError, match="there is no such file; run nearsight measure again"):

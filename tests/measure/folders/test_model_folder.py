@@ -251,7 +251,11 @@ def test_a_measurement_of_something_else_is_written_over_only_by_force(
     save_file(create_model("mu", 5, image_size=(32, 48)).state_dict(), other)
     before = (out / "measure.json").read_bytes()
     for images, changes, words in (
-        (pictures, {"convention": "pixels"}, "with convention paper, which would be lost; give"),
+        (
+            pictures,
+            {"convention": "pixels"},
+            "with convention paper, which would be lost; .* --force",
+        ),
         (pictures, {"num_images": 7}, "with 5 images"),
         (pictures, {"metrics": ("mad",)}, "the metrics entropy"),
         (tmp_path / "others", {}, r"of other images \(pictures\)"),

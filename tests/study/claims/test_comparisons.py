@@ -28,10 +28,10 @@ def outcome(protocol, value):
     return Outcome({}, 0, {"min_mad": value}, protocol_settings(protocol))
 
 
-def test_the_optional_parts_of_a_protocol_are_the_augmentations_and_distillation():
+def test_the_optional_parts_of_a_protocol_are_the_augmentations_and_the_objectives():
     assert set(schema.optional_parts()) == {
-        "autoaugment", "colorjitter", "cutmix", "cutout", "distillation", "mixup", "randaugment",
-        "random_erasing", "resized_crop",
+        "autoaugment", "blur", "colorjitter", "cutmix", "cutout", "dino", "distillation",
+        "greyscale", "mixup", "randaugment", "random_erasing", "resized_crop", "solarize",
     }  # fmt: skip
 
 

@@ -76,7 +76,9 @@ def test_ray_gives_the_bytes_of_local_workers_though_a_ray_worker_is_killed(
             RayEngine(EngineOptions("ray", gpus_per_cell=0.5), data_root, cells, None)
         nowhere = engine.start(cells[0], tmp_path / "nowhere")
         nowhere.wait()
-        assert "it must be on a file system that all nodes share" in (nowhere.ended().failed or "")
+        assert "put the study folder on a file system that all nodes share" in (
+            nowhere.ended().failed or ""
+        )
     finally:
         engine.close()
 
