@@ -36,6 +36,12 @@ class ConditionRuns:
         return self.runs[0].is_model
 
     @property
+    def min_mad_method(self) -> str:
+        """How measure.json says that the interval of min MAD over images was computed."""
+        least = self.runs[0].measure.summary.smallest("mad")
+        return (least and least.method) or "method not recorded"
+
+    @property
     def marker(self) -> str:
         """The marker of its points in matplotlib: a square, a circle or a triangle."""
         return "s" if self.is_model else "o" if self.has_cutmix else "^"

@@ -118,18 +118,17 @@ def _condition_cells(
 def interval_note(families: list[Family]) -> str:
     """Explain the intervals of the table of conditions."""
     conditions = [condition for family in families for condition in family.conditions]
+    methods = "; or ".join(dict.fromkeys(condition.min_mad_method for condition in conditions))
     counts = {condition.num_seeds for condition in conditions if not condition.is_model}
     text = []
     if any(condition.is_model for condition in conditions):
-        text.append(
-            "Models: 95 % interval over images (min MAD: bootstrap with the minimum recomputed)."
-        )
+        text.append(f"Models: 95 % interval over images (min MAD: {methods}).")
     if counts and max(counts) > 1:
         text.append("With several seeds: mean and 95 % t-interval over seeds.")
     if 1 in counts:
         text.append(
             "With one seed: 95 % interval over test images, which says nothing about other seeds "
-            "(min MAD: bootstrap with the minimum recomputed; accuracy: Wilson)."
+            f"(min MAD: {methods}; accuracy: Wilson)."
         )
     return " ".join(text)
 

@@ -1,5 +1,7 @@
 """Conditions, intervals over seeds and images, and who stands out."""
 
+import json
+
 import numpy as np
 import pytest
 from report.example_runs import write_pair, write_run
@@ -12,7 +14,7 @@ from nearsight.models.layers.grid import Grid
 from nearsight.report.read.conditions import paired_difference
 from nearsight.report.read.grouping import read_families
 from nearsight.report.write.answer import answer, question
-from nearsight.report.write.tables import all_heads, conditions_table, stands_out
+from nearsight.report.write.tables import all_heads, conditions_table, interval_note, stands_out
 from nearsight.stats.estimate import over_seeds, wilson_interval
 
 ACCURACY, MIN_MAD = (
@@ -176,3 +178,16 @@ def test_table_rows_are_the_numbers_of_measure_json(tmp_path):
     layer = families[0].conditions[1].runs[0].measure.contents()["layers"][1]
     assert (row["layer"], row["head"]) == (2, 3)
     assert row["self_mass_high"] == layer["self_mass"]["high"][2]
+
+
+def test_the_interval_of_min_mad_is_explained_by_what_measure_json_says_of_it(tmp_path):
+    folders = [write_run(tmp_path / name, name) for name in ("baseline", "modern")]
+    path = folders[0] / "measure.json"
+    contents = json.loads(path.read_text())
+    contents["summary"]["min_mad"]["method"] = "chosen by a coin"
+    path.write_text(json.dumps(contents))
+    families = read_families(folders)
+    method = read_families(folders[1:])[0].conditions[0].min_mad_method
+    note = interval_note(families)
+    assert f"chosen by a coin; or {method}" in note
+    assert "Wilson" in note

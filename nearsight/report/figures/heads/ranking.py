@@ -105,7 +105,8 @@ def _rows(condition: ConditionRuns) -> list[tuple]:
 
 def _whiskers_text(conditions: Sequence[ConditionRuns]) -> str:
     """Explain whiskers and dots."""
-    over_images = "95 % intervals over images (bootstrap with the minimum recomputed)"
+    methods = dict.fromkeys(condition.min_mad_method for condition in conditions)
+    over_images = f"95 % intervals over images ({'; or '.join(methods)})"
     if all(condition.num_seeds == 1 for condition in conditions):
         return (
             f"Whiskers are {over_images}, often smaller than the mark; they say nothing about "
