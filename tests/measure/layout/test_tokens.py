@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from measure.layout.families_table import CASES
+from measure.layout import families_found
+from measure.layout.families_table import LISTED
 from torch import nn
 
 from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
 from nearsight.measure.layout.families import family_of, layout_of
 from nearsight.measure.layout.tokens import Layout, Skipped, declares
 from nearsight.models.layers.grid import Grid
+
+FOUND = [
+    pytest.param(case, marks=pytest.mark.slow, id=str(case)) for case in families_found.CASES
+]  # their places are measured on the model, which takes seconds
 
 
 class Unknown(nn.Module):
@@ -124,7 +129,7 @@ def on_the_image(tokens, points):
     return [[tuple(points[i]) if i >= 0 else None for i in window] for window in tokens.tolist()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*LISTED, *FOUND], ids=str)
 def test_every_token_sits_where_plain_loops_put_it(case):
     if case.library == "Hugging Face":
         pytest.importorskip("transformers", reason="the hf extra is not installed")

@@ -211,6 +211,7 @@ def test_nothing_to_add_and_no_weak_start_are_refused():
         add_locat(backbone("mu"), gaussian={"strength": "one"})
 
 
+@pytest.mark.slow
 def test_davit_with_locat_has_bumps_in_its_windows_and_its_channels_are_left_alone():
     from timm.models.davit import DaVit
 
