@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import subprocess
@@ -11,10 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 
 def _output_of(*command: str) -> str | None:
@@ -59,10 +57,15 @@ def cpu_name() -> str:
 
 
 def hardware(device: str, processes: int = 1) -> dict[str, Any]:
-    """Return what a stage ran on: device, processes, threads and kind of CPU."""
+    """Return what a stage ran on: device, processes, threads and kind of CPU.
+
+    Libraries that LD_PRELOAD loads before torch are named too, because they can change digits.
+    """
     import torch
 
     facts = {"device": device, "cpu": cpu_name(), "threads": torch.get_num_threads()}
+    if preloaded := os.environ.get("LD_PRELOAD", "").replace(":", " ").split():
+        facts["preloaded"] = " ".join(Path(library).name for library in preloaded)
     if device.startswith("cuda"):
         facts["gpu"] = torch.cuda.get_device_name(device)
     return {**facts, "processes": processes}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsight.runs.origin import commit
+from nearsight.runs.origin import commit, hardware
 
 
 def git(folder: Path, *words: str) -> str:
@@ -57,3 +57,10 @@ def test_the_commit_of_its_own_checkout_is_recorded_and_marked_when_it_was_chang
 def test_without_a_repository_there_is_no_commit(tmp_path: Path):
     (tmp_path / "nearsight").mkdir()
     assert commit(tmp_path / "nearsight") is None
+
+
+def test_libraries_loaded_before_torch_are_recorded_by_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    assert "preloaded" not in hardware("cpu")
+    monkeypatch.setenv("LD_PRELOAD", "/home/me/libfaster.so:libother.so")
+    assert hardware("cpu")["preloaded"] == "libfaster.so libother.so"
