@@ -37,7 +37,7 @@ class ConditionRuns:
 
     @property
     def min_mad_method(self) -> str:
-        """How measure.json says that the interval of min MAD over images was computed."""
+        """The method of the interval of min MAD over images, as measure.json names it."""
         least = self.runs[0].measure.summary.smallest("mad")
         return (least and least.method) or "method not recorded"
 
@@ -64,12 +64,12 @@ class ConditionRuns:
 
     @property
     def unread(self) -> list[int]:
-        """The layers, counted from 0, that are unread in all its runs."""
+        """The layers (counted from 0) that are unread in all its runs."""
         first, *others = (set(run.measure.unread) for run in self.runs)
         return sorted(first.intersection(*others))
 
     def near_heads(self, kind: NearKind) -> int:
-        """Count the heads of this kind below the 3x3 line in all runs, without unread layers."""
+        """Count the heads of this kind below the 3x3 line in all runs; skip unread layers."""
         return sum(layer.count(kind) for run in self.runs for layer in run.near_kinds)
 
     @property
@@ -80,17 +80,20 @@ class ConditionRuns:
         return f"{' and '.join(counts)} of {total}"
 
     def has(self, scalar: str) -> bool:
-        """Tell whether all its runs have a number; a measured model has no accuracy."""
+        """Tell whether all its runs have a number. A measured model, for one, has no accuracy."""
         return all(scalar in run.scalars for run in self.runs)
 
     def estimate(self, scalar: str) -> Estimate:
-        """Estimate a number of a run, over seeds where there are several, else over images."""
+        """Estimate a number of its runs: over seeds if there are several, else over images."""
         if self.num_seeds == 1:
             return self.runs[0].scalars[scalar]
         return over_seeds([run.scalars[scalar].value for run in self.runs])
 
     def layer_estimate(self, metric: str, layer: int) -> Estimate:
-        """Estimate a metric's mean over the heads of a layer (counted from 0), as `estimate`."""
+        """Estimate the mean of a metric over the heads of a layer (counted from 0).
+
+        As in `estimate`, the interval is over seeds if there are several, else over images.
+        """
         if self.num_seeds == 1:
             return self.runs[0].layers[metric][layer]
         return over_seeds([run.layers[metric][layer].value for run in self.runs])
@@ -107,7 +110,7 @@ class ConditionRuns:
 
     @property
     def looks(self) -> dict[int, list[Look]]:
-        """The looks of every run, by epoch, for the epochs that all runs looked in."""
+        """The looks of all runs, by epoch, for the epochs in which every run has a look."""
         of_runs = [{look.epoch: look for look in run.looks} for run in self.runs]
         return {
             epoch: [looks[epoch] for looks in of_runs]
@@ -161,7 +164,7 @@ class Family:
 
     @property
     def length_text(self) -> str:
-        """How many epochs its runs trained: a range if early stopping made them differ."""
+        """How many epochs its runs trained; a range if early stopping made them differ."""
         found = {run.trained.outcome.num_epochs for c in self.conditions for run in c.runs}
         return f"{'–'.join(map(str, sorted({min(found), max(found)})))} epochs"
 

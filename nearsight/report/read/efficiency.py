@@ -1,4 +1,4 @@
-"""Sample efficiency: one model and protocol on several fractions of the data (ConViT, table 2).
+"""Collect how well models learn from fractions of the data (sample efficiency; ConViT, table 2).
 
 A series is a set of conditions that differ only in the fraction and in the number of epochs that
 goes with it. Its gain at a fraction is how much its accuracy exceeds that of the plain model, in
@@ -15,21 +15,21 @@ from nearsight.report.read.conditions import ConditionRuns, Family
 from nearsight.report.read.evidence import Evidence
 from nearsight.stats import Estimate, over_seeds
 
-SCHEDULE = ("epochs", "patience", "warmup_epochs", "measure_every")  # follow the fraction
+SCHEDULE = ("epochs", "patience", "warmup_epochs", "measure_every")  # scaled with the fraction
 SCORES = {"accuracy": "top-1 accuracy", "top5_accuracy": "top-5 accuracy"}  # of the test set
 
 
 @dataclass(frozen=True)
 class Series:
-    """Conditions by fraction, ascending, and those of the plain model to compare with."""
+    """One model and protocol on several fractions of the data, and the plain model's conditions."""
 
     label: str
-    points: dict[float, ConditionRuns]
-    plain: dict[float, ConditionRuns]  # empty for the plain series itself
+    points: dict[float, ConditionRuns]  # by fraction, ascending
+    plain: dict[float, ConditionRuns]  # the same of the plain model; empty for the plain series
 
     @property
     def condition(self) -> ConditionRuns:
-        """The condition with most data, whose colour and mark the series takes."""
+        """The condition with the most data, which gives the series its colour and its mark."""
         return self.points[max(self.points)]
 
     def gains(self, score: str = "accuracy") -> dict[float, Estimate]:
@@ -66,6 +66,7 @@ def sample_series(family: Family) -> list[Series]:
 
 
 def _same_but_fraction(run: Evidence) -> str:
+    """Return a key that is equal for runs that differ only in the fraction and the schedule."""
     protocol = {key: value for key, value in run.protocol.items() if key not in SCHEDULE}
     protocol["name"] = whole_name(protocol["name"])
     protocol["data"] = {key: x for key, x in protocol["data"].items() if key != "fraction"}

@@ -1,9 +1,9 @@
-"""The epoch in which a head became local and stayed local.
+"""Find the epoch in which a head became local and stayed local.
 
 A look is a measurement during training. A head has become local at the first look from which on its
-MAD is below a threshold in every look. If its MAD rises above the threshold again, the last time it
-fell below counts. A head that is below only in the last look counts from that look, because there
-is no later one. The thresholds are those of the layer's own grid:
+MAD is below a threshold in every look. If its MAD rises above the threshold again, only the last
+fall below it counts. A head that is below the threshold only in the last look has become local at
+that look. The thresholds depend on the grid of the layer:
 
 - leaning: 10 % below the MAD of uniform attention;
 - local: half-way between uniform attention and a 3x3 box.

@@ -50,7 +50,7 @@ class EvaluatedFolder:
         return list(self.record.distances.mad) if self.record.distances else []
 
     def images(self, number: ResultNumber) -> np.ndarray:
-        """Return a number's records of single images.
+        """Return what was recorded of single images for a number.
 
         Raises:
             UserError: If the file is missing or damaged.
@@ -58,7 +58,7 @@ class EvaluatedFolder:
         return self._arrays(lambda name: name == number.key)[number.key]
 
     def examples(self, number: ResultNumber) -> dict[str, np.ndarray]:
-        """Return the pictures that were kept beside a number: images, truth, predictions.
+        """Return the pictures that were kept for a number, such as images, truth, predictions.
 
         Raises:
             UserError: If the file is missing or damaged.
@@ -97,7 +97,7 @@ def read_evaluations(folders: Sequence[Path]) -> list[EvaluatedFolder]:
 
 
 def data_label(name: str) -> str:
-    """Return the name of a data set for a title: of a folder only its last part.
+    """Return the name of a data set for a title. A folder is named by the last part of its path.
 
     >>> data_label("folder:/data/streets"), data_label("voc2012")
     ('streets', 'voc2012')
@@ -113,7 +113,7 @@ def model_inks(folders: Sequence[EvaluatedFolder]) -> dict[str, str]:
 
 
 def last_layers(folder: EvaluatedFolder) -> dict[tuple[str, ...], TaskResult]:
-    """Return the results of the model's last evaluated layer, by task, method and images."""
+    """Return the results of the last layer that was evaluated, by task, method and images."""
     own = sorted((x for x in folder.record.results if x.control is None), key=lambda x: x.layer)
     return {(x.task, x.method, x.data.train, x.data.val): x for x in own}
 

@@ -1,8 +1,8 @@
 """Read the files of one run or measured model and check them for a report.
 
-Only run.json, train.jsonl and measure.json are read. Their records allow for older files that lack
-some numbers; what a report cannot do without is checked here, so that tables and figures can rely
-on it.
+Only run.json, train.jsonl and measure.json are read. The types of these files allow for older files
+that lack some numbers. This module checks that all the numbers are there that a report needs, so
+that tables and figures can rely on them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from nearsight.stats import Estimate, wilson_interval
 
 PARTS = ("mean", "low", "high")
 NULL_LINES = ("uniform", "box")
-RANDOM_INIT = "random initialisation"  # where the weights of a measured model are from
-CONVENTION = "paper"  # the one that figures and their fixed scales are made for
+RANDOM_INIT = "random initialisation"  # the origin of the weights of an untrained model
+CONVENTION = "paper"  # the convention for which the figures and their fixed scales are made
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Evidence:
 
     files: MeasuredFolder  # its records as they were read
     looks: list[Look]  # measurements of the attention while the run trained
-    seed: int | None  # None for a model
+    seed: int | None  # None for a model that was not trained here
     grid: tuple[int, int]  # of the first layer
-    family: tuple[Any, ...]  # data and geometry: runs that agree in it share figures
+    family: tuple[Any, ...]  # data and geometry; runs with the same value share figures
     scalars: dict[str, Estimate]  # the numbers of a run, by their names in the catalogue
     heads: dict[str, Heads]  # by metric, in the order of the catalogue
     layers: dict[str, list[Estimate]]  # mean over a layer's heads, by metric
@@ -121,13 +121,13 @@ class Evidence:
 
     @property
     def architecture(self) -> str:
-        """A key of everything that a model at random initialisation depends on."""
+        """A key that two models share if they are the same before they are trained."""
         own = {} if self.is_model else self.trained.protocol["model"]
         return json.dumps({**own, "name": self.model_name, "weights": None}, sort_keys=True)
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What distinguishes conditions: a run's protocol, or a model's name and weights."""
+        """What makes it a condition: the protocol of a run, or the name and weights of a model."""
         if isinstance(self.record, TrainedRun):
             return self.record.protocol
         weights = self.record.weights
@@ -199,7 +199,11 @@ def evidence_of(files: MeasuredFolder) -> Evidence:
 
 
 def _check_measured(path: Path, measure: MeasureRecord) -> None:
-    """Check that the required metrics are there, in the convention of the figures' scales."""
+    """Check that the required metrics were measured, in the convention that figures are made for.
+
+    Raises:
+        UserError: If they were not.
+    """
     if measure.convention.name != CONVENTION:
         raise UserError(
             f"{path} was measured in the convention {measure.convention.name}, but a report needs "
@@ -292,7 +296,11 @@ def _heads(path: Path, measure: MeasureRecord, name: str) -> Heads:
 
 
 def _check_possible(path: Path, field: str, values: Sequence[float], name: str) -> None:
-    """Raise if a metric has a value that no attention gives; ends of intervals may lie beyond."""
+    """Check that no value of a metric is impossible; only the ends of intervals may be.
+
+    Raises:
+        UserError: If a value is not finite, or a mean is outside the limits of the metric.
+    """
     wrong = next((x for x in values if not math.isfinite(x)), None)
     if wrong is None and field.endswith(".mean"):
         wrong = metric(name).outside(min(values), max(values)) if values else None

@@ -61,7 +61,7 @@ def _conditions(groups: list[list[Evidence]]) -> tuple[ConditionRuns, ...]:
 
 
 def _colours(firsts: list[Evidence]) -> list[str]:
-    """Give each preset's first condition the preset's colour, and others unused colours."""
+    """Choose colours: the first condition of a preset has the preset's own, others a free one."""
     found: dict[int, str] = {}
     seen = set()
     for index, run in enumerate(firsts):
@@ -76,7 +76,7 @@ def _colours(firsts: list[Evidence]) -> list[str]:
 
 
 def _labels(firsts: list[Evidence]) -> list[str]:
-    """Name conditions by protocol, by model if only the models differ, else by both."""
+    """Name conditions by protocol, by model if only the models differ, or by both."""
     protocols = [spoken_name(run.protocol["name"]) for run in firsts]
     models = [run.model_name for run in firsts]
     labels = protocols
@@ -88,7 +88,7 @@ def _labels(firsts: list[Evidence]) -> list[str]:
 
 
 def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence]) -> str:
-    """Return the label of a condition, with its settings if another one has the same label."""
+    """Return the label of a condition, with the settings that differ if another has this label."""
     twins = [run for run, other in zip(firsts, labels, strict=True) if other == label]
     run = firsts[index]
     if len(twins) == 1:
@@ -105,7 +105,14 @@ def _distinct(label: str, index: int, labels: list[str], firsts: list[Evidence])
 
 
 def _settings_text(settings: dict[str, Any], keys: list[str], short: bool) -> str:
-    """Write settings as text; short: without paths, and without what is off or LocAt's default."""
+    """Write settings as text.
+
+    Args:
+        settings: The settings of a condition, by dotted path.
+        keys: The settings to write.
+        short: Whether to leave out the paths before names, settings that are off, and settings at
+            LocAt's defaults.
+    """
     own = flat_settings({"model": {"locat": asdict(LocatSettings())}})
     if not short:
         return ", ".join(f"{key}={settings.get(key)}" for key in keys)

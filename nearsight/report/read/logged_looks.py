@@ -1,4 +1,4 @@
-"""Read the looks, the measurements of attention while a run trained, from its train.jsonl."""
+"""Read from train.jsonl how local attention was while a run trained; each measurement is a look."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nearsight.stats import Estimate
 
 @dataclass(frozen=True)
 class Look:
-    """The attention of a run after some epoch, measured while it trained; 0: before it trained."""
+    """The attention of a run, measured while it trained."""
 
-    epoch: int
+    epoch: int  # after which it was measured; 0: before training
     num_images: int
-    heads: dict[str, list[list[float]]]  # [layer][head], by metric, where it was written down
-    nonlocality: list[Estimate] | None  # of every layer; older runs did not write it down
+    heads: dict[str, list[list[float]]]  # [layer][head], for every metric that was recorded
+    nonlocality: list[Estimate] | None  # of every layer; None in older runs
     learned: Learned  # what the parts of the model have learned so far
     unread: tuple[int, ...] = ()  # layers, counted from 0, that no output reads
 
@@ -34,7 +34,11 @@ class Look:
 
 
 def looks_of(lines: Sequence[LogLine], folder: Path) -> list[Look]:
-    """Return the looks in the lines of a run's train.jsonl."""
+    """Return the looks among the lines of a run's train.jsonl.
+
+    Raises:
+        UserError: If a look is damaged.
+    """
     return [_look(line.epoch, line.attention, folder) for line in lines if line.attention]
 
 

@@ -16,7 +16,7 @@ VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY = (
 )
 TEXT, MUTED, RULE = (_PALETTE["figure"][name] for name in ("text", "muted", "rule"))
 CONDITIONS = {name: _INKS[ink]["light"] for name, ink in _PALETTE["conditions"].items()}
-OTHERS = tuple(_INKS[ink]["light"] for ink in _PALETTE["others"])  # of no preset, or one's again
+OTHERS = tuple(_INKS[ink]["light"] for ink in _PALETTE["others"])  # for all other conditions
 DARK = {ink["light"]: ink["dark"] for ink in _INKS.values()} | {
     _PALETTE["figure"][name]: _PALETTE["page"]["dark"][name] for name in ("text", "muted", "rule")
 }

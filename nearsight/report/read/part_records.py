@@ -1,7 +1,7 @@
 """Read what the parts of a model have learned, layer by layer, from measure.json and train.jsonl.
 
-``PART_RECORDS`` has an entry for every part that leaves numbers in these files. Figures and tables
-ask for them by type, as in ``run.learned.layers(Gates)``.
+``PART_RECORDS`` has an entry for every part whose numbers are in these files. Figures and tables
+ask for the numbers of a part by their type, as in ``run.learned.layers(Gates)``.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class Gaussians:
 
     deviation: ReadDistribution
     strength: ReadDistribution
-    largest: float | None  # bound of the standard deviation; None where it is fixed
-    near_bounds: tuple[float, float] | None  # shares near 0 and near the largest
+    largest: float | None  # upper bound of the standard deviation; None if it is fixed
+    near_bounds: tuple[float, float] | None  # shares of deviations near 0 and near the upper bound
 
 
 class Gates(Stored):
-    """The gates, centres and spans of GPSA in a layer, head by head; None where there is none."""
+    """The gates, centres and spans of GPSA in a layer, head by head."""
 
     gate: list[float] | None  # share of the positional attention; None: PSA, which has no gates
-    centre: list[tuple[float, float] | None]  # (down, right) in patches
-    span: list[float | None]  # square patches
+    centre: list[tuple[float, float] | None]  # (down, right) in patches; None: it has no centre
+    span: list[float | None]  # in square patches; None for a head without a centre
 
 
 class _SpreadRecord(Stored):
@@ -57,7 +57,7 @@ class _GaussianRecord(Stored):
     near_bounds: tuple[float, float] | None
 
     def over(self, num_images: int) -> Gaussians:
-        """Return the record with intervals over so many images."""
+        """Convert the record, given the number of images behind its intervals."""
         deviation, strength = (
             ReadDistribution(Estimate(x.mean, x.low, x.high, num_images, "images"), x.percentiles)
             for x in (self.deviation, self.strength)
@@ -67,14 +67,15 @@ class _GaussianRecord(Stored):
 
 @dataclass(frozen=True)
 class PartRecord:
-    """How a part stands in a file.
+    """How the files of a run record what a part has learned.
 
     Args:
-        key: The key of a layer's entry in measure.json, and of the layers in train.jsonl.
-        title: The name of the part, as people write it.
+        key: The key of the part, in a layer of measure.json and in a look of train.jsonl.
+        title: The name of the part for readers.
         kind: The type that figures and tables get.
         stored: The type of the entry in the file.
-        convert: Makes the one of the other, given the number of measured images.
+        convert: Takes an entry of type ``stored`` and the number of measured images, and returns
+            an object of type ``kind``.
     """
 
     key: str
@@ -94,18 +95,18 @@ PART_RECORDS = (
 class Learned:
     """What the parts of a model have learned; a part that the model does not have has no entry."""
 
-    by_kind: Mapping[type[Any], list[Any]]  # of every layer; None where the layer has no such part
+    by_kind: Mapping[type[Any], list[Any]]  # by layer; None for a layer without the part
 
     def __bool__(self) -> bool:
         """Tell whether the model has any such part."""
         return bool(self.by_kind)
 
     def layers(self, kind: type[Layer]) -> list[Layer | None]:
-        """Return what every layer has of a part; an empty list if the model does not have it."""
+        """Return what a part has learned in every layer; empty if the model does not have it."""
         return self.by_kind.get(kind, [])
 
     def titles_without(self, layer: int) -> list[str]:
-        """Return the parts that other layers of the model have and this one (from 0) has not."""
+        """Return the names of the parts that other layers have and this one (from 0) lacks."""
         return [x.title for x in PART_RECORDS if x.kind in self.by_kind and not self._has(x, layer)]
 
     def _has(self, part: PartRecord, layer: int) -> bool:
@@ -113,7 +114,7 @@ class Learned:
 
 
 def learned_in_measurement(measure: MeasureRecord, folder: Path) -> Learned:
-    """Return what the layers in a folder's measure.json have of each part.
+    """Return what each part has learned in every layer, from the measure.json of a folder.
 
     Raises:
         UserError: If an entry is damaged.
@@ -130,14 +131,14 @@ def read_learned(
     folder: Path,
     field: str,
 ) -> Learned:
-    """Check what the layers in a file have of each part, and return it.
+    """Check the entries of parts in a file, and return what each part has learned in every layer.
 
     Args:
         entries: The entries of all layers, by the key of the part; None for a layer without it.
         num_images: The number of images they were measured on.
-        file: The file they come from, for errors.
+        file: The file they come from; errors name it.
         folder: The folder of that file.
-        field: Where in the file the layers are.
+        field: The field of the file that contains the layers.
 
     Raises:
         UserError: If an entry is damaged.

@@ -17,22 +17,26 @@ AT_512 = "random crops of 512 in training, whole images in the test"
 
 
 class PublishedScore(NamedTuple):
-    """A published score of a model, and which of our model names it belongs to."""
+    """A published score of a model, and a pattern that finds our models to show it beside."""
 
     method: str
     data: str
-    number: str  # the name of our number
-    model: str  # as tables call it
+    number: str  # the number of ours that it is compared with
+    model: str  # its name in tables
     pattern: str  # regular expression that matches our names of this model
     value: float  # 0..1
     source: str
     setting: str
 
 
-def _pairs(
+def _score_pairs(
     method: str, setting: str, sets: Sequence[str], table: str, values: str
 ) -> Iterator[PublishedScore]:
-    """Parse a table: a line has a model's name, then pattern and scores, plain and with LocAt."""
+    """Parse a table that has every model twice: plain and with LocAt.
+
+    A line has the name of the model, the pattern and the scores of the plain model, and the pattern
+    and the scores of the model with LocAt. Scores are in percent, one per data set.
+    """
     for line in values.strip().splitlines():
         family, plain, plain_values, changed, changed_values = line.split()
         for ending, pattern, numbers in (
@@ -45,7 +49,7 @@ def _pairs(
                 )  # fmt: skip
 
 
-def _each(
+def _scores(
     method: str,
     sets: Sequence[str],
     source: str,
@@ -53,7 +57,7 @@ def _each(
     values: str,
     number: str = "mIoU",
 ) -> Iterator[PublishedScore]:
-    """Read a line for every model: its name, the pattern of ours, and its numbers in percent."""
+    """Parse a table: a line has the name of a model, its pattern, and a percentage per data set."""
     for line in values.strip().splitlines():
         model, pattern, numbers = line.split()
         for data, value in zip(sets, numbers.split("/")):
@@ -65,7 +69,7 @@ def _each(
 
 
 PUBLISHED: tuple[PublishedScore, ...] = (
-    *_pairs("hummingbird", AT_224, ("voc2012", "ade20k"), "table 4", r"""
+    *_score_pairs("hummingbird", AT_224, ("voc2012", "ade20k"), "table 4", r"""
         ViT-Ti ^(?:timm/)?vit_tiny_patch16_224 39.2/12.0 ^locatvit_tiny$ 50.3/15.2
         Swin-Ti ^(?:timm/)?swin_tiny 45.2/16.1 ^locatswin_tiny$ 45.3/16.3
         RegViT-Ti ^(?:timm/)?vit_tiny_.*reg 39.4/12.5 ^locatvit_tiny_reg 52.3/15.9
@@ -77,7 +81,7 @@ PUBLISHED: tuple[PublishedScore, ...] = (
         RoPE-B ^(?:timm/)?vit_base_.*rope 61.0/22.4 ^locatvit_base_rope 61.4/23.7
         Jumbo-B ^jumbo_base$ 58.5/21.6 ^locatjumbo_base$ 63.8/23.7
     """),
-    *_pairs("locat", AT_512, ("ade20k", "pascal-context", "coco-stuff"), "table 1", r"""
+    *_score_pairs("locat", AT_512, ("ade20k", "pascal-context", "coco-stuff"), "table 1", r"""
         ViT-Ti ^(?:timm/)?vit_tiny_patch16_224 17.30/33.71/20.29 ^locatvit_tiny$ 23.47/38.57/26.15
         Swin-Ti ^(?:timm/)?swin_tiny 25.58/36.78/28.34 ^locatswin_tiny$ 26.52/37.65/29.09
         RegViT-Ti ^(?:timm/)?vit_tiny_.*reg 15.98/33.45/19.58 ^locatvit_tiny_reg 24.39/39.90/27.38
@@ -89,7 +93,7 @@ PUBLISHED: tuple[PublishedScore, ...] = (
         RoPE-B ^(?:timm/)?vit_base_.*rope 31.38/48.83/34.35 ^locatvit_base_rope 34.94/49.24/36.37
         Jumbo-B ^jumbo_base$ 32.20/47.31/34.65 ^locatjumbo_base$ 35.69/49.20/35.84
     """),
-    *_each("locat", ("ade20k", "pascal-context", "coco-stuff"), "LocAt, table 6", AT_512, r"""
+    *_scores("locat", ("ade20k", "pascal-context", "coco-stuff"), "LocAt, table 6", AT_512, r"""
         CvT-21 cvt.*21 21.40/40.91/29.29
         Conformer conformer.*base 22.11/40.03/26.37
         ConViT-B convit_base 23.08/44.82/25.20
@@ -104,7 +108,7 @@ PUBLISHED: tuple[PublishedScore, ...] = (
             ("1 million", "43.1 50.8 74.9 74.6"),
             ("10 million", "46.6 55.7 77.0 76.9"),
         )
-        for score in _each(
+        for score in _scores(
             "open-hummingbird", ("voc2012",), "open-hummingbird",
             f"10,582 training images at 512, memory of {patches} patches",
             "\n".join(
@@ -121,38 +125,39 @@ PUBLISHED: tuple[PublishedScore, ...] = (
             "mIoU (compat)",
         )
     ),
-    *_each("dinov2", ("voc2012", "ade20k"), "DINOv2", "crops of 512, 40,000 steps", r"""
+    *_scores("dinov2", ("voc2012", "ade20k"), "DINOv2", "crops of 512, 40,000 steps", r"""
         DINOv2-S/14 vit_small_patch14.*dinov2 –/44
         DINOv2-B/14 vit_base_patch14.*dinov2 82.5/–
         DINOv2-L/14 vit_large_patch14.*dinov2 –/47.7
         DINOv2-g/14 vit_giant_patch14.*dinov2 –/49.0
     """),
-    *_each("dinov2", ("ade20k",), "DINOv2", "several layers, several scales in the test", r"""
+    *_scores("dinov2", ("ade20k",), "DINOv2", "several layers, several scales in the test", r"""
         DINOv2-S/14 vit_small_patch14.*dinov2 47.2
         DINOv2-B/14 vit_base_patch14.*dinov2 51.3
         DINOv2-L/14 vit_large_patch14.*dinov2 53.1
         DINOv2-g/14 vit_giant_patch14.*dinov2 53.0
     """),
-    *_each("dinov2", ("voc2012", "ade20k"), "RADIO", "linear head, 80,000 steps", r"""
+    *_scores("dinov2", ("voc2012", "ade20k"), "RADIO", "linear head, 80,000 steps", r"""
         CLIP-L vit_large_patch14.*clip 67.0/36.5
         SigLIP-L vit_large_patch16_siglip 70.3/40.5
         DINOv2-g-reg vit_giant_patch14_reg4_dinov2 82.8/48.7
         SAM-H samvit_huge 34.3/28.1
         RADIOv2.5-B radio.*base 84.4/48.9
     """),
-    *_each("dinov3", ("ade20k",), "DINOv3", "crops of 512, 40,000 steps, best of 8 looks at val",
-           "DINOv3-7B vit_7b.*dinov3 55.9", "mIoU (compat)"),
-    *_each("neco", ("ade20k",), "Franca, issue 2", "labels of 100x100, the best epoch on val",
-           "DINOv2-L/14 vit_large_patch14.*dinov2 41.8", "mIoU (compat)"),
+    *_scores("dinov3", ("ade20k",), "DINOv3",
+             "crops of 512, 40,000 steps, the best of 8 evaluations on val",
+             "DINOv3-7B vit_7b.*dinov3 55.9", "mIoU (compat)"),
+    *_scores("neco", ("ade20k",), "Franca, issue 2", "labels of 100x100, the best epoch on val",
+             "DINOv2-L/14 vit_large_patch14.*dinov2 41.8", "mIoU (compat)"),
     *(
         score
         for which, value in (("lowest", 29.2), ("highest", 35.2))
-        for score in _each("capi-knn", ("ade20k",), "CAPI", f"at 224, the {which} of its range",
-                           f"CAPI-L/14 capi.*(large|l14) {value}")
+        for score in _scores("capi-knn", ("ade20k",), "CAPI", f"at 224, the {which} of its range",
+                             f"CAPI-L/14 capi.*(large|l14) {value}")
     ),
-    *_each("mass", ("voc2012",), "Naseer et al. 2021",
-           "images and masks at 512; weights with unrounded norms",
-           "DeiT-T deit_tiny_patch16 32.2\nDeiT-S deit_small_patch16 29.2", "Jaccard (compat)"),
+    *_scores("mass", ("voc2012",), "Naseer et al. 2021",
+             "images and masks at 512; weights with unrounded norms",
+             "DeiT-T deit_tiny_patch16 32.2\nDeiT-S deit_small_patch16 29.2", "Jaccard (compat)"),
     *(
         PublishedScore(
             method, "imagenet", number, model, pattern, value / 100, "LocAt, table 3",
