@@ -2,9 +2,9 @@
 
 The page shows every panel as a separate SVG, 8 cm wide, so that panels stand side by side on a wide
 screen and below each other on a phone. A download is one file with all panels, title and subtitle.
-Text stays text. In the page ink colours become CSS variables, which the dark theme lightens;
-colours that stand for values (heatmaps) do not change. matplotlib is imported when the first figure
-is drawn.
+Text stays text, so that it can be searched and selected. In the page, ink colours become CSS
+variables, which the dark theme lightens; colours that stand for values (heatmaps) do not change.
+matplotlib is imported only when the first figure is drawn, because its import is slow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Drawing:
     Attributes:
         key: The name of its files and of its ids in the page.
         title: What is plotted.
-        subtitle: Data, number of images and seeds, convention.
+        subtitle: The data, the number of images and seeds, and the convention.
         reading: The caption, which says what to see.
         alt: The finding in words, for readers who cannot see the figure.
         panels: Its panels.
@@ -52,7 +52,8 @@ class Drawing:
         inks: The colours it uses besides those of conditions.
         panel_size: Width and height of a panel in inches.
         per_row: The number of panels beside each other in a file.
-        keeps_rows: Whether a page keeps these rows however narrow it is; otherwise panels flow.
+        keeps_rows: Whether a page also puts ``per_row`` panels in a row, however narrow it is. By
+            default as many panels stand in a row as fit.
         colours: The colours of its conditions.
     """
 
@@ -104,7 +105,10 @@ def settings(key: str) -> Any:
 
 
 def layer_colours(num_layers: int) -> list[str]:
-    """Return colours of viridis, the first layer darkest, without the end too pale for white."""
+    """Return a colour of viridis for each layer, the first one darkest.
+
+    The pale end of viridis is left out, because it cannot be seen on white.
+    """
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -121,7 +125,7 @@ def dark_theme_colour(colour: str) -> str:
 
 
 def panel_svgs(drawing: Drawing) -> list[str]:
-    """Return every panel as SVG for a page: unique ids, inks as CSS variables, no background."""
+    """Return every panel as SVG for a page, with unique ids, CSS variables and no background."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -162,7 +166,7 @@ def plain_figure(drawing: Drawing) -> Figure:
     assert pyplot  # its import tells notebooks how to show a figure
     with rc_context(settings(drawing.key)):
         figure = _assembled(drawing)
-        figure.canvas.draw()  # the layout is found under these settings
+        figure.canvas.draw()  # computes the layout while these settings hold
         return figure
 
 
@@ -233,13 +237,13 @@ def line_handle(condition: ConditionRuns) -> Any:
 
 
 def row_height(labels: Sequence[str]) -> float:
-    """Inches that a row needs for the name with the most lines."""
+    """Return the height of a row in inches, with room for the name that takes most lines."""
     lines = max(len(textwrap.wrap(label, LONGEST_ROW_NAME)) for label in labels)
     return max(0.3, 0.14 * lines + 0.06)
 
 
 def name_rows(axes: Axes, labels: Sequence[str]) -> None:
-    """Give the axes a row for every name, the first on top; long names take several lines."""
+    """Give the axes a row for every name, the first one on top; long names are wrapped."""
     names = [textwrap.fill(label, LONGEST_ROW_NAME) for label in labels]
     axes.set_yticks(range(len(labels)), names)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -257,9 +261,10 @@ def end_labels(
     nulls: Sequence[tuple[float, str]] = (),
     gap: float = 0.085,
 ) -> None:
-    """Write the names of lines to the right of the axes, moved apart where they would overlap.
+    """Write the names of lines to the right of the axes, and move them apart if they overlap.
 
-    A moved name no longer stands at its line, so the name of a condition carries its marker.
+    A name that was moved no longer stands at its line; therefore the marker of the condition stands
+    beside it.
 
     Args:
         axes: The axes.

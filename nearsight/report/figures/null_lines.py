@@ -1,10 +1,10 @@
-"""Draw and describe the null lines of a figure: values that need no learning, or no image.
+"""Draw and describe the null lines of a figure: values to compare a trained model with.
 
-The lines of uniform attention and of the 3x3 box follow from the grid. The lines of the same
-architecture at random initialisation and of images with shuffled patches were measured; they are
-left out of results that lack them. Random initialisation has one line per architecture, named after
-it if there are two, and none if there are more. Shuffled patches have one line per condition, in
-its colour.
+The values of uniform attention and of attention spread over a 3x3 box follow from the grid. Those
+of the same architecture at random initialisation, and of images with shuffled patches, were
+measured; their lines are left out if they were not. Random initialisation has one line for each
+architecture (named after it if there are two), and no line if there are more than two. Shuffled
+patches have one line for each condition, in its colour.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ OF_GRID = (("uniform", "uniform"), ("box", "3x3 box"))
 RANDOM, SHUFFLED = "random_init", "shuffled_patches"
 RANDOM_LINE: Literal["dashed"] = "dashed"
 SHUFFLED_LINE: Literal["dotted"] = "dotted"
-MOST_ARCHITECTURES = 2  # whose random initialisation is drawn
-LONGEST_NAME = 14  # of an architecture at a line's end
+MOST_ARCHITECTURES = 2  # with more, random initialisation is not drawn
+LONGEST_NAME = 14  # characters of the name of an architecture that fit at the end of a line
 UNREAD_TEXT = (
-    " Hollow marks are unread layers: their patches reach no output of the model, and means, "
-    "minima and counts leave them out."
+    " Hollow marks are unread layers: what their patches compute reaches no output of the model. "
+    "Means, minima and counts leave these layers out."
 )
 
 
@@ -36,7 +36,13 @@ def unread_text(family: Family) -> str:
 
 
 def face(condition: ConditionRuns, layer: int, colour: str) -> str:
-    """Return the colour inside a mark: none for an unread layer (counted from 0)."""
+    """Return the colour inside a mark; the marks of unread layers are hollow.
+
+    Args:
+        condition: The condition whose head or layer is drawn.
+        layer: The layer, counted from 0.
+        colour: The colour of the mark.
+    """
     return "none" if layer in condition.unread else colour
 
 
@@ -56,7 +62,7 @@ def random_nulls(family: Family, condition: ConditionRuns, metric: str) -> list[
 
 
 def named_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
-    """Return name and layer means of every architecture that was measured untrained.
+    """Return the name and the layer means of every architecture that was measured untrained.
 
     The name is that of the model, or of its first condition if two architectures share a name.
     """
@@ -83,7 +89,10 @@ def drawn_randoms(family: Family, metric: str) -> list[tuple[str, list[float]]]:
 
 
 def shuffled_nulls(condition: ConditionRuns, metric: str) -> list[float]:
-    """Return layer means on images with shuffled patches, over a condition's runs; or empty."""
+    """Return the layer means on images with shuffled patches, averaged over a condition's runs.
+
+    The list is empty if some run was not measured on such images.
+    """
     return _measured(condition.runs, SHUFFLED, metric)
 
 
@@ -107,7 +116,7 @@ def nulls_text(family: Family) -> str:
 
 
 def draw_nulls(axes: Axes, family: Family, metric: str, layer: int) -> list[tuple[float, str]]:
-    """Draw the null lines of a layer; return heights and names of those that need a label."""
+    """Draw the null lines of a layer, and return the heights and names of those to label."""
     named = [(grid_null(family, key, metric, layer), name) for key, name in OF_GRID]
     for height, _ in named:
         axes.axhline(height, color=MUTED, linewidth=0.8)

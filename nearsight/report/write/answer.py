@@ -12,7 +12,7 @@ from nearsight.stats import Estimate
 
 NO_CLAIM = "One seed is not enough for a claim."
 PLAIN = "vit"
-PARTS = {  # the ends of our models' names
+PARTS = {  # by the end of a model's name
     "locat": "LocAt", "gaug": "GAug", "prr": "PRR", "convit": "ConViT",
 }  # fmt: skip
 
@@ -89,7 +89,10 @@ def _addition(plain: ConditionRuns, other: ConditionRuns) -> str | None:
 
 
 def answer(family: Family) -> str:
-    """Say how local the attention of a family is, with the numbers; claim nothing from one seed."""
+    """Say in a few sentences how local the attention of a family is, with the numbers.
+
+    With one seed the sentences report numbers, but claim no effect.
+    """
     null = family.null
     lines = (
         f"For comparison, uniform attention has MAD {null['uniform_mad']:.3f}, and attention "
@@ -150,7 +153,7 @@ def effect_sentence(
     'CutMix makes the most local head more local'
     """
     if change.low <= 0 <= change.high:
-        told = f"{what} has no effect on the most local head that these seeds could show"
+        told = f"{what} has no effect on the most local head that these seeds can show"
     else:
         way = "more" if (change.high < 0) == (number == "MAD") else "less"
         told = f"{what} makes the most local head {way} local"
@@ -168,7 +171,7 @@ def _pair(family: Family, single: bool) -> str:
 
 
 def _of_models(family: Family) -> str:
-    """Report the most local head of each model, or of the first and last of many."""
+    """Report the most local head of each model, or only of the most and least local of many."""
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]
     if len(ranked) > 2:
@@ -191,9 +194,9 @@ def _place(condition: ConditionRuns) -> str:
 
 
 def _extremes(family: Family) -> str:
-    """Report the first and the last of many conditions.
+    """Report the most and the least local of many conditions.
 
-    Their difference is not given, because they were chosen for being the extremes.
+    Their difference is left out: it is biased, because they were chosen for being the extremes.
     """
     ranked = sorted(family.conditions, key=lambda c: c.estimate("min_mad").value)
     first, last = ranked[0], ranked[-1]

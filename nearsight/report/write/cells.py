@@ -23,7 +23,7 @@ Value = str | int | float | Estimate | None
 Kind = Literal["text", "count", "number", "share", "points"]
 NOTHING = "–"
 NOT_MEASURED = "not measured"
-FORMULA = tuple("=+-@\t\r")  # a spreadsheet takes a cell that begins so for a formula
+FORMULA = tuple("=+-@\t\r")  # a spreadsheet reads a cell that begins with one of these as a formula
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

@@ -12,7 +12,7 @@ from nearsight.report.write.terminal_table import heading_lines, unit_text
 from nearsight.runs.records import DiffRecord, IntervalRecord, MetricChangeRecord
 from nearsight.stats import Estimate
 
-MOST_SHOWN = 12  # heads; all of them are in diff.json
+MOST_SHOWN = 12  # heads in the terminal; --out writes all of them
 
 
 def excludes_zero(low: float, high: float) -> bool:
@@ -50,7 +50,7 @@ def _estimate(change: IntervalRecord, found: DiffRecord) -> Estimate:
 
 
 def _apart(change: MetricChangeRecord) -> str:
-    """Write how many heads of a layer changed by more than chance (interval without 0)."""
+    """Write how many heads of a layer changed so much that their interval excludes 0."""
     if not change.heads:
         return ""
     apart = sum(excludes_zero(low, high) for _, low, high in change.heads)

@@ -1,4 +1,4 @@
-"""Files to download that are part of the page itself, as links that contain them."""
+"""Put files into a page as links that contain them, so that the page needs no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tabulate accuracy and gain by fraction of the data, as table 2 of the ConViT paper."""
+"""Tabulate accuracy and gain by fraction of the data, like table 2 of the ConViT paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from nearsight.report.write.table import Column, Table
 
 
 def efficiency_tables(family: Family) -> list[Table]:
-    """Return a table per score: every series by fraction, and its gain over the plain model."""
+    """Return a table for each score, with every series by fraction and its gain over plain models.
+
+    The list is empty if no model was trained on several fractions.
+    """
     series = sample_series(family)
     conditions = [condition for each in series for condition in each.points.values()]
     return [

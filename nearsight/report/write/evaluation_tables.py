@@ -21,15 +21,15 @@ from nearsight.report.write.cells import Cell
 from nearsight.report.write.table import FORMATS, Column, Row, Table
 from nearsight.runs.records import TaskResult
 
-SHOWN = 2  # numbers of a method that fit into a terminal; the page shows all
-IN_COLUMNS = ("layer", "num_train", "num_val")  # settings that have a column or are in the note
+SHOWN = 2  # numbers of a method that fit into a terminal; the page shows all of them
+IN_COLUMNS = ("layer", "num_train", "num_val")  # settings that the table shows in another place
 WITHOUT_TERMINAL = tuple(name for name in FORMATS if name != "terminal")
 
 
 def evaluation_tables(
     folders: Sequence[EvaluatedFolder], wanted: Collection[tuple[str, str]] | None = None
 ) -> list[Table]:
-    """Return a table for every task, method and data set, and one of paired differences.
+    """Return a table for every task, method and data set, and a table of paired differences.
 
     Args:
         folders: The evaluations of several models.
@@ -101,9 +101,9 @@ def _method_table(
 def _labelled(
     found: Sequence[tuple[EvaluatedFolder, TaskResult]],
 ) -> Iterator[tuple[str, EvaluatedFolder, TaskResult]]:
-    """Go through the results of models by layer, and then those of controls, each of them once.
+    """Yield the label, folder and result of every row: models by layer, then controls.
 
-    A control that is the same for several models is listed once, without the name of a model.
+    A control that is the same for several models has one row, without the name of a model.
     """
     own = [(folder, result) for folder, result in found if result.control is None]
     models = list(dict.fromkeys(folder.name for folder, _ in own))
@@ -127,9 +127,9 @@ def _distance(folder: EvaluatedFolder, result: TaskResult) -> float | None:
 
 
 def _settings_of_all(found: Sequence[tuple[EvaluatedFolder, TaskResult]]) -> str:
-    """Return the settings that all models share, and then those that they do not, by model.
+    """Write the settings that all models share, then those in which models differ, by model.
 
-    A number may have settings of its own, such as another rule for unlabelled pixels.
+    At the end are the settings of single numbers, such as another rule for unlabelled pixels.
     """
     of_models = {folder.name: result for folder, result in found if result.control is None}
     all_results = list(of_models.values()) or [result for _, result in found]
@@ -150,7 +150,13 @@ def _settings_of_all(found: Sequence[tuple[EvaluatedFolder, TaskResult]]) -> str
 def _settings_text(
     settings: Mapping[str, Any], without: Mapping[str, Any] | None = None, of: str = ""
 ) -> str:
-    """Return settings in one line, without those that the columns show or that were told."""
+    """Write settings in one line.
+
+    Args:
+        settings: The settings; those that the table shows in another place are left out.
+        without: Settings that were written before; they are left out where they are the same.
+        of: Whose settings they are, to begin the line.
+    """
     told = without or {}
     shown = {
         name: x

@@ -1,4 +1,4 @@
-"""The part of a page that a study adds: its question and answers, figures and tables."""
+"""Describe what a study adds to a page: its question and answers, figures and tables."""
 
 from __future__ import annotations
 

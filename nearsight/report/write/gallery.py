@@ -28,7 +28,10 @@ from nearsight.report.read import Family, read_evaluations
 
 
 def family_drawings(family: Family, families: list[Family]) -> list[Drawing]:
-    """Return the figures of a family; with several families their keys carry its number."""
+    """Return the figures of a family in their order.
+
+    If the report has several families, the keys of the figures end in the number of the family.
+    """
     number = "" if len(families) == 1 else f"-{families.index(family) + 1}"
     name, scope, seeds = family.name, family.scope_text, family.seeds_text
     subtitle = f"{name} · {scope} · patches only, rows renormalised, distance in grid diagonals"

@@ -81,9 +81,7 @@ def write_families(
     out, front = Path(out), front or Front()
     wrong = [name for name in formats if name not in MEDIA]
     if wrong:
-        raise UserError(
-            f"--format does not know {', '.join(wrong)}; the formats are {', '.join(MEDIA)}"
-        )
+        raise UserError(f"--format does not know {', '.join(wrong)}; use one of {', '.join(MEDIA)}")
     check_page_name(out)
     _make_room(out)
     by_family = [family_drawings(family, families) for family in families]
@@ -123,15 +121,20 @@ def check_page_name(out: Path) -> None:
 
 
 def _make_room(out: Path) -> None:
-    """Check before any figure is drawn that the page can be written."""
+    """Make the folder of the page, and check before any figure is drawn that it is writable."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write the report to {out}: {error.strerror}") from error
     if out.is_dir():
-        raise UserError(f"cannot write the report to {out}: it is a folder")
+        raise UserError(
+            f"cannot write the report to {out}, because it is a folder; give --out a file name"
+        )
     if not os.access(out.parent, os.W_OK):
-        raise UserError(f"cannot write the report to {out}: its folder is not writable")
+        raise UserError(
+            f"cannot write the report to {out}, because its folder is not writable; choose "
+            "another folder with --out"
+        )
 
 
 def report_files(families: list[Family], conditions: Table) -> dict[tuple[str, str], str]:
@@ -206,7 +209,10 @@ def _evaluated(families: list[Family]) -> list[EvaluatedFolder]:
 
 
 def dark_inks(families: list[Family], drawn: Sequence[Drawing]) -> dict[str, str]:
-    """Return the colour in the dark theme of every ink of the figures, by the ink without #."""
+    """Return the colours that replace the inks of the figures in the dark theme.
+
+    The keys are the inks of the light theme without their #.
+    """
     colours = {condition.colour for family in families for condition in family.conditions}
     layers = {ink for drawing in drawn for ink in drawing.inks}
     return {
@@ -261,7 +267,7 @@ def _provenance(family: Family) -> dict[str, Any]:
 
 
 def _explained_metrics(families: list[Family]) -> list[Metric]:
-    """Return the measured metrics that the page explains only where they were measured."""
+    """Return the measured metrics that the page explains besides MAD, entropy and self-mass."""
     measured = {name for family in families for c in family.conditions for name in c.runs[0].heads}
     return [x for x in shown_in("report") if x.meaning and x.name in measured]
 

@@ -1,4 +1,4 @@
-"""Fill in the Jinja templates in ``report/templates``; text is escaped."""
+"""Fill in the Jinja templates in ``report/templates``, with all text escaped."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ def _complete(protocol: dict[str, Any]) -> dict[str, Any]:
     """Add the settings that a run leaves out because they are at their defaults."""
     try:
         return asdict(protocol_from(protocol))
-    except UserError:  # of a newer nearsight
+    except UserError:  # written by a newer nearsight, with settings that this one does not know
         return protocol
 
 
 def _settings(protocol: dict[str, Any]) -> dict[str, str]:
-    """Return settings as text by dotted path; those of a part that is off are missing."""
+    """Return settings as text, by dotted path; settings that are None are left out."""
     flat = flat_settings(protocol)
     return {path: _text(value) for path, value in flat.items() if value is not None}
 
@@ -97,7 +97,7 @@ def run_details(condition: ConditionRuns, run: Evidence) -> RunDetails:
         "code": f"commit {source.commit or 'unknown'}; {versions}",
         "hardware": ", ".join(f"{name} {value}" for name, value in source.hardware.items()),
     }
-    cell = run.path.parent.name == "cells"  # of a study, wherever that lies
+    cell = run.path.parent.name == "cells"  # of a study, whose own folder would say nothing
     return RunDetails(
         title=condition.label if run.is_model else f"{condition.label}, seed {run.seed}",
         place=f"cells/{run.path.name}" if cell else str(run.path),
@@ -143,8 +143,8 @@ def _model_facts(record: MeasuredModel, seconds: float) -> dict[str, str]:
     model, data, weights = record.model, record.data, record.weights
     origin = {
         "file": f"{weights.file}, sha256 {weights.sha256}",
-        "pretrained": f"pretrained, as {model.source} gives them",
-        "memory": "those of the model that was given in Python",
+        "pretrained": f"pretrained weights of {model.source}",
+        "memory": "the weights that the model had when Python passed it to nearsight",
         "random initialisation": f"random initialisation, seed {weights.seed}",
     }[weights.origin]
     steps = record.preprocessing

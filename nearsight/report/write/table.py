@@ -1,7 +1,7 @@
-"""Tables that can be written as HTML, CSV, JSON and LaTeX, and for the terminal.
+"""Describe a table once, and write it as HTML, CSV, JSON or LaTeX, or for the terminal.
 
-A table consists of columns, rows of plain values, a title and a note. Its numbers are formatted
-here and nowhere else; a format decides only how to arrange them.
+A table consists of columns, rows of plain values, a title and a note. Only this module formats the
+numbers, so that all formats show the same digits; a format only arranges them.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ class Column:
         bounds: The fields of an estimate that CSV and JSON contain besides its value.
         only: The formats that have the column.
         width: The largest number of characters in the terminal.
-        wrap: Whether long text takes several lines in the terminal; by default only in columns of
-            text.
-        absent: What a page says where there is no value; the terminal has a dash.
+        wrap: Whether long text is wrapped in the terminal. By default only columns of text are.
+        absent: The text of a cell without a value; the terminal always shows a dash.
     """
 
     heading: str
@@ -91,7 +90,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell together with its column, which decides how its value is written."""
+    """A cell and its column, which decides how its value is written."""
 
     column: Column
     cell: Marked
@@ -137,7 +136,7 @@ class Table:
         columns: Its columns.
         rows: Its rows, from top to bottom.
         title: The heading above it.
-        note: What a reader has to know beside the numbers.
+        note: What a reader must know to read the numbers.
         layout: How the page sets it: ``numbers`` (right-aligned), ``compact`` (the same with
             intervals behind the numbers), ``summary`` (with the number of images or seeds; a list
             on a phone) or ``plain`` (text).
@@ -160,7 +159,7 @@ class Table:
     )
 
     def records(self) -> list[dict[str, Value]]:
-        """Return a dictionary per row, in full precision; an estimate makes several entries."""
+        """Return a dictionary for each row, in full precision, with the bounds of its estimates."""
         columns, wide = self.columns_in("csv"), self._with_estimates("csv")
         found = []
         for row in self.rows_in("csv"):

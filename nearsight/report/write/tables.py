@@ -30,12 +30,12 @@ RUN_COLUMNS = (
     Column("seed", "seed"),
 )
 
-KIND_METRICS = ("sink", "nmi")  # they show what a head does, besides MAD and entropy
+KIND_METRICS = ("sink", "nmi")  # which tell, besides MAD and entropy, what a head does
 KIND = "kind"
 
 
 def shown_numbers(families: list[Family]) -> list[Number]:
-    """Return the numbers of a run to show: of default metrics, and others that were measured."""
+    """Return the numbers to show: those of default metrics, and others that some run has."""
     conditions = [condition for family in families for condition in family.conditions]
     return [
         number
@@ -46,7 +46,10 @@ def shown_numbers(families: list[Family]) -> list[Number]:
 
 
 def stands_out(family: Family, condition: ConditionRuns, number: Number) -> bool:
-    """Tell whether a condition is best by paired differences whose intervals exclude 0."""
+    """Tell whether a condition is better than every other one, by intervals that exclude 0.
+
+    The differences are paired by seed.
+    """
     others = [other for other in family.conditions if other is not condition]
     differences = [paired_difference(condition, other, number.name) for other in others]
     return bool(others) and all(
@@ -57,7 +60,8 @@ def stands_out(family: Family, condition: ConditionRuns, number: Number) -> bool
 def conditions_table(families: list[Family]) -> Table:
     """Tabulate accuracy, MAD, entropy and self-mass of every condition.
 
-    The page also has the null lines of every family; the files also have model, data and seeds.
+    On the page the table also has the null lines of every family; as a file it has the model, data,
+    grid and seeds of every condition.
     """
     numbers = shown_numbers(families)
     rows: list[Row] = []
@@ -134,7 +138,7 @@ def interval_note(families: list[Family]) -> str:
 
 
 def layer_table(condition: ConditionRuns) -> Table:
-    """Tabulate the smallest MAD of a head and the mean metrics of every layer of a condition."""
+    """Tabulate the smallest MAD and the mean of every metric over the heads, layer by layer."""
     over = condition.layer_estimate("mad", 0)
     means = (Column(f"mean {x.label}", x.name, "number") for x in condition.metrics)
     return Table(
@@ -189,7 +193,7 @@ def all_heads(families: list[Family]) -> Table:
 
 
 def kind_columns(runs: list[Evidence]) -> tuple[Column, ...]:
-    """Return the columns that ``--metrics all`` adds: sink, NMI, and what a head does in a word."""
+    """Return the columns that ``--metrics all`` adds: sink, NMI, and the kind of the head."""
     layers = [layer for run in runs for layer in run.measure.layers]
     numbers = [x for x in KIND_METRICS if any(x in layer.metrics for layer in layers)]
     named = any(layer.head_names for layer in layers)

@@ -30,7 +30,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def mad_bar(mad: float, ascii_only: bool = False) -> str:
-    """Draw a bar as long as MAD; it is full where the axis of MAD ends (0.6).
+    """Draw a bar whose length is MAD; a full bar is the end of the axis of MAD in figures (0.6).
 
     >>> mad_bar(0.3, ascii_only=True)
     '####'
@@ -43,7 +43,7 @@ def mad_bar(mad: float, ascii_only: bool = False) -> str:
 
 
 def _accuracy_heading(records: Sequence[RunRecord]) -> str:
-    """Name the accuracy of runs: of the model itself, of k-NN on its features, or of either."""
+    """Name the accuracy of runs: that of the model, or of k-NN on its features, or either."""
     results = [x.result for x in records if isinstance(x, TrainedRun) and x.result]
     by_knn = [x.test_accuracy is None for x in results]
     return "accuracy" if not any(by_knn) else "k-NN\nacc." if all(by_knn) else "accuracy\nor k-NN"
@@ -56,11 +56,11 @@ def terminal_table(
 ) -> Table:
     """Tabulate accuracy, MAD, entropy and self-mass of every run or model and of its layers.
 
-    Metrics that nobody measured have no column; those that some lack have a dash.
+    A metric that no run or model has gets no column; one that only some have gets dashes.
 
     Args:
-        measures: What was measured of each.
-        records: The run.json of each.
+        measures: The measurements of the runs and models.
+        records: Their run.json files, in the same order.
         ascii_only: Whether the bars may use ASCII characters only.
     """
     trained = any(isinstance(record, TrainedRun) for record in records)
@@ -108,7 +108,7 @@ def terminal_table(
 
 @dataclass(frozen=True)
 class TerminalColumn:
-    """A metric and what a column shows of it: its mean or its smallest value over heads.
+    """A column that shows one statistic of a metric: its mean or its smallest value over heads.
 
     The statistic ``most_local`` is the value of the head with the smallest MAD.
     """
@@ -155,7 +155,7 @@ def shown_columns(measures: Sequence[MeasureRecord]) -> list[TerminalColumn]:
     """Return the columns of the default metrics, and of others that were measured.
 
     The self-mass of the most local head stands beside its MAD, because a low MAD alone does not
-    distinguish a local head from one that looks at its own patch.
+    distinguish a local head from one in which patches attend to themselves.
     """
     shown = [
         entry
@@ -218,16 +218,16 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
     absent = " A dash means: not measured." if lacking else ""
     screen.say(
         f'MAD is in {" and ".join(units)}, over {numbers} {kind}. "its self-mass" '
-        "is that of the head with the smallest MAD; from 0.5 on, the head looks at its own patch "
-        "(identity)."
+        "is that of the head with the smallest MAD; from 0.5 on, patches attend mostly to "
+        "themselves (an identity head)."
         f"{absent}"
     )
     if len(folders) > 1 and (ranked := score_table(folders)):
         screen.print(ranked.rich())
         screen.say(
             "The score is 1 - MAD / MAD of uniform attention, the mean of all heads with its 95 % "
-            "interval over images. It compares models with different grids; at 1 every patch looks "
-            "only at itself."
+            "interval over images. It compares models with different grids; at 1 every patch "
+            "attends only to itself."
         )
     for found in folders:
         if told := kinds_text(found):
@@ -247,7 +247,7 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
 
 
 def score_table(folders: Sequence[MeasuredFolder]) -> Table | None:
-    """Rank models of any geometry by mean score, the most local first; None if one has none."""
+    """Rank models of any geometry by mean score, the most local first; None if one has no score."""
     scores = [found.measure.summary.mean("score") for found in folders]
     if any(score is None for score in scores):
         return None

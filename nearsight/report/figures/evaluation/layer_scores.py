@@ -14,7 +14,7 @@ from nearsight.runs.records import ResultNumber, TaskResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = ("mIoU", "top1 of 20", "top1")  # which number of a method is drawn
+SHOWN = ("mIoU", "top1 of 20", "top1")  # the first of these that a method has is drawn
 Point = tuple[str, int, float, ResultNumber]  # model, layer, MAD, score
 Points = dict[str, list[Point]]  # by method, number and data set
 Draw = Callable[..., None]
@@ -48,7 +48,10 @@ def draw_models(axes: Axes, points: Sequence[Point], inks: dict[str, str]) -> No
 
 
 def layer_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None:
-    """Return the figure of layers' scores against their MAD; None if no MAD is known."""
+    """Return the figure of layers' scores against their MAD.
+
+    It is None unless several layers of a model were evaluated and their MAD is known.
+    """
     found: Points = {}
     for folder in folders:
         mads = folder.layer_distances
@@ -60,7 +63,7 @@ def layer_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None
     return _drawing(
         key, folders, found, draw_layers, "Are local layers better?",
         "score of a layer's features beside its mean attention distance",
-        "Every point is a layer with its number. Layers to the left attend more locally, layers "
+        "Every point is a layer, with its number. Layers further left attend more locally; layers "
         "further up have better features. Vertical lines are 95 % intervals over images.",
         f"Scores of {sum(map(len, found.values()))} layers against their distance.",
     )  # fmt: skip
@@ -76,9 +79,9 @@ def model_scores(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | None
     return _drawing(
         key, folders, found, draw_models, "Are local models better?",
         "score of the last layer's features beside the mean attention distance of all layers",
-        "Every point is a model. Models to the left attend more locally, models further up have "
-        "better features. Vertical lines are 95 % intervals over images. Models that differ in "
-        "more than their locality do not show what causes a difference.",
+        "Every point is a model. Models further left attend more locally; models further up have "
+        "better features. Vertical lines are 95 % intervals over images. If the models differ in "
+        "more than their locality, the figure does not show that locality causes a difference.",
         f"Scores of {max(map(len, found.values()), default=0)} models against their distance.",
     )  # fmt: skip
 

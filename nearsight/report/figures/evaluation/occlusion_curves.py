@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TITLES = {
     "random": "Random patches dropped",
-    "centre": "Patches dropped from the middle on",
+    "centre": "Patches dropped from the middle outwards",
     "salient": "Most attended patches dropped first",
     "shuffle": "Cells in random order",
     "paste": "A rectangle of another image",
@@ -64,8 +64,8 @@ def occlusion_curves(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | 
         key=key,
         title="How much of an image may be missing?",
         subtitle=f"accuracy over {images:,} images · {', '.join(dict.fromkeys(words))}",
-        reading="A curve that stays high means that the model still recognises the class in what "
-        "is left of the image. Every image is hidden differently in every draw. Bands are 95 % "
+        reading="Where a curve stays high, the model still recognises the class in what is left of "
+        "the image. What is hidden differs between images and between draws. Bands are 95 % "
         "intervals over images.",
         alt=f"Accuracy curves of {len(curves)} kinds of occlusion.",
         panels=tuple(

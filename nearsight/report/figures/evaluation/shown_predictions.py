@@ -27,7 +27,7 @@ def label_colours(labels: np.ndarray) -> np.ndarray:
     from matplotlib import colormaps
 
     table = np.full((256, 3), 225, np.uint8)
-    steps = np.arange(1, VOID) * 0.6180339887 % 1  # neighbours in number are far in colour
+    steps = np.arange(1, VOID) * 0.6180339887 % 1  # consecutive labels get very different hues
     table[1:VOID] = (255 * np.asarray(colormaps["hsv"](steps))[:, :3] * 0.85).astype(np.uint8)
     table[0] = 30
     return table[labels]
@@ -73,8 +73,9 @@ def predicted_masks(folders: Sequence[EvaluatedFolder], key: str) -> Drawing | N
         key=key,
         title="What frozen features predict",
         subtitle="images at equal steps of the scored split, not hand-picked",
-        reading="From top to bottom: image, truth (pixels without a label in light grey) and "
-        "prediction. A class has the same colour everywhere; the first class is dark.",
+        reading="From top to bottom: the image, the true masks (light grey: pixels without a "
+        "label) and the predicted masks. A class has the same colour everywhere; the first class "
+        "is dark.",
         alt=f"Predicted masks beside the truth for {len(panels)} methods and models.",
         panels=tuple(panels),
         columns=("model", "method", "image", "pixel_accuracy"),

@@ -92,8 +92,8 @@ def depth_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Attention distance and entropy through the layers",
         subtitle=subtitle,
-        reading="A line is the mean of a layer's heads, a point is one head. Near 0, heads attend "
-        "close by (MAD) or to few patches (entropy). "
+        reading="A line is the mean of a layer's heads, and a point is one head. Heads near 0 "
+        "attend close by (MAD) or to few patches (entropy). "
         f"{band_text(family)} {nulls_text(family)}{unread_text(family)}",
         alt=f"Line charts of mean attention distance and entropy by layer. Distance: {found}.",
         panels=tuple(

@@ -1,7 +1,7 @@
 """Draw how similar the features of neighbouring patches, and of patches and class token, are.
 
-Figure 5 of LocAt (arXiv 2603.04892). Both are cosines of the outputs of blocks, and exist only if
-they were measured (``--metrics all``).
+The figure follows figure 5 of LocAt (arXiv 2603.04892). Both similarities are cosines of the
+outputs of blocks; they are there only if they were measured (``--metrics all``).
 """
 
 from __future__ import annotations

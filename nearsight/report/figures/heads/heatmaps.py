@@ -15,14 +15,15 @@ from nearsight.stats import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_LABELLED = 10  # heads in a row that still have room for a number
-ON_DARK, ON_PALE = "#ffffff", "#000000"  # inside cells; no inks, the cells have no dark theme
+MOST_LABELLED = 10  # with more heads in a row, cells have no room for a number
+ON_DARK, ON_PALE = "#ffffff", "#000000"  # of numbers in cells; the same in the dark theme
 
 
 def cells(condition: ConditionRuns, metric: str) -> list[list[Estimate]]:
     """Return the estimates of all heads, as [layer][head].
 
-    With one seed they are the heads in their order, with several the k-th smallest head over seeds.
+    With one seed the heads stand in their order. With several seeds the k-th entry of a layer
+    estimates its k-th smallest head over seeds, because heads of different seeds do not correspond.
     """
     num_layers = len(condition.runs[0].heads[metric].mean)
     if condition.num_seeds > 1:
@@ -114,9 +115,9 @@ def head_heatmaps(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Every layer and head",
         subtitle=subtitle,
-        reading="A cell is a head, a row a layer, with the first layer on top. Dark cells attend "
-        "close by (MAD) or to few patches (entropy). The scales are the same in every report. The "
-        f"95 % interval of a cell over {' or '.join(over)} is at most ±{widest:.2g}. "
+        reading="A cell is a head and a row is a layer, with the first layer on top. Dark cells "
+        "attend close by (MAD) or to few patches (entropy). The scales are the same in every "
+        f"report. The 95 % interval of a cell over {' or '.join(over)} is at most ±{widest:.2g}. "
         + _nulls_text(family)
         + unread_text(family).replace("Hollow marks", "Hatched rows"),
         alt="Heatmaps of mean attention distance and entropy by layer and head. Mean distance in "

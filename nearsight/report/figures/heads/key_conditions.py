@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from nearsight.report.read import Evidence
 
 KEY_PROTOCOLS = ("baseline", "modern", "baseline+cutmix", "modern-cutmix")
-FEWEST = 3  # key conditions without which there is no figure
+FEWEST = 3  # with fewer key conditions there is no figure
 
 
 def key_conditions(family: Family) -> list[ConditionRuns]:
-    """Return the key conditions in order; empty if fewer than three are there, or one twice."""
+    """Return the key conditions in order.
+
+    The list is empty if fewer than three of them are in the family, or if one of them is there
+    twice, for example with two models.
+    """
     found = [
         condition
         for name in KEY_PROTOCOLS
@@ -87,7 +91,7 @@ def _mark(condition: ConditionRuns) -> object:
 
 
 def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
-    """Return the figure; None unless at least three of the four key conditions are there once."""
+    """Return the figure; None unless at least three key conditions are there, each once."""
     conditions = key_conditions(family)
     if not conditions:
         return None
@@ -110,11 +114,11 @@ def key_plane(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Distance and entropy of all heads, with and without CutMix",
         subtitle=subtitle,
-        reading="A faint mark is a head of one seed, a large open mark the mean over all heads of "
-        f"a condition. {_whiskers_text(conditions)} Circles are trained with CutMix, triangles "
-        "without. Heads at the lower left attend to few patches close by. Grey marks show uniform "
-        "attention, a 3x3 box and, if it was measured, the mean over all heads at random "
-        f"initialisation.{unread_text(family)}",
+        reading="Heads at the lower left attend to few patches close by. A faint mark is a head of "
+        "one seed, and a large open mark is the mean over all heads of a condition. "
+        f"{_whiskers_text(conditions)} Circles were trained with CutMix, triangles without. Grey "
+        "marks show uniform attention, a 3x3 box and, if it was measured, the mean over all heads "
+        f"at random initialisation.{unread_text(family)}",
         alt="Scatter plot of attention entropy against mean attention distance of all heads of "
         f"{len(conditions)} conditions. Means over heads with 95 % intervals: {said}.",
         panels=(Panel("", partial(draw_key_plane, family=family, conditions=conditions)),),

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLANE = ("mad", "entropy")  # to the right, and up
-TOGETHER = 2  # conditions that share one plane; more get a plane each
+TOGETHER = 2  # at most this many conditions share one plane; more get a plane each
 
 
 def draw_plane(axes: Axes, family: Family, conditions: Sequence[ConditionRuns]) -> None:
-    """Draw heads with whiskers over images, coloured by layer, and the null points with names."""
+    """Draw heads as points coloured by layer, with intervals over images, and the null points."""
     colours = layer_colours(family.num_layers)
     draw_frame(axes, family, [*null_points(family, conditions), *_shuffled_points(conditions)])
     for condition in conditions:
@@ -87,7 +87,10 @@ def _shuffled_points(conditions: Sequence[ConditionRuns]) -> list[tuple]:
 
 
 def arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:
-    """Return the lengths of whiskers, at least 0: rounding may put a bound inside its mean."""
+    """Return the lengths of whiskers below and above values.
+
+    They are at least 0, because rounding may put a bound on the wrong side of its mean.
+    """
     below = [max(0.0, value - bound) for value, bound in zip(values, low)]
     above = [max(0.0, bound - value) for value, bound in zip(values, high)]
     return [below, above]
@@ -145,7 +148,7 @@ def mad_entropy_plane(family: Family, key: str, subtitle: str) -> Drawing:
         title="Distance and entropy of every head",
         subtitle=subtitle,
         reading="A point is a head of one run. Heads at the lower left attend to few patches close "
-        "by, heads to the right attend far away, and heads at the top spread their attention over "
+        "by, heads on the right attend far away, and heads at the top spread their attention over "
         "many patches. Whiskers are 95 % intervals over images, often smaller than the point. Grey "
         "marks show uniform attention, a 3x3 box and, if they were measured, the mean over all "
         "heads at random initialisation and on images with shuffled patches. Heads with a smaller "

@@ -20,8 +20,8 @@ from nearsight.report.read import ConditionRuns, Family
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FEWEST = 3  # conditions below which there is no ranking
-NULL_GAP = 0.19  # between names of null lines, as a share of the axis
+FEWEST = 3  # with fewer conditions there is no ranking
+NULL_GAP = 0.19  # the least distance between names of null lines, as a share of the axis
 
 
 def ranked_conditions(family: Family) -> list[ConditionRuns]:
@@ -76,7 +76,7 @@ def least_distances(family: Family, key: str, subtitle: str) -> Drawing | None:
         subtitle=subtitle,
         reading="The condition with the most local head is on top. A mark is the smallest MAD of "
         "all heads of a run"
-        + (". " if family.is_models else "; circles are trained with CutMix, triangles without. ")
+        + (". " if family.is_models else "; circles were trained with CutMix, triangles without. ")
         + _whiskers_text(conditions)
         + (" A whisker without an end extends beyond the axis." if beyond else "")
         + " Grey lines show attention spread evenly over all patches and over a 3x3 box.",
@@ -112,9 +112,9 @@ def _whiskers_text(conditions: Sequence[ConditionRuns]) -> str:
             f"Whiskers are {over_images}, often smaller than the mark; they say nothing about "
             "other seeds."
         )
-    text = "Whiskers are 95 % intervals over seeds; the dots below them are the seeds."
+    text = "Whiskers are 95 % intervals over seeds, and the dots below them are the single seeds."
     if any(condition.num_seeds == 1 for condition in conditions):
-        text += f" With one seed, whiskers are {over_images}."
+        text += f" For conditions with one seed, whiskers are {over_images}."
     return text
 
 

@@ -22,7 +22,7 @@ Ranked = tuple[str, ConditionRuns, Estimate]
 
 
 def ranked_scores(families: Sequence[Family]) -> list[Ranked]:
-    """Return name, condition and mean score of the conditions that have one, best first."""
+    """Return the name and the mean score of every condition that has one, the most local first."""
     found: list[Ranked] = []
     for family in families:
         for condition in family.conditions:
@@ -69,9 +69,9 @@ def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | 
         key=key,
         title="All models by score, whatever their grid",
         subtitle=f"{len(ranked)} models or conditions · {images} images",
-        reading="The model that attends most locally is on top. The score is 1 - MAD / MAD of "
-        "uniform attention on the layer's own grid, the mean of all heads. Whiskers are 95 % "
-        f"intervals over images or seeds.{caution}",
+        reading="The model that attends most locally is on top. The score of a head is 1 - MAD / "
+        "MAD of uniform attention on the layer's own grid; the mark is the mean of all heads. "
+        f"Whiskers are 95 % intervals over images or seeds.{caution}",
         alt=f"Ranking by mean score: {told}.",
         panels=(Panel("", partial(draw_scores, ranked=ranked)),),
         columns=("model", "score", "low", "high", "n", "interval_over"),

@@ -1,4 +1,4 @@
-"""Draw MAD of the heads of the first and last layers, sorted within each layer."""
+"""Draw the MAD of the heads of the first and last layers, sorted within each layer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def chosen_layers(num_layers: int) -> list[int]:
 
 
 def mad_limit(family: Family) -> float:
-    """Return the upper end of an axis of MAD: that of the catalogue, or above the data."""
+    """Return the upper end of the axis of MAD: that of the catalogue, or more to show all heads."""
     highest = max(
         value
         for condition in family.conditions
@@ -39,7 +39,10 @@ def mad_limit(family: Family) -> float:
 
 
 def axis_top(family: Family, name: str) -> float | None:
-    """Return the upper end of an axis, with room above the limit; None: let the data decide."""
+    """Return the upper end of the axis of a metric, with room above its limit.
+
+    It is None if the metric has no fixed end, so that the data decide.
+    """
     if name == "mad":
         return mad_limit(family)
     top = metric(name).top
@@ -88,8 +91,8 @@ def mad_profiles(family: Family, key: str, subtitle: str) -> Drawing:
         key=key,
         title="Attention distance of every head, first and last layers",
         subtitle=subtitle,
-        reading="Heads are sorted by MAD within each layer. A line that starts near 0 has heads "
-        "that attend to the patch itself or next to it. "
+        reading="Heads are sorted by MAD within each layer. If a line starts near 0, the layer has "
+        "heads in which patches attend to themselves or to their neighbours. "
         f"{band_text(family)} {nulls_text(family)}{unread_text(family)}",
         alt=f"Line charts of mean attention distance per head for layers "
         f"{', '.join(str(layer + 1) for layer in layers)}. Smallest value in layer "

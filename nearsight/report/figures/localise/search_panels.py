@@ -30,7 +30,8 @@ Depths = dict[int, list[tuple[float, TriedLocality]]]  # number of last layers -
 def gains_by_depth(record: LocaliseRecord) -> Depths:
     """Return the candidates with a width, by the number of last layers that are local.
 
-    A candidate is written KIND:WIDTH@lastDEPTH. Windows are left out: they have a side, no width.
+    The name of a candidate is KIND:WIDTH@lastDEPTH. Windows are left out, because they have a side
+    and no width.
     """
     found: Depths = {}
     for each in record.tried:
@@ -45,7 +46,10 @@ def gains_by_depth(record: LocaliseRecord) -> Depths:
 
 
 def search_drawings(record: LocaliseRecord) -> list[Drawing]:
-    """Return the figures of localise.json: gain, controls (if val was scored) and layers."""
+    """Return the figures of localise.json: gains, controls and layers.
+
+    Without scores on the validation images there is no figure of controls.
+    """
     searched = record.searched
     words = (
         f"{record.model} · {searched.data} · {record.method} · {searched.num_train} and "
@@ -71,10 +75,10 @@ def _gain_drawing(record: LocaliseRecord, subtitle: str) -> Drawing:
         key="localise-gain",
         title="What local attention gains, by width and by number of layers",
         subtitle=subtitle,
-        reading="A point is how much mIoU, in percentage points, the model gains over the plain "
-        "model if a Gaussian of this width is added to the attention of its last layers. Whiskers "
-        "are 95 % intervals, paired over images. These images served to choose the setting; its "
-        "gain on val says what it is worth.",
+        reading="A point is how many percentage points of mIoU the model gains over the plain "
+        "model if a Gaussian of this width is added to the attention logits of its last layers. "
+        "Whiskers are 95 % intervals, paired over images. The setting was chosen on these images, "
+        "so they overrate it; its gain on the validation images does not.",
         alt=f"Lines of the gain over the width, one for each number of layers. The largest gain is "
         f"{100 * best.gain.value:+.1f} points with {best.name}.",
         panels=(Panel("gain over the plain model", partial(_draw_gain, depths=depths)),),
@@ -114,12 +118,12 @@ def _control_drawing(record: LocaliseRecord, subtitle: str) -> Drawing:
         key="localise-controls",
         title="What causes the gain? The chosen setting and its controls",
         subtitle=subtitle,
-        reading="A point is the gain over the plain model on val, in percentage points of mIoU; "
-        "nothing was chosen on val. Blue is the chosen setting, and locality causes its gain only "
-        "if the grey controls gain less. identity and window:1 let no patch attend to another one; "
-        "shifted is as narrow, but around a wrong patch; sinks hides the patches that attract most "
-        "attention; keep-share leaves the prefix tokens their share of attention. Whiskers are "
-        "95 % intervals, paired over images.",
+        reading="A point is the gain over the plain model, in percentage points of mIoU, on "
+        "validation images, on which nothing was chosen. Blue is the chosen setting. Locality "
+        "causes its gain only if the grey controls gain less: identity and window:1 let patches "
+        "attend only to themselves; shifted is as narrow, but around a wrong patch; sinks hides "
+        "the patches that attract most attention; keep-share leaves the prefix tokens their share "
+        "of attention. Whiskers are 95 % intervals, paired over images.",
         alt=f"Dots with whiskers of the gain over the plain model: {told}.",
         panels=(Panel("gain over the plain model", partial(_draw_controls, shown=shown)),),
         columns=COLUMNS,
@@ -150,8 +154,9 @@ def _layer_drawing(record: LocaliseRecord, subtitle: str) -> Drawing:
         key="localise-layers",
         title="How good and how local each layer of the plain model is",
         subtitle=subtitle,
-        reading="A point is a layer with its number: how good its features are (mIoU), against how "
-        "far its heads attend (MAD). Whiskers are 95 % intervals over images.",
+        reading="A point is a layer, with its number. Layers further up have better features "
+        "(mIoU); layers further left attend more locally (MAD). Whiskers are 95 % intervals over "
+        "images.",
         alt=f"Scatter of mIoU against mean attention distance. The best layer is {best.layer} with "
         f"{100 * best.score.value:.1f}.",
         panels=(Panel("layers of the plain model", partial(_draw_layers, record=record)),),

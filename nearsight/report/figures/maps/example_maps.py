@@ -94,7 +94,7 @@ def _most_local(run: Evidence) -> tuple[int, int]:
 def _map(
     rows: np.ndarray, at: LayerPlaces, patch: tuple[int, int], first: LayerPlaces
 ) -> np.ndarray:
-    """Return a patch's attention relative to uniform attention, as [row, col]."""
+    """Return where a patch attends, relative to uniform attention, as [row, col]."""
     row = int((patch[0] + 0.5) * at.rows / first.rows)
     col = int((patch[1] + 0.5) * at.cols / first.cols)
     weights = rows[at.query_prefix + row * at.cols + col, at.key_prefix :].astype(np.float64)
@@ -191,7 +191,9 @@ def _frame(axes: Axes, seen: Seen) -> None:
 
 
 def _titles(labels: Sequence[str]) -> list[str]:
-    r"""Wrap labels into at most two lines, all into equally many, so that maps have one height.
+    r"""Wrap labels into one or two lines, all of them into equally many.
+
+    Panels with equally many lines above them have maps of one height.
 
     >>> _titles(["plain", "nano_vit by baseline+cutmix"])
     ['plain\n', 'nano_vit by\nbaseline+cutmix']

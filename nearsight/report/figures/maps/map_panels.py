@@ -1,12 +1,12 @@
 """Draw attention maps of several models side by side, of chosen queries or of every head.
 
-Colour is attention relative to uniform attention (1: as if all patches were attended alike), so
+Colour is attention relative to uniform attention (1: as much as if all patches got the same), so
 that models with different grids can be compared. The logarithmic scale is the same for every map of
 every figure: 1/4 and less is darkest, 64 and more is brightest. A linear scale would show nothing
 but the few patches that attract most attention, which are often corners. A patch is one square of
 the map, without smoothing. If a part of the model gives its heads a share to show, such as the gate
-of GPSA, a strip above the map shows it from white (0) to red (1), as figure 7 of d'Ascoli et al.,
-2021, does.
+of GPSA, a strip above the map shows it from white (0) to red (1), like figure 7 of d'Ascoli et al.,
+2021.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from nearsight.measure.maps import TargetMaps
 
 FORMATS = ("png", "svg", "pdf")
-MARKS = (VERMILION, SKY, ORANGE, PURPLE, GREEN, BLUE)  # of the patches, in turn
+MARKS = (VERMILION, SKY, ORANGE, PURPLE, GREEN, BLUE)  # colours of the chosen patches, in turn
 SCALE = {0.25: "¼", 1: "1", 4: "4", 16: "16", 64: "64"}  # times uniform; the ends are the limits
-SHARES = ("#ffffff", "#d7191c")  # of 0 and of 1
+SHARES = ("#ffffff", "#d7191c")  # the colours of shares 0 and 1
 WIDE, NARROW, MANY = 1.7, 1.15, 6  # width of a map in inches; narrow with more than 6 columns
-TALLEST = 1.5  # height of a map at most, in widths
+TALLEST = 1.5  # the largest height of a map, in widths of a map
 GAP, MARGIN = 0.12, 0.1
 ROW_HEAD, COLUMN_HEAD, CAPTION, BAR = 0.36, 0.22, 0.2, 0.42  # inches above, above, below, below
 STRIP = 0.07
@@ -71,7 +71,7 @@ def check_format(out: Path) -> None:
     """
     if _format(out) not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise UserError(f"--out is {out}, but the name of a figure must end in one of {known}")
+        raise UserError(f"--out is {out}, but a figure needs a name that ends in one of {known}")
 
 
 def _format(out: Path) -> str:
@@ -113,7 +113,7 @@ def draw_maps(targets: Sequence[TargetMaps], name: str, every_head: bool = False
                 (left / width, 1 - (y + height) / total, share * side / width, height / total)
             )
 
-        words(MARGIN, 0.06, "Where attention looks", fontsize=10, fontweight="bold")
+        words(MARGIN, 0.06, "Where patches attend", fontsize=10, fontweight="bold")
         words(MARGIN, 0.27, "\n".join(subtitle), fontsize=7.5, color=MUTED)
         for number, column in enumerate(columns, 1):
             left, top = MARGIN + number * (side + GAP), head - COLUMN_HEAD
@@ -159,7 +159,7 @@ def _subtitle(
     if not every_head and all(column.patch is not None for column in columns):
         parts.append("no [CLS] column: no class token takes part in these layers")
     if any(target.maps[0].num_windows > 1 for target in targets):
-        parts.append("grey: outside the window, where a patch cannot look")
+        parts.append("grey: outside the window, where a patch cannot attend")
     return " · ".join(parts)
 
 

@@ -19,7 +19,7 @@ NO_CLASS = "no class token\ntakes part in\nthis layer"
 
 @dataclass(frozen=True)
 class MapColumn:
-    """The title of a column, and the index of the chosen patch whose mark stands beside it."""
+    """A column of the figure: its title, and the chosen patch whose mark stands beside it."""
 
     title: str
     patch: int | None = None
@@ -38,7 +38,7 @@ class MapCell:
 
 @dataclass(frozen=True)
 class MapRow:
-    """The maps of one model; those of one patch if columns are heads."""
+    """The maps of one model, or of one patch of it if the columns are heads."""
 
     target: TargetMaps
     words: str

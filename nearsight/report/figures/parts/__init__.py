@@ -11,7 +11,7 @@ from nearsight.report.figures.parts.page_numbers import page_numbers
 from nearsight.report.figures.parts.width_panels import gaussian_depth, gaussian_drawings
 from nearsight.report.read import Family
 
-Draw = Callable[[Family, str], list[Drawing]]  # the text is appended to the keys of the figures
+Draw = Callable[[Family, str], list[Drawing]]  # the text becomes the end of the figures' keys
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Draw the gates of GPSA, the share of positional attention, head by head.
 
-As figure 6 of ConViT (d'Ascoli et al., 2021): over the epochs of a run with a panel per layer, a
-line per head and a thick line for their mean, and through the layers of the trained model. Heads of
-different seeds have separate lines, because head 1 of one seed is not head 1 of another; only the
-mean is averaged over seeds.
+The figures follow figure 6 of ConViT (d'Ascoli et al., 2021). One shows the gates over the epochs,
+with a panel for each layer, a line for each head and a thick line for their mean; the other shows
+them through the layers of the trained model. Heads of different seeds have separate lines, because
+head 1 of one seed does not correspond to head 1 of another; only the mean is averaged over seeds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READING = (
 
 
 def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float]]]]:
-    """Return the gates as [seed][head], by layer with gates (counted from 0) and by epoch."""
+    """Return the gates as [seed][head], by layer (from 0) and epoch; other layers are left out."""
     found: dict[int, dict[int, list[list[float]]]] = {}
     for epoch, looks in condition.looks.items():
         for layer, of_seeds in enumerate(zip(*(look.learned.layers(Gates) for look in looks))):
@@ -38,7 +38,7 @@ def gate_curves(condition: ConditionRuns) -> dict[int, dict[int, list[list[float
 
 
 def final_gates(condition: ConditionRuns) -> dict[int, list[list[float]]]:
-    """Return the gates of the trained model as [seed][head], by layer with gates (from 0)."""
+    """Return the gates of the trained model as [seed][head], for the layers (from 0) with gates."""
     found = {}
     for layer, of_seeds in enumerate(zip(*(run.learned.layers(Gates) for run in condition.runs))):
         gates = [x.gate for x in of_seeds if x is not None and x.gate is not None]
@@ -184,8 +184,8 @@ def gate_depth(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Gates through the layers",
         subtitle=subtitle,
-        reading=f"{READING} Small marks are heads; the line joins the means of the layers. "
-        f"{whiskers}Layers without a mark have no gates. The tables below have the centre and the "
+        reading=f"{READING} Small marks are heads, and the line joins the means of the layers. "
+        f"{whiskers}Layers without a mark have no gates. The tables below give the centre and the "
         "span of every head.",
         alt=f"Chart of gates by layer, a point per head. Mean gate: {ends}.",
         panels=(

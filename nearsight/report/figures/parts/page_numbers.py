@@ -1,7 +1,8 @@
 """Select the numbers of parts that the explorer shows, from measure.json and train.jsonl.
 
-An entry per quantity says where it is, what it is called, and whether it is one number per head
-(shown as a heatmap) or a spread over patches, heads and images (shown as percentiles by layer).
+The entry of a quantity says where it is, what it is called, and whether it is one number for each
+head (shown as a heatmap) or a spread over patches, heads and images (shown as percentiles by
+layer).
 """
 
 from __future__ import annotations

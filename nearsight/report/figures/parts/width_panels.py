@@ -1,7 +1,8 @@
 """Draw the Gaussians that GAug learned: standard deviations and strengths, layer by layer.
 
-As figure 6 of LocAt (arXiv 2603.04892): bands of percentiles over patches, heads and images around
-the mean. There is one panel per condition and quantity, on axes that all conditions share.
+The figure follows figure 6 of LocAt (arXiv 2603.04892): bands of percentiles over patches, heads
+and images around the mean. There is one panel for each condition and quantity, on axes that all
+conditions share.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HEADROOM = 1.3  # the bound is drawn if it is at most this many times the larges
 
 
 def distributions(condition: ConditionRuns, name: str) -> dict[int, ReadDistribution]:
-    """Return the distribution of a quantity by layer with GAug (from 0), averaged over seeds."""
+    """Return the distribution of a quantity for the layers (from 0) with GAug, over seeds."""
     runs = [
         [getattr(x, name, None) for x in run.learned.layers(Gaussians)] for run in condition.runs
     ]
@@ -43,7 +44,7 @@ def distributions(condition: ConditionRuns, name: str) -> dict[int, ReadDistribu
 
 
 def draw_widths(axes: Axes, family: Family, condition: ConditionRuns, name: str) -> None:
-    """Draw bands from 5 to 95 % and from 25 to 75 %, the median, and the mean with interval."""
+    """Draw bands of percentiles (5 to 95 and 25 to 75), the median, and the mean with interval."""
     from matplotlib.ticker import MaxNLocator
 
     found = distributions(condition, name)
@@ -77,7 +78,7 @@ def _layers(condition: ConditionRuns) -> list[Gaussians]:
 
 
 def _highest(family: Family, name: str) -> float:
-    """Return the top of the axis of all conditions: the largest value, or the bound if near."""
+    """Return the upper end of the shared axis: the largest value, or the bound if that is near."""
     layers = [x for condition in family.conditions for x in _layers(condition)]
     data = max(max(*x.percentiles, x.mean.high) for x in (getattr(y, name) for y in layers))
     bounds = [x.largest for x in layers if x.largest is not None]

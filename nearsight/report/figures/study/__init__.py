@@ -1,4 +1,4 @@
-"""Draw the effects in a study."""
+"""Draw the results of studies: effects, grids of two factors, and pairs of models."""
 
 from __future__ import annotations
 

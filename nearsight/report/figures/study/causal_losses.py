@@ -1,7 +1,8 @@
 """Draw how much accuracy a model loses if its heads attend elsewhere: does it use locality?
 
-The numbers come from causal.json (``nearsight study causal``): a panel per change, a row per head.
-Every run has a figure of its own, because head 1 of one seed is not head 1 of another.
+The numbers come from causal.json (``nearsight study causal``). There is a panel for each change and
+a row for each head. Every run has a figure of its own, because head 1 of one seed does not
+correspond to head 1 of another.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ TITLES = {
 def draw_change(
     axes: Axes, entries: list[LossRecord], limits: tuple[float, float], style: dict[str, Any]
 ) -> None:
-    """Draw a row per entry: filled if beyond chance, dark if several heads change together."""
+    """Draw a row for each entry.
+
+    A mark is filled if the loss is beyond chance, and dark if several heads change together.
+    """
     for row, entry in enumerate(entries):
         low, value, high = (100 * x for x in (entry.low, entry.value, entry.high))
         ink = style["color"] if "." in entry.heads else TEXT
@@ -77,12 +81,13 @@ def causal_figure(
         title="Is locality used? Accuracy lost if heads attend elsewhere",
         subtitle=f"{name} · accuracy {100 * contents.accuracy:.1f} % before · the same "
         f"{images:,} test images after · window {side}x{side} patches",
-        reading="A mark to the right of the line means that accuracy is lost, so that the model "
-        "relies on what was taken away. In each row the patches of one head (layer.head, in "
+        reading="A mark to the right of the line means that the model loses accuracy, and so "
+        "relies on what was taken away. In each row, the patches of one head (layer.head, in "
         "colour) or of several heads together (dark) may attend only inside the window around "
         "them, only outside it, or only where they attend on average. Horizontal lines are 95 % "
-        "intervals over the images of this run, each by itself. Filled marks have an exact McNemar "
-        f"p below {LEVEL} after Holm's correction for all {len(lost)} changes. "
+        "intervals over the images of this run, not corrected for several comparisons. A filled "
+        f"mark is a loss beyond chance: its exact McNemar p is below {LEVEL} after Holm's "
+        f"correction for all {len(lost)} changes. "
         f"{' '.join(contents.remarks)}".strip(),
         alt=alt,
         panels=tuple(

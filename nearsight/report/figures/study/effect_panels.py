@@ -1,4 +1,4 @@
-"""Draw the effects of a factorial: a panel per number, a row per contrast, with intervals."""
+"""Draw the effects of a factorial study: a panel for each number, a row for each contrast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Contrast:
     label: str
     at_end: Estimate | None
     matched: Estimate | None
-    at_end_wide: Estimate | None = None  # with the simultaneous interval
+    at_end_wide: Estimate | None = None  # the same effect with its simultaneous interval
     matched_wide: Estimate | None = None
 
 
@@ -56,7 +56,7 @@ def draw_effects(axes: Axes, contrasts: Sequence[Contrast]) -> None:
 
 
 def _keep_own_intervals_readable(axes: Axes, contrasts: Sequence[Contrast]) -> None:
-    """Let simultaneous intervals leave the panel if they are many times wider."""
+    """Limit the axis so that very wide simultaneous intervals do not squeeze the others."""
     own = [x for y in contrasts for x in (y.at_end, y.matched) if x is not None]
     if own:
         low, high = min(0.0, *(x.low for x in own)), max(0.0, *(x.high for x in own))
@@ -115,9 +115,9 @@ def effect_plot(
         title="Effects of what the protocols differ in",
         subtitle=subtitle,
         reading="A mark to the left of 0 means that switching the factor on lowers the number. "
-        "Circles are effects at the end of training, open squares those at the last epoch that all "
-        "runs reached, over validation images. Whiskers are 95 % intervals over seeds, each by "
-        "itself; thin lines, which may leave the panel, are simultaneous intervals. "
+        "Circles are effects at the end of training; open squares are effects at the last epoch "
+        "that all runs reached, on validation images. Whiskers are 95 % intervals over seeds, each "
+        "by itself; thin lines, which may extend beyond the panel, are simultaneous intervals. "
         + " ".join(notes),
         alt=f"Effects with 95 % intervals over seeds. Simultaneous ones that exclude 0: {said}.",
         panels=tuple(panel(value) for value in effects),

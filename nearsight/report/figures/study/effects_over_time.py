@@ -21,7 +21,7 @@ MARKS = ("^", "o", "s", "D", "v")
 
 @dataclass(frozen=True)
 class EffectCurve:
-    """The effect of a factor on a number by epoch; ``where`` is the level of fixed factors."""
+    """The effect of a factor on a number, by epoch; ``where`` is the level of the other factors."""
 
     value: str
     where: str
@@ -91,8 +91,8 @@ def effect_curves(curves: Sequence[EffectCurve], key: str, subtitle: str) -> lis
             subtitle=f"{subtitle} · on minus off, validation images",
             reading="A line is the main effect of a factor at every epoch at which the attention "
             "of all runs was measured; below 0 the factor lowers the number. Bands are 95 % "
-            "intervals over seeds, of each epoch by itself. Effects whose interval excludes 0 from "
-            f"some epoch to the end: {said}.",
+            "intervals over seeds, for each epoch by itself. Effects whose interval excludes 0 "
+            f"from some epoch to the end: {said}.",
             alt=f"Line charts of effects over epochs. Lasting effects: {said}.",
             panels=tuple(
                 Panel(titles[where], partial(draw_curves, curves=of))

@@ -1,4 +1,4 @@
-"""A number over a grid of two factors: a line per level of one, over the levels of the other."""
+"""Draw a number over two factors: a line for each level of one, over the levels of the other."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ Points = Sequence[tuple[float, Estimate]]
 
 @dataclass(frozen=True)
 class Lines:
-    """What the lines of a panel are, and what they are over."""
+    """The lines of a panel, and the labels of its axes."""
 
     title: str
     across: str  # the label of the horizontal axis
-    label: str  # of the vertical axis; shares are drawn in percent
+    label: str  # the label of the vertical axis; shares are drawn in percent
     lines: Mapping[str, Points]
-    level: tuple[str, Estimate] | None = None  # a line to compare with, by name
+    level: tuple[str, Estimate] | None = None  # name and value of a line to compare with
 
 
 def draw_lines(axes: Axes, panel: Lines, whole: bool) -> None:
-    """Draw a line per level, shifted a little sideways so that intervals stand side by side."""
+    """Draw a line for each level.
+
+    Unless the axis has whole numbers (``whole``), lines are shifted a little sideways, so that
+    their intervals stand side by side.
+    """
     from matplotlib.ticker import MaxNLocator
 
     places = sorted({x for points in panel.lines.values() for x, _ in points})
@@ -67,7 +71,17 @@ def draw_lines(axes: Axes, panel: Lines, whole: bool) -> None:
 def grid_drawing(
     key: str, title: str, subtitle: str, reading: str, panels: Sequence[Lines], whole: bool = False
 ) -> Drawing:
-    """Return a figure of lines; ``whole``: the horizontal axis has epochs, intervals are bands."""
+    """Return a figure of lines.
+
+    Args:
+        key: The name of its files.
+        title: What is plotted.
+        subtitle: The data and the runs.
+        reading: The caption.
+        panels: The lines of every panel.
+        whole: Whether the horizontal axis has whole numbers such as epochs; intervals are then
+            bands instead of whiskers.
+    """
     rows: list[tuple[Any, ...]] = [
         (panel.title, name, place, each.value, each.low, each.high, each.n)
         for panel in panels

@@ -1,4 +1,4 @@
-"""Two numbers of models as points, with an arrow from each to the same model with a change."""
+"""Draw models as points, with an arrow from each model to the same model with a change."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Number = Estimate | float
 
 @dataclass(frozen=True)
 class Arrow:
-    """A model before and after a change: (across, up) of both; floats are the paper's."""
+    """A model before and after a change."""
 
     name: str
-    before: tuple[Number, Number]
+    before: tuple[Number, Number]  # its horizontal and vertical number; plain floats are a paper's
     after: tuple[Number, Number]
-    group: str = ""  # models of a group have a panel of their own
+    group: str = ""  # each group of models has a panel of its own
 
 
 def middle(x: Number) -> float:
@@ -35,7 +35,10 @@ def middle(x: Number) -> float:
 def draw_arrows(
     axes: Axes, ours: Sequence[Arrow], paper: Sequence[Arrow], across: str, up: str, per: float
 ) -> None:
-    """Ours in ink with intervals, the paper's muted; an arrow from plain to changed."""
+    """Draw an arrow from before to after for every model.
+
+    Our models are drawn in colour with intervals, those of the paper in grey.
+    """
     for arrows, is_paper in ((paper, True), (ours, False)):
         for arrow in arrows:
             start, end = (
@@ -73,18 +76,19 @@ def arrow_drawing(
     per: float = 100.0,
     paper_up: str | None = None,
 ) -> Drawing:
-    """Return the figure: panels of ours, then of the paper's where its numbers are known.
+    """Return the figure, with panels of our models and then of the paper's.
 
     Args:
-        key: Names the files.
+        key: The name of its files.
         title: What is plotted.
-        subtitle: Of which data and runs.
+        subtitle: The data and the runs.
         ours: Our models; may be empty.
-        paper: The paper's.
-        names: What a point is before the change, and after it.
-        labels: Of the two axes.
-        per: What the horizontal numbers are multiplied by; the vertical ones are shares.
-        paper_up: The paper's vertical label, if it is another one.
+        paper: The models of the paper; may be empty.
+        names: The names of a model before and after the change.
+        labels: The labels of the horizontal and the vertical axis.
+        per: The factor that horizontal numbers are multiplied by; vertical numbers are shares and
+            drawn in percent.
+        paper_up: The label of the vertical axis of the paper's panels, if it differs.
     """
     panels = [
         (f"{of}{f', {group}' if group else ''}", *_sides(of, arrows, group))
@@ -97,8 +101,9 @@ def arrow_drawing(
         key=key,
         title=title,
         subtitle=subtitle,
-        reading=f"Triangles: {names[0]}. Circles: {names[1]}. Lines at points of ours: 95 % over "
-        "seeds. The paper has one seed and other axes; compare directions, not places.",
+        reading=f"An arrow leads from {names[0]} (triangle) to {names[1]} (circle). Lines through "
+        "our points are 95 % intervals over seeds. The paper has one seed and other axes, so "
+        "compare the directions of the arrows and not where they are.",
         alt=f"Points of {len(ours)} pairs of models, arrows from {names[0]} to {names[1]}. {said}",
         panels=tuple(
             Panel(

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def accuracy_curve(condition: ConditionRuns) -> list[Estimate]:
-    """Estimate validation accuracy in percent per scored epoch.
+    """Estimate the validation accuracy in percent at every epoch that was scored.
 
-    With several seeds it is over seeds, up to the last epoch of the shortest run; with one seed it
-    is over validation images.
+    With several seeds the interval is over seeds, and the curve ends with the shortest run. With
+    one seed the interval is over validation images.
     """
     logs = [[score for _, score in scores(run.log)] for run in condition.runs]
     if condition.num_seeds > 1:
@@ -36,7 +36,7 @@ def scores(log: list[EpochLine]) -> list[tuple[int, float]]:
 
 
 def score_name(family: Family) -> str:
-    """Name the score of a family's runs: accuracy, or that of k-NN where no labels were learned."""
+    """Name the score of a family's runs: accuracy, or k-NN accuracy if no labels were learned."""
     lines = [line for condition in family.conditions for run in condition.runs for line in run.log]
     by_knn = {line.validation_accuracy is None for line in lines if line.score is not None}
     names = {True: "k-NN accuracy", False: "accuracy"}

@@ -1,4 +1,4 @@
-"""Draw when every head became local and stayed local: a dot per head, a row per condition."""
+"""Draw when each head became local and stayed local: a dot for each head, a row per condition."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from nearsight.report.read import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TALL = 6  # dots of one epoch above each other
+TALL = 6  # at most this many dots of one epoch stand above each other
 ROW_STEP, COLUMN_STEP = 0.13, 0.025  # between dots, as shares of a row and of the axis
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A head and the epoch since which it is below its threshold; None if it is not."""
+    """A head and the epoch since which its MAD is below a threshold."""
 
     seed: int | None
     layer: int  # counted from 0
     head: int
     threshold: float
-    epoch: int | None
+    epoch: int | None  # None: its MAD is not below the threshold in the last look
     self_mass: float | None = None  # in the last look; None if it was not recorded
 
     @property
@@ -100,7 +100,7 @@ def dot_places(num: int) -> list[tuple[float, float]]:
 def draw_emergence(
     axes: Axes, family: Family, conditions: Sequence[ConditionRuns], name: str
 ) -> None:
-    """Draw a dot per head, coloured by layer, the count beside each row, and the last look."""
+    """Draw a dot for each head, coloured by layer, with counts and a stroke at the last look."""
     from matplotlib.ticker import MaxNLocator
 
     colours = layer_colours(family.num_layers)
@@ -158,12 +158,13 @@ def emergence(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="When heads become local and stay so",
         subtitle=f"{subtitle} · {looks_text(conditions)}",
-        reading="A dot is a head of one seed, at the first measured epoch from which on its MAD "
-        f"stays below the threshold ({words}). A head may lean without becoming local; one that is "
-        "below the threshold only in the last measurement counts too. Diamonds are identity heads: "
-        "with a self-mass of at least 0.5 in the last measurement they attend to their own patch, "
-        "not to its neighbours. Grey strokes mark the last measurement of a run. Dots are single "
-        "heads, not means, so there is no interval, and heads of one seed are not "
+        reading="A dot is a head of one seed. It stands at the first measured epoch from which on "
+        f"the head's MAD stays below the threshold ({words}). A head may lean without becoming "
+        "local, and a head that is below the threshold only in the last measurement counts too. "
+        "Diamonds are identity heads: their self-mass in the last measurement is at least 0.5, so "
+        "patches attend to themselves and not to their neighbours. Grey strokes mark the last "
+        "measurement of a run. Dots have no intervals, because they are single heads and not "
+        "means; heads of one seed are not "
         f"independent.{left_out_text(family, conditions)}",
         alt="Dot charts of the epoch since when each head stays below a threshold of mean "
         f"attention distance. {said[0].upper()}{said[1:]}.",

@@ -1,4 +1,4 @@
-"""Draw accuracy and gain over the fraction of the data, as figure 2 of the ConViT paper."""
+"""Draw accuracy and gain over the fraction of the data, like figure 2 of the ConViT paper."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def sample_efficiency(family: Family, key: str, subtitle: str) -> Drawing | None
     gained = any(each.gains() for each in series)
     panels = [Panel("Accuracy", lambda axes: draw_accuracy(axes, series))]
     reading = (
-        "All models saw equally many images in training; with less data they saw each image more "
-        f"often. Whiskers are {whiskers}."
+        "The further left, the less data. All models saw equally many images in training, so with "
+        f"less data they saw each image more often. Whiskers are {whiskers}."
     )
     if gained:
         panels.append(Panel("Gain", lambda axes: draw_gain(axes, series)))

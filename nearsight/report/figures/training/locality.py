@@ -34,8 +34,8 @@ def locality_course(condition: ConditionRuns, number: Number) -> Course:
 def number_null(family: Family, name: str, number: Number) -> float | None:
     """Return the null line ``uniform`` or ``box`` of a number.
 
-    It is that of the grid of layer 1, or for a mean over heads the mean over all heads; None if the
-    measurement has no such line.
+    For a mean over heads it is averaged over the grids of all heads; for any other number it is
+    that of the grid of layer 1. It is None if the measurement has no such line.
     """
     assert number.metric is not None
     if f"{name}_{number.metric}" not in family.null:
@@ -100,11 +100,11 @@ def locality_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="Locality while training",
         subtitle=f"{subtitle} · {looks_text(conditions)}",
-        reading="A line that falls (self-mass: rises) becomes more local. The numbers are those of "
-        "the table of conditions, measured at the epochs at which all seeds were measured; epoch 0 "
-        f"is before training. {_bands_text(conditions)} Grey lines show attention spread evenly "
-        "over all patches and over a 3x3 box. These are validation images and not the images of "
-        "the table, so that the last values differ a little from the table."
+        reading="A model becomes more local where its line falls (for self-mass: rises). The "
+        "numbers are those of the table of conditions, at the epochs at which all seeds were "
+        f"measured; epoch 0 is before training. {_bands_text(conditions)} Grey lines show "
+        "attention spread evenly over all patches and over a 3x3 box. The last values differ a "
+        "little from the table, because they were measured on validation images."
         f"{left_out_text(family, conditions)}",
         alt="Line charts of locality over epochs, a line per condition. Smallest mean attention "
         f"distance of a head: {found}; uniform attention has "
@@ -147,10 +147,10 @@ def _bands_text(conditions: Sequence[ConditionRuns]) -> str:
     several = any(condition.num_seeds > 1 for condition in conditions)
     single = any(condition.num_seeds == 1 for condition in conditions)
     if several and single:
-        return "Bands are 95 % intervals over seeds; a line of one seed has none."
+        return "Bands are 95 % intervals over seeds; a condition with one seed has no band."
     if several:
         return "Bands are 95 % intervals over seeds."
-    return "There is one seed per condition, hence no interval."
+    return "There is one seed per condition, and therefore no interval."
 
 
 def looks_text(conditions: Sequence[ConditionRuns]) -> str:

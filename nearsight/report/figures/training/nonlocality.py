@@ -1,7 +1,8 @@
 """Draw the nonlocality of every layer while a run trains, in patches.
 
-As figure 5 of ConViT (d'Ascoli et al., 2021): one panel per condition on shared axes, a line per
-layer. The attention is what a layer really computes, content and position together.
+The figure follows figure 5 of ConViT (d'Ascoli et al., 2021): one panel for each condition, on
+shared axes, with a line for each layer. The attention is what a layer really computes, with content
+and position together.
 """
 
 from __future__ import annotations
@@ -93,10 +94,11 @@ def nonlocality_training(family: Family, key: str, subtitle: str) -> Drawing | N
         key=key,
         title="Nonlocality of every layer while training",
         subtitle=f"{subtitle} · {num_images} validation images",
-        reading="A line is how many patches away the heads of a layer attend on average; dark is "
-        "the first layer. A layer whose line falls becomes more local, one whose line rises less "
-        f"local.{dotted} Bands are 95 % intervals over {over}. Epoch 0 is before training. Grey "
-        "lines show attention spread evenly over all patches and over a 3x3 box.",
+        reading="A line shows how many patches away the heads of a layer attend on average; the "
+        "darkest line is the first layer. A layer becomes more local where its line falls, and "
+        f"less local where it rises.{dotted} Bands are 95 % intervals over {over}. Epoch 0 is "
+        "before training. Grey lines show attention spread evenly over all patches and over a 3x3 "
+        "box.",
         alt=f"Line charts of nonlocality over epochs, a line per layer. Range of layers: {ends}.",
         panels=tuple(
             Panel(c.label, partial(draw_nonlocality, family=family, condition=c, top=top))

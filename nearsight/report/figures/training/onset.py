@@ -1,4 +1,4 @@
-"""Draw MAD of every layer over the epochs in which the attention of a run was measured."""
+"""Draw the MAD of every layer over the epochs at which the attention of a run was measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def looks(condition: ConditionRuns) -> list[tuple[int, list[list[float]]]]:
-    """Return epochs with MAD as [layer][head], averaged over seeds, where all were measured."""
+    """Return the epochs at which all seeds were measured, with MAD as [layer][head].
+
+    MAD is averaged over seeds, after the heads of each layer were sorted.
+    """
     return [
         (epoch, _mean([look.mad for look in of_seeds]))
         for epoch, of_seeds in condition.looks.items()
@@ -23,7 +26,10 @@ def looks(condition: ConditionRuns) -> list[tuple[int, list[list[float]]]]:
 
 
 def _mean(maps: list[list[list[float]]]) -> list[list[float]]:
-    """Average heads over seeds after sorting within layers, as heads have no common order."""
+    """Sort the heads of each layer and average them over seeds.
+
+    Head 1 of one seed does not correspond to head 1 of another, but the smallest MAD of each does.
+    """
     sorted_maps = [[sorted(layer) for layer in heads] for heads in maps]
     return [[sum(values) / len(values) for values in zip(*layers)] for layers in zip(*sorted_maps)]
 
@@ -68,10 +74,10 @@ def onset_curves(family: Family, key: str, subtitle: str) -> Drawing | None:
         key=key,
         title="When locality appears",
         subtitle=subtitle,
-        reading="A line is the mean MAD of a layer's heads, the points below it are the layer's "
-        "most local head; dark is the first layer. Measured on a few validation images; heads are "
-        "sorted within each seed. Grey lines are the null lines of layer 1, as in the figures "
-        "above.",
+        reading="A line is the mean MAD of a layer's heads, and the points below it are the "
+        "layer's most local head. The darkest colour is the first layer. MAD was measured on a few "
+        "validation images, and heads were sorted within each seed. Grey lines are the null lines "
+        "of layer 1, as in the figures above.",
         alt=f"Line charts of mean attention distance over epochs. Most local head: {last}.",
         panels=tuple(
             Panel(condition.label, partial(draw_onset, family=family, condition=condition))

@@ -41,7 +41,7 @@ def head_part_tables(run: Evidence) -> dict[str, Table]:
 
 
 def all_part_heads(families: list[Family]) -> list[Table]:
-    """Tabulate every head of every run, a table for each part that some run has."""
+    """Return a table for each part that some run has, with every head of every run."""
     found = []
     for part in PART_TABLES:
         of = part.head_rows

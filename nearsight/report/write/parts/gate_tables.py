@@ -25,7 +25,7 @@ def gate_heads(run: Evidence) -> list[HeadRow]:
 
 
 def gate_layers(learned: Learned) -> list[tuple[Cell, ...]]:
-    """Return a row per layer with GPSA."""
+    """Return a row for each layer with GPSA."""
     rows: list[tuple[Cell, ...]] = []
     for number, gates in enumerate(learned.layers(Gates), 1):
         if gates is None:
@@ -52,9 +52,9 @@ GATE_TABLES = PartTables(
         Column("no centre", "no centre", "number"),
     ),
     layer_rows=gate_layers,
-    reading="The gate is the share of positional attention, averaged over heads; the centre is the "
-    "mean distance of their centres from the patch, and the span their median span in square "
-    "patches. A head may have no centre.",
+    reading="The gate is the share of positional attention, averaged over the heads of the layer. "
+    "The centre is the mean distance of the heads' centres from the patch, in patches, and the "
+    "span is their median span in square patches. A head may have no centre.",
     heading="gate, centre and span of every head",
     head_columns=(
         Column("gate", "gate", "number", 2),

@@ -9,7 +9,7 @@ from nearsight.report.write.table import Column
 
 
 def gaussian_layers(learned: Learned) -> list[tuple[Cell, ...]]:
-    """Return a row per layer with GAug."""
+    """Return a row for each layer with GAug."""
     rows: list[tuple[Cell, ...]] = []
     for number, gaussians in enumerate(learned.layers(Gaussians), 1):
         if gaussians is None:

@@ -19,12 +19,14 @@ class PartTables:
     Args:
         name: The name of its tables and of its CSV file.
         layer_columns: The columns of the table in the terminal, which has a line per layer.
-        layer_rows: Returns the rows of that table; none if a model does not have the part.
-        reading: How to read that table, printed below it.
+        layer_rows: The function that returns the rows of that table; no rows for a model without
+            the part.
+        reading: How to read that table; printed below it.
         heading: The heading of the table on the page, which has a line per head.
-        head_columns: The columns of that table after layer and head.
-        head_rows: Returns its rows; None if the part has no numbers per head.
-        head_note: A note below that table.
+        head_columns: The columns of the table on the page, after layer and head.
+        head_rows: The function that returns the rows of that table. None: the part has no numbers
+            for single heads.
+        head_note: The note of the table on the page.
     """
 
     name: str
@@ -43,6 +45,6 @@ class PartTables:
 
     @property
     def file_columns(self) -> tuple[Column, ...]:
-        """The columns of the CSV file after those that name the run; numbers are in full."""
+        """The columns of the CSV file after those that name the run; numbers are not rounded."""
         names = ("layer", "head", *(column.name for column in self.head_columns))
         return tuple(Column(name, name, "number") for name in names)
