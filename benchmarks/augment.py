@@ -2,10 +2,10 @@
 
     python benchmarks/augment.py
 
-Both do the Modern protocol on 32x32 images: crop, flip, AutoAugment, normalisation to float32, and
-CutMix with labels per mini-batch of 128. They use one thread each and take turns within one run;
-the best of all turns counts. Time is the CPU time of the thread, so that other processes on the
-machine disturb little.
+Both augment 32x32 images by the Modern protocol: crop, flip, AutoAugment, normalisation to float32,
+and CutMix with labels per mini-batch of 128. They use one thread each and take turns within one
+run; the fastest turn of each counts. Time is the CPU time of the thread, which other processes on
+the machine hardly change.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The batch has 16 images of 224 pixels, in float32 on a CPU. The forward pass is in evaluation mode
 without gradients; a step is forward, cross-entropy, backward and fused AdamW. The models of a group
-take turns, and the best time of each counts. With 2 threads (the default) times are wall-clock,
+take turns, and the fastest turn of each counts. With 2 threads (the default) times are wall-clock,
 which needs an idle machine; with ``--threads 1`` they are CPU time of the thread, which other
-processes disturb less. ``--release-memory`` leaves out ``keep_freed_memory``.
+processes change less. ``--release-memory`` does not call ``keep_freed_memory``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def started(description: str) -> Setting:
     """Read the command line, set the threads, and print the setting."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=60, help="of each group of models")
+    parser.add_argument("--seconds", type=float, default=60, help="how long to time each group")
     parser.add_argument("--release-memory", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)

@@ -92,7 +92,7 @@ def smallest_head(n: int, means: np.ndarray) -> Trial:
 
 
 def difference_of_smallest_heads(n: int, heads: int) -> Trial:
-    """Two models of tied heads on the same images, whose noise they share by half."""
+    """Simulate two models of tied heads on the same images, which share half of their noise."""
 
     def trial(rng: np.random.Generator) -> bool:
         shared = rng.standard_normal((n, 1))
@@ -104,7 +104,7 @@ def difference_of_smallest_heads(n: int, heads: int) -> Trial:
 
 
 def min_mad_effect(seeds: int, images: int, of_seeds: float) -> Trial:
-    """Two conditions with the same smallest heads; runs differ, and the heads of a run are tied."""
+    """Simulate two conditions with equal smallest heads: runs differ, heads of a run are tied."""
 
     def trial(rng: np.random.Generator) -> bool:
         shared = rng.standard_normal((images, 1))
@@ -169,7 +169,7 @@ def number_by_bootstrap(n: int) -> Trial:
 
 
 def difference_by_bootstrap(n: int) -> Trial:
-    """The same of two models on the same images, with 70 and 65 % right answers."""
+    """Simulate the same for two models on the same images, with 70 and 65 % right answers."""
 
     def trial(rng: np.random.Generator) -> bool:
         easy = rng.random(n)
@@ -183,7 +183,7 @@ def difference_by_bootstrap(n: int) -> Trial:
 
 
 def miou_by_bootstrap(n: int) -> Trial:
-    """mIoU of 5 classes; an image has two of them, 64 pixels, and a quality of its own."""
+    """Simulate mIoU of 5 classes; an image has two of them, 64 pixels, and its own quality."""
 
     def confusions(rng: np.random.Generator, num: int) -> np.ndarray:
         found = np.zeros((num, 5, 5))

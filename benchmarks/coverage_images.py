@@ -2,10 +2,10 @@
 
     python benchmarks/coverage_images.py FOLDER [FOLDER]
 
-In how many of 300 samples does the 95 % bootstrap interval of mIoU contain the true value, and that
-of the paired difference of two models? The images of an evaluation (evaluate.npz) are the
-population: the true value is their mIoU, and a sample draws n of them with replacement. Expected:
-93 to 97 %. It takes a minute for each number of images on one core.
+The intervals are the 95 % bootstrap intervals of mIoU, and of the paired difference of two models.
+The images of an evaluation (evaluate.npz) are the population: the true value is their mIoU, and
+each of 300 samples draws n of them with replacement. Expected: the intervals contain the true value
+in 93 to 97 % of the samples. It takes a minute for each number of images on one core.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ voc-logreg  with --weights FILE: one value of C on the patches of VOC 2012 (in N
             ViT-Ti (at most 3 minutes), its mIoU against that of scikit-learn's solver (within 0.05
             points); --images N takes N training and N val images instead of all
 
-Times are CPU times of one thread (OMP_NUM_THREADS=1), so that other processes count little. All
-parts take about three minutes, without voc-logreg, which runs only with --weights.
+Times are CPU times of one thread (OMP_NUM_THREADS=1), which other processes hardly change. All
+parts but voc-logreg take about three minutes together; voc-logreg runs only with --weights.
 """
 
 from __future__ import annotations
@@ -278,8 +278,8 @@ def main() -> None:
     }  # fmt: skip
     parser = argparse.ArgumentParser(description="How fast is evaluate?")
     parser.add_argument("names", nargs="*", help=f"what to time: {', '.join(known)}")
-    parser.add_argument("--weights", type=Path, help="of ViT-Ti, for voc-logreg")
-    parser.add_argument("--images", type=int, help="of VOC, for voc-logreg")
+    parser.add_argument("--weights", type=Path, help="weights of ViT-Ti, for voc-logreg")
+    parser.add_argument("--images", type=int, help="images of VOC, for voc-logreg")
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in known]:
         parser.error(f"there is no {unknown[0]}; choose from {', '.join(known)}")

@@ -2,10 +2,11 @@
 
     python benchmarks/explore.py --weights FILE --images DIR [--model vit_tiny_patch16_224]
 
-Needs playwright and a Chromium (``CHROMIUM`` names it). Pages of ViT-Ti hold real attention of the
-images; the page of ViT-B has as many heads filled with copies of it, so its size and the work of
-its frames are those of a real one. Frames are timed from one animation frame to the next while the
-pointer visits every patch; filtering and sorting from the event to the frame after the change.
+It needs playwright and Chromium; the variable ``CHROMIUM`` may name its executable. The page of
+ViT-Ti contains real attention of the images. The page of ViT-B has as many heads as ViT-B, filled
+with copies of ViT-Ti's, so its size and the work for a frame are realistic. A frame is timed from
+one animation frame to the next while the pointer visits every patch. Filtering and sorting are
+timed from the event to the frame after the change.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def written_page(model: str, weights: Path, images: Path, out: Path) -> float:
 
 
 def one_image_pages(page: Exploration) -> list[Exploration]:
-    """The same page with each of its images alone."""
+    """Return one page for each of a page's images, with this image alone."""
     (subject,) = page.subjects
     assert subject.examples is not None
     return [

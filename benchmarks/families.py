@@ -1,13 +1,13 @@
-"""Which models can be measured? One model of every file, and variants with other attention.
+"""Try to measure one model of every model file, and variants with other kinds of attention.
 
     python benchmarks/families.py FOLDER [--variants] [--page docs/families.md]
 
-Runs ``nearsight models coverage`` from Python: every model in a process of its own, with random
-weights on images of noise, so nothing is downloaded. The same command continues after a stop. Time:
-under two hours for all models on two cores, two minutes with ``--variants``, which tries only
-variants of files whose attention differs from that of the model that stands for the file. Expected:
-no crash; of the variants, all measured but ``gcresnet33ts`` (pools with one query) and
-``bat_resnext26ts`` (has no softmax).
+The script runs ``nearsight models coverage`` from Python: it measures every model in a process of
+its own, with random weights on images of noise, so nothing is downloaded. If it was stopped, the
+same command continues. It takes under two hours for all models on two cores, and two minutes with
+``--variants``, which tries only models whose attention differs from that of the model that stands
+for their file. Expected: no crash, and all variants are measured except ``gcresnet33ts`` (it pools
+with one query) and ``bat_resnext26ts`` (it has no softmax).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIANTS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="rows are kept here, and not tried again")
+    parser.add_argument("folder", type=Path, help="keep results here and do not repeat them")
     parser.add_argument("--variants", action="store_true", help="try the variants only")
     parser.add_argument("--page", type=Path, help="write the table into this page")
     given = parser.parse_args()

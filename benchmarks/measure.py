@@ -3,15 +3,15 @@
     python benchmarks/measure.py [--threads 2] [--sizes 224 384 512] [--memory]
 
 The target is 1.20x at 224 pixels. The model is ``vit_tiny_patch16_224`` (batch 16, float32, CPU, 4
-batches, 2 at 1,024 pixels), with the default metrics (MAD, entropy, self-mass, radius masses),
-set-up and proof. Two other ways are timed beside it: the same without the compiled kernel, and what
-others do, forward hooks on unfused attention with metrics in float64. All take turns within one
-run. The best times of every block of the model are added up, so that a long run does not need a
-longer quiet moment than a short one. The median over the turns, each compared with the plain
-forward pass just before it, is printed too, and so is the largest difference from float64 (random
-weights, images of noise). ``--memory`` starts a process for the plain forward pass and one for the
-measurement at each size, and prints how much more memory the second needs at its peak. The ratios
-need an idle machine.
+batches, 2 at 1,024 pixels), measured with the default metrics (MAD, entropy, self-mass, radius
+masses), set-up and proof included. Two other ways are timed beside it: the same without the
+compiled kernel, and what others do, forward hooks on unfused attention with metrics in float64. All
+take turns within one run. The time of a way is the sum of the fastest times of every block of the
+model; otherwise a long measurement would need a longer moment without other processes than a short
+one. The script also prints the median over the turns, each compared with the plain forward pass
+just before it, and the largest difference from float64 (random weights, images of noise).
+``--memory`` starts a process for the plain forward pass and one for the measurement at each size,
+and prints how much more memory the second needs at its peak. The ratios need an idle machine.
 """
 
 from __future__ import annotations

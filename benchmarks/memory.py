@@ -4,8 +4,8 @@
 
 Is the resident memory after the last epoch the same as after epoch 2? The script trains `mu` by
 Modern on a tenth of `shapes` in a temporary folder and prints the resident memory after every
-epoch, then the growth beside the size of the one chunk of images that the data path copies. It
-takes a minute on one core.
+epoch. At the end it prints the growth, and for comparison the size of the one chunk of images that
+is held in memory. It takes a minute on one core.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw the measured centres of the tokens of a toy, and time the search against measuring.
+"""Draw the measured centres of a toy's tokens, or compare their search with measuring in time.
 
 python benchmarks/places.py docs/figures/places.svg
 python benchmarks/places.py --time timm/levit_128s

@@ -5,9 +5,9 @@
 The target is 1.5x. A step has batch 128 in float32 on a CPU: forward, cross-entropy, backward and
 fused AdamW. It is compared with only the matrix products of qkv, projection, MLP in and MLP out of
 8 blocks (M = 128 x 65): forward, input gradient and weight gradient. All are timed in turns within
-one run, and the best time of each counts. With 2 threads (the default) times are wall-clock, which
-needs an idle machine; with ``--threads 1`` they are CPU time of the thread, which other processes
-disturb less. ``--release-memory`` leaves out ``keep_freed_memory``.
+one run, and the fastest turn of each counts. With 2 threads (the default) times are wall-clock,
+which needs an idle machine; with ``--threads 1`` they are CPU time of the thread, which other
+processes change less. ``--release-memory`` does not call ``keep_freed_memory``.
 """
 
 from __future__ import annotations
