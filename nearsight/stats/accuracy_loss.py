@@ -56,12 +56,12 @@ def accuracy_loss(
 
     if len(before) != len(after) or not len(before):
         raise UserError(
-            f"The predictions before and after belong to {len(before)} and {len(after)} images. "
-            "Give predictions for the same images, and at least one."
+            f"the predictions before and after are for {len(before)} and {len(after)} images; "
+            "give predictions for the same images, and for at least one"
         )
     n = len(before)
     spoilt, mended = int((before & ~after).sum()), int((after & ~before).sum())
-    # Half an image is added to each of the four counts.
+    # Agresti and Min add half an image to each of the four counts.
     changed, net, total = spoilt + mended + 1, spoilt - mended, n + 2
     half = NORMAL_QUANTILE * math.sqrt(changed - net**2 / total) / total
     p = float(binomtest(spoilt, spoilt + mended).pvalue) if spoilt + mended else 1.0

@@ -33,6 +33,10 @@ class Estimate:
 def over_seeds(values: Sequence[float], level: float = 0.95) -> Estimate:
     """Return the mean over at least two seeds with Student's t-interval.
 
+    Args:
+        values: One number per seed.
+        level: The confidence level of the interval.
+
     >>> estimate = over_seeds([1.0, 2.0, 3.0])
     >>> round(estimate.low, 4), estimate.value, round(estimate.high, 4)
     (-0.4841, 2.0, 4.4841)
@@ -81,7 +85,7 @@ def t_interval(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from scipy.stats import t
 
     if len(values) < 2:
-        raise UserError(f"An interval needs at least 2 images, but there are {len(values)}.")
+        raise UserError(f"an interval needs at least 2 images, but there are {len(values)}")
     mean, sd = values.mean(0), values.std(0)
     half = float(t.ppf(0.975, len(values) - 1)) * sd / len(values) ** 0.5
     return mean, mean - half, mean + half, sd
@@ -104,7 +108,7 @@ def exact_share(count: int, n: int, level: float = 0.95) -> Estimate:
     from scipy.stats import beta
 
     if not 0 <= count <= n or n < 1:
-        raise UserError(f"The count {count} is not between 0 and the number of seeds, {n}.")
+        raise UserError(f"the count {count} is not between 0 and the number of seeds, {n}")
     tail = (1 - level) / 2
     low = float(beta.ppf(tail, count, n - count + 1)) if count else 0.0
     high = float(beta.ppf(1 - tail, count + 1, n - count)) if count < n else 1.0
@@ -112,7 +116,7 @@ def exact_share(count: int, n: int, level: float = 0.95) -> Estimate:
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of ``n`` trials (Wilson 1927).
+    """Return the 95 % interval around the share of ``n`` trials that succeeded (Wilson 1927).
 
     >>> [round(bound, 4) for bound in wilson_interval(0.5, 100)]
     [0.4038, 0.5962]

@@ -19,7 +19,7 @@ from nearsight.core import UserError
 
 @dataclass(frozen=True)
 class ExtremeMean:
-    """The smallest or largest head mean, its 95 % interval over images, and its column."""
+    """The smallest or largest head mean, its 95 % interval over images, and the head's column."""
 
     value: float
     low: float
@@ -43,7 +43,7 @@ def other_half_values(
     [2.0, 5.0, 2.0, 5.0]
     """
     if len(values) < 2:
-        raise UserError(f"An interval needs at least 2 images, but there are {len(values)}.")
+        raise UserError(f"an interval needs at least 2 images, but there are {len(values)}")
     sign = -1 if largest else 1
     chosen = np.empty(len(values))
     even, odd = slice(0, None, 2), slice(1, None, 2)

@@ -88,15 +88,21 @@ def paired_image_interval(
     other: Shaped[np.ndarray, "image ..."],
     counts: Float[np.ndarray, "resample image"] | None = None,
 ) -> Estimate:
-    """Return by how much ``one`` exceeds ``other`` on the same images, with a paired interval.
+    """Return by how much the score of ``one`` exceeds that of ``other``, with a paired interval.
+
+    Args:
+        number: The score.
+        one: The records of one model, one per image.
+        other: The records of the other model, for the same images in the same order.
+        counts: The resamples to use instead of those of ``bootstrap_counts``.
 
     Raises:
         UserError: If the two have different numbers of images.
     """
     if len(one) != len(other):
         raise UserError(
-            f"The two models have records of {len(one)} and {len(other)} images. "
-            "Evaluate both on the same images."
+            f"the two models have records of {len(one)} and {len(other)} images; "
+            "evaluate both on the same images"
         )
     counts = bootstrap_counts(len(one)) if counts is None else counts
     every = np.ones(len(one))
@@ -106,6 +112,7 @@ def paired_image_interval(
 
 
 def _percentiles(values: Float[np.ndarray, " resample"]) -> tuple[float, float]:
+    """Return both ends of the interval, without the resamples in which the score is undefined."""
     known = values[np.isfinite(values)]
     if not len(known):
         return float("nan"), float("nan")

@@ -16,10 +16,10 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     """Return the exact two-sided p value of the sign-flip test.
 
     The p value is the share of all 2^n choices of signs whose mean is at least as far from 0 as the
-    observed mean. It ranges from 2 / 2^n to 1. The test assumes only that without an effect a
+    observed mean. It ranges from 2 / 2^n to 1. The test assumes only that, if there is no effect, a
     difference is as likely as its negative. Give one difference per seed, or one per pair of runs
-    that differ in one factor: 3 seeds with 4 pairs each have 2^12 choices, so that p can be as
-    small as 0.0005.
+    that differ in one factor: 3 seeds with 4 pairs each give 12 differences and 2^12 choices of
+    signs, so that p can be as small as 0.0005.
 
     Raises:
         UserError: If there are no differences, or more than ``MOST_FOR_P``.
@@ -29,9 +29,9 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     """
     n = len(differences)
     if not 1 <= n <= MOST_FOR_P:
-        raise UserError(f"An exact p value needs 1 to {MOST_FOR_P} differences, but there are {n}.")
-    # Every sum is a sum over one half plus a sum over the other half. Sorting one half allows
-    # counting the sums by binary search, without forming all 2^n of them.
+        raise UserError(f"an exact p value needs 1 to {MOST_FOR_P} differences, but there are {n}")
+    # Every sum is a sum over the first half of the differences plus a sum over the second half.
+    # Sorting the sums of one half allows us to count by binary search, without forming all 2^n.
     one, other = _signed_sums(differences[: n // 2]), np.sort(_signed_sums(differences[n // 2 :]))
     slack = 1e-12 * float(np.abs(differences).sum())  # sums that differ only by rounding
     least = abs(float(np.sum(differences))) - slack
@@ -43,7 +43,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 
 def _signed_sums(differences: Sequence[float]) -> np.ndarray:
-    """Return the sums for all choices of signs."""
+    """Return the sum of the differences for every choice of their signs."""
     sums = np.zeros(1)
     for difference in differences:
         sums = np.concatenate([sums + difference, sums - difference])
@@ -64,39 +64,45 @@ def smallest_p_text(n: int, num_contrasts: int, pairs_per_seed: int = 1) -> str:
         pairs_per_seed: The number of pairs of runs of one seed that differ in a single factor.
 
     >>> print(smallest_p_text(6, 7))
-    With 6 seeds the smallest p that a sign flip can reach is 2/2^6 = 0.031, after Holm 0.22.
+    With 6 seeds, the smallest p value that the sign-flip test can give is 2/2^6 = 0.031 \
+(0.22 after Holm's correction).
     >>> print(smallest_p_text(3, 3, 4))
-    With 3 seeds of 4 pairs the smallest p that a sign flip can reach is 2/2^12 = 0.00049, \
-after Holm 0.0015.
+    With 3 seeds of 4 pairs, the smallest p value that the sign-flip test can give is \
+2/2^12 = 0.00049 (0.0015 after Holm's correction).
     """
     signs = n * pairs_per_seed
     if signs < FEWEST_FOR_P:
         return (
-            f"No p: with {n} seed{'s' * (n != 1)} a sign flip could reach no less than "
-            f"2/2^{signs} = {min(smallest_p(signs), 1.0):.2g}; it takes {FEWEST_FOR_P} differences."
+            f"There are no p values: with {n} seed{'s' * (n != 1)}, the smallest that the "
+            f"sign-flip test could give is 2/2^{signs} = {min(smallest_p(signs), 1.0):.2g}. "
+            f"The test needs at least {FEWEST_FOR_P} differences."
         )
     if signs > MOST_FOR_P:
-        return f"No p: {signs} differences have too many signs to go through ({MOST_FOR_P})."
+        return (
+            f"There are no p values: the exact sign-flip test takes at most {MOST_FOR_P} "
+            f"differences, but there are {signs}."
+        )
     least = smallest_p(signs)
     pairs = f" of {pairs_per_seed} pairs" if pairs_per_seed > 1 else ""
     return (
-        f"With {n} seeds{pairs} the smallest p that a sign flip can reach is 2/2^{signs} = "
-        f"{least:.2g}, after Holm {min(1.0, num_contrasts * least):.2g}."
+        f"With {n} seeds{pairs}, the smallest p value that the sign-flip test can give is "
+        f"2/2^{signs} = {least:.2g} ({min(1.0, num_contrasts * least):.2g} after Holm's "
+        "correction)."
     )
 
 
 def simultaneous_level(num_intervals: int, level: float = 0.95) -> float:
-    """Return the level of each of several intervals that all cover the truth at once (Bonferroni).
+    """Return the level that each of several intervals needs so that all hold at once (Bonferroni).
 
-    However the numbers depend on each other, all intervals cover at once with a probability of at
-    least ``level``. They may be of the same seeds, and even of the same runs.
+    All intervals together contain the true values with a probability of at least ``level``, however
+    the numbers depend on each other. They may come from the same seeds, and even the same runs.
 
     >>> simultaneous_level(1), round(simultaneous_level(35), 5)
     (0.95, 0.99857)
     """
     if num_intervals < 1:
         raise UserError(
-            f"There must be at least one interval, but num_intervals is {num_intervals}."
+            f"there must be at least one interval, but num_intervals is {num_intervals}"
         )
     return 1 - (1 - level) / num_intervals
 

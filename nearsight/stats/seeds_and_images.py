@@ -8,9 +8,10 @@ Every seed is tested on every image: the two factors are crossed, as readers and
 radiology. The variance of the mean over S seeds and N images is
 (MS_seeds + MS_images - MS_rest) / (S N), with the mean squares of a two-way table without
 repetition. MS_seeds already contains the random variation of single answers, so only the variation
-between images that all seeds share, MS_images - MS_rest, is added. The alternative, a bootstrap
-over images added to the variance over seeds, would count the variation of single answers twice and
-use the t-quantile of the seeds for both parts. Its intervals covered 99.4 to 100 % instead of 95 %.
+between images that all seeds share, MS_images - MS_rest, is added. We do not bootstrap the images
+and add that variance to the variance over seeds: this would count the variation of single answers
+twice and use the t-quantile of the seeds for both parts. In simulations, such intervals covered the
+true value in 99.4 to 100 % of cases instead of 95 %.
 
 The two parts have very different degrees of freedom. Each therefore uses its own t-quantile, and
 the squares of the half widths are added (the method of variance estimates recovery, Zou and Donner
@@ -35,17 +36,21 @@ Runs = Mapping[int, Float[np.ndarray, " image"]]  # maps a seed to one number pe
 
 @dataclass(frozen=True)
 class ImageContrast:
-    """A contrast between conditions with three intervals."""
+    """A contrast between conditions with three intervals; report ``over_both``.
 
-    over_images: Estimate  # how it would vary with other images and the same seeds
-    over_seeds: Estimate | None  # with other seeds and the same images; None if there is one seed
-    over_both: Estimate | None  # with other seeds and images: report this one; None with one seed
+    The interval over images says how the contrast would vary with other images and the same seeds,
+    and the interval over seeds the reverse. With one seed, only the interval over images exists.
+    """
+
+    over_images: Estimate
+    over_seeds: Estimate | None
+    over_both: Estimate | None
 
 
 def image_contrasts(
     conditions: Sequence[Runs], weights: Sequence[Sequence[float]], level: float = 0.95
 ) -> list[ImageContrast]:
-    """Return weighted sums of conditions, paired by seed and by image.
+    """Return contrasts, which are weighted sums of conditions, paired by seed and by image.
 
     Args:
         conditions: For each condition, one number per image for each seed. Only seeds that all
@@ -65,15 +70,15 @@ def image_contrasts(
     """
     seeds = sorted(set.intersection(*(set(runs) for runs in conditions)))
     if not seeds:
-        raise UserError("No seed has a run in every condition. Train all conditions on one seed.")
+        raise UserError("no seed has a run in every condition; train all conditions on one seed")
     sizes = sorted({len(runs[seed]) for runs in conditions for seed in seeds})
     if len(sizes) > 1:
         numbers = " and ".join(map(str, sizes))
         raise UserError(
-            f"The runs were tested on {numbers} images. Evaluate all of them on the same images."
+            f"the runs were tested on {numbers} images; evaluate all of them on the same images"
         )
     if sizes[0] < 2:
-        raise UserError(f"An interval needs at least 2 images, but there is only {sizes[0]}.")
+        raise UserError(f"an interval needs at least 2 images, but there is only {sizes[0]}")
     values = np.stack([np.stack([runs[seed] for seed in seeds]) for runs in conditions])
     values = values.astype(np.float64)  # [condition, seed, image]
     return [_contrast(np.tensordot(np.asarray(w), values, 1), level) for w in weights]

@@ -125,8 +125,8 @@ def test_forty_differences_are_still_exact():
 def test_equal_signs_reach_the_smallest_p_and_words_say_what_it_is():
     assert sign_flip_p([0.1, 0.2, 0.7, 0.3, 0.2, 0.9]) == smallest_p(6) == 2 / 64
     assert "2/2^6 = 0.031" in smallest_p_text(6, 7)
-    assert "it takes 6 differences" in smallest_p_text(5, 7)
-    assert "too many" in smallest_p_text(41, 7)
+    assert "at least 6 differences" in smallest_p_text(5, 7)
+    assert "at most 40" in smallest_p_text(41, 7)
     with pytest.raises(ValueError, match="1 to 40"):
         sign_flip_p([1.0] * 41)
 

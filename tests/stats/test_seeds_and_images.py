@@ -87,7 +87,7 @@ def test_only_shared_seeds_count_and_one_seed_has_no_interval_over_seeds():
     assert found.over_both is None
     assert found.over_seeds is None
     assert found.over_images.value == pytest.approx(one[1].mean() - other[1].mean())
-    with pytest.raises(UserError, match="No seed has a run in every condition"):
+    with pytest.raises(UserError, match="no seed has a run in every condition"):
         difference({0: one[1]}, {1: one[1]})
     with pytest.raises(UserError, match="tested on 16 and 17 images"):
         difference({1: one[1][1:]}, {1: one[1]})

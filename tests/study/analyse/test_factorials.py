@@ -158,7 +158,7 @@ def test_three_seeds_have_an_exact_p_of_the_pairs_within_them():
     assert few.effect("cutmix").holm_p == pytest.approx(3 * 2 / 4096)
     assert few.effect("autoaugment", "cutmix").p is None  # three seeds, one difference each
     assert any("the 3 contrasts" in note for note in few.notes)
-    assert any("2/2^12 = 0.00049, after Holm 0.0015" in note for note in few.notes)
+    assert any("2/2^12 = 0.00049 (0.0015 after Holm's correction)" in note for note in few.notes)
     many = factorial(noisy(seeds=range(6)), "min_mad")
     assert many.effect("cutmix").p == 2 / 2**24
     assert many.effect("autoaugment", "cutmix").p >= 2 / 64
