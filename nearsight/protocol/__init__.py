@@ -1,4 +1,4 @@
-"""The frozen settings of a run: their schema, presets by name, and changes given as text.
+"""Define the frozen settings of a run: their schema, presets by name, and changes given as text.
 
 ``preset`` returns a ``Protocol`` by name, ``override`` changes single settings, and
 ``dataclasses.replace`` makes a variant in Python.

@@ -1,15 +1,16 @@
 """The DeiT recipe (Touvron et al. 2021), and ConViT (d'Ascoli et al. 2021) with its ablations.
 
-``deit-x`` removes one part of the recipe; ``deit_plus`` has the values of the wider models with a
-"+" in their names. ``convit`` is the recipe with GPSA, ``convit-x`` removes one thing from it
-(table 3; the comments give the rows), ``convit+psa`` is the control of the appendix, and
-``convit+layers=3`` and ``convit+strength=0.5`` are those of figure 8.
+``deit-x`` removes one part of the recipe. ``deit_plus`` has the batch size and learning rate that
+the ConViT paper uses for its wider models, whose names end in "+". ``convit`` is the recipe with
+GPSA, and ``convit-x`` removes one thing from it (table 3; the comments give the rows).
+``convit+psa`` is the control in the appendix. ``convit+layers=3`` and ``convit+strength=0.5`` are
+two models of figure 8, which varies the number of GPSA layers and the strength of their locality.
 
 Where we differ: training never stops early, and the best epoch is chosen on validation images that
-are held out of the training set, while the authors train on all images. Image folders take the
-values for ImageNet. On small images the crop is the one after padding, and the numbers of epochs
-and batch size are ours: the ConViT paper trains CIFAR-100 for 3,000 epochs on images enlarged to
-224 pixels.
+are held out of the training set, while the authors train on all images. Image folders use the
+values for ImageNet. Small images are padded and cropped instead of cropped and enlarged, and the
+number of epochs and the batch size are ours: the ConViT paper trains CIFAR-100 for 3,000 epochs on
+images enlarged to 224 pixels.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ VARIANTS: dict[str, tuple[str, Changes]] = {  # the recipe that each starts from
     "convit-gpsa": ("convit", {"model.gpsa.layers": 0}),  # (e), DeiT with as many heads
     "convit-attention": ("convit", _ATTENTION),  # (f)
     "convit-attention-convolution": ("convit", _ATTENTION | _CONVOLUTION),  # (g)
-    "convit+psa": ("convit", {"model.gpsa.mixing": "summed"}),  # of the appendix
+    "convit+psa": ("convit", {"model.gpsa.mixing": "summed"}),  # in the appendix
 }
 RECIPES = ("deit", *VARIANTS)
-FAMILIES = {  # with a number after the "=": figure 8
+FAMILIES = {  # figure 8; the name continues with a number after the "="
     "convit+layers=": "model.gpsa.layers",
     "convit+strength=": "model.gpsa.strength",
 }
-LAYERS = tuple(range(13))  # of figure 8, in a model of 12 layers
+LAYERS = tuple(range(13))  # numbers of GPSA layers in figure 8; the model has 12 layers
 
 RATE_AT_512 = 5e-4
 LARGE_SETS = ("imagenet", "imagenet-100", "mini-imagenet")
@@ -82,16 +83,20 @@ def is_recipe(name: str) -> bool:
 
 
 def recipe(name: str, data: str) -> Protocol:
-    """Return the recipe of that name with the values for a data set."""
+    """Return the DeiT or ConViT protocol of that name, with the values for a data set.
+
+    Raises:
+        UserError: If the number in the name is missing or out of range.
+    """
     for start, path in FAMILIES.items():
         if name.startswith(start):
-            return replace(_changed(recipe("convit", data), path, _number(name)), name=name)
+            return replace(_change(recipe("convit", data), path, _number_in(name)), name=name)
     if name == "deit":
         return _deit(data)
     base, changes = VARIANTS[name]
     protocol = recipe(base, data)
     for path, value in changes.items():
-        protocol = _changed(protocol, path, value)
+        protocol = _change(protocol, path, value)
     return replace(protocol, name=name)
 
 
@@ -101,7 +106,7 @@ def has_large_images(data: str) -> bool:
 
 
 def assumed_of_recipe(name: str, data: str) -> tuple[str, ...]:
-    """Return the settings that the papers do not give for a data set."""
+    """Return the settings that we chose because the papers do not give them for a data set."""
     if has_large_images(data):
         return ()
     ours = ["epochs", "crop_padding"]
@@ -137,17 +142,18 @@ def _deit(data: str) -> Protocol:
     )
 
 
-def _changed(settings: Settings, path: str, value: Any) -> Settings:
+def _change(settings: Settings, path: str, value: Any) -> Settings:
     """Return the settings with another value at a dotted path."""
     first, _, rest = path.partition(".")
-    new = _changed(getattr(settings, first), rest, value) if rest else value
+    new = _change(getattr(settings, first), rest, value) if rest else value
     try:
         return replace(settings, **{first: new})  # type: ignore[type-var]
     except ValidationError as error:
         raise UserError(first_mistake(error)[1]) from None
 
 
-def _number(name: str) -> float:
+def _number_in(name: str) -> float:
+    """Return the number after the "=" of a name."""
     text = name.partition("=")[2]
     try:
         return float(text)

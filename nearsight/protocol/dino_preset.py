@@ -1,13 +1,14 @@
 """DINO's training (Caron et al. 2021, arXiv 2104.14294) as the preset ``dino``.
 
 The values for ImageNet-1k and image folders are those of LocAt's table 3: 50 epochs, 10 of them
-warm-up, on crops of 224 and 96 pixels; the batch of 1,024 is DINO's for a ViT-S/16. AdamW without
-decay of vectors, whose weight decay grows from 0.04 to 0.4; learning rate 5e-4 per 256 images down
-to 1e-6; the gradient of every weight is clipped at a norm of 3; drop path 0.1.
+warm-up, on crops of 224 and 96 pixels. The batch of 1,024 is DINO's for a ViT-S/16. The optimizer
+is AdamW. Its weight decay grows from 0.04 to 0.4 and leaves out vectors such as biases. The
+learning rate is 5e-4 per 256 images of a batch and falls to 1e-6. The gradient of every weight is
+clipped at a norm of 3, and drop path is 0.1.
 
 Where we differ: a fifth of the training images is held out, and the epoch with the highest accuracy
-of k-NN on them is kept instead of the last. For sets of small images epochs, batch and warm-up are
-ours, and the model sees images at their own size.
+of k-NN on them is kept instead of the last. For sets of small images, the number of epochs, the
+batch size and the warm-up are ours, and the model sees images at their own size.
 """
 
 from __future__ import annotations
@@ -59,5 +60,5 @@ def dino_recipe(data: str) -> Protocol:
 
 
 def assumed_of_dino(data: str) -> tuple[str, ...]:
-    """Return the settings that the papers do not give for a data set."""
+    """Return the settings that we chose because the papers do not give them for a data set."""
     return () if has_large_images(data) else ("epochs", "warmup_epochs", "batch_size")

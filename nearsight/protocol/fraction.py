@@ -1,8 +1,7 @@
-"""Train on a fraction of the data for the same number of images seen, as ConViT compares them.
+"""Train on a fraction of the data for as many steps as on all of it, as the ConViT paper does.
 
-Epochs, warm-up and patience are divided by the fraction: the model sees as many images as with all
-the data, each of them more often. The same holds for the epochs between two measurements of the
-attention.
+Epochs, warm-up, patience and the epochs between two measurements of the attention are divided by
+the fraction. The model therefore sees as many images as with all the data, each of them more often.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from dataclasses import replace
 from nearsight.core import UserError
 from nearsight.protocol.schema import Protocol
 
-FRACTIONS = (0.05, 0.1, 0.3, 0.5, 1.0)  # of the paper
-MARK = "@"
+FRACTIONS = (0.05, 0.1, 0.3, 0.5, 1.0)  # those of the ConViT paper
+MARK = "@"  # stands between the name of a protocol and its fraction
 
 
 def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
@@ -40,7 +39,7 @@ def at_fraction(protocol: Protocol, fraction: float) -> Protocol:
     if protocol.data.fraction != 1:
         raise UserError(
             f"{protocol.name} already trains on {protocol.data.fraction:g} of the data; "
-            f"take {fraction:g} of a protocol that trains on all of them"
+            f"apply the fraction {fraction:g} to a protocol that trains on all of the data"
         )
     if not 0 < fraction <= 1:
         raise UserError(f"the fraction is {fraction:g}, but must be above 0 and at most 1")

@@ -32,7 +32,7 @@ def locat_recipe(name: str, data: str, model: str | None = None) -> Protocol:
     Args:
         name: "locat" or "locat-small".
         data: The data set. Sets of small images are enlarged to 224 pixels.
-        model: The model, whose size decides drop path; by default ``locatvit_tiny``.
+        model: The model, whose size decides the drop-path rate; by default ``locatvit_tiny``.
     """
     small = name == "locat-small"
     start = recipe("deit", "imagenet")
@@ -69,7 +69,7 @@ def drop_path_of(model: str) -> float:
 
 
 def assumed_of_locat(name: str, data: str) -> tuple[str, ...]:
-    """Return the settings that the paper does not give for a data set."""
+    """Return the settings that we chose because the paper does not give them for a data set."""
     given = SMALL_SETS if name == "locat-small" else ("imagenet",)
     if data in given or (name == "locat" and data.startswith("folder:")):
         return ()

@@ -15,9 +15,9 @@ Width = Annotated[float, Field(ge=1e-3, le=1e6)]
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianSettings:
-    """Gaussian-augmented attention: the kernel's shape, and where width and strength come from.
+    """Settings of Gaussian-augmented attention: its kernel, and the kernel's width and strength.
 
-    The defaults are LocAt's; the other values are the variants of its appendix.
+    The defaults are those of LocAt, and the other values are the variants in its appendix.
     """
 
     kernel: Literal["gaussian", "laplace", "inverse"] = "gaussian"
@@ -29,7 +29,7 @@ class GaussianSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LocatSettings:
-    """The two parts of LocAt; ``gaussian=None`` or ``refine=False`` leaves one out."""
+    """Settings of the two parts of LocAt; ``gaussian=None`` or ``refine=False`` leaves one out."""
 
     gaussian: GaussianSettings | None = GaussianSettings()
     refine: bool = True
@@ -40,12 +40,12 @@ LocatChoice = bool | dict[str, Any] | LocatSettings | None
 
 
 def gaussian_settings(choice: GaussianChoice) -> GaussianSettings | None:
-    """Return GAug's settings from True (the paper's), a dict, settings, or False or None (off)."""
+    """Convert True (the paper's settings), a dict, settings, False or None (off) into settings."""
     return choose_settings(GaussianSettings, choice, "gaussian", "GAug")
 
 
 def locat_settings(choice: LocatChoice) -> LocatSettings | None:
-    """Return LocAt's settings; ``gaussian`` may be anything that ``gaussian_settings`` takes.
+    """Convert a choice into LocAt's settings, as ``gaussian_settings`` does for its part.
 
     >>> locat_settings({"gaussian": False})
     LocatSettings(gaussian=None, refine=True)

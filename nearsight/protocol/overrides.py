@@ -1,4 +1,4 @@
-"""Protocols as text: ``--set optimizer.lr=3e-4`` and YAML files, validated against the schema."""
+"""Change, read and write protocols as text: ``--set optimizer.lr=3e-4`` and YAML files."""
 
 from __future__ import annotations
 
@@ -22,59 +22,74 @@ DEEPEST_YAML = 16
 
 
 def protocol_from(settings: dict[str, Any]) -> Protocol:
-    """Return a protocol made of plain values.
+    """Make a protocol of plain values, such as those that a JSON or YAML file holds.
 
     Raises:
-        UserError: If a value is wrong; it names the first one in one sentence.
+        UserError: If a setting is unknown or its value is wrong; the message is about the first.
     """
     try:
         return TypeAdapter(Protocol).validate_python(settings)
     except ValidationError as error:
         path, sentence = first_mistake(error)
         unknown = sentence.startswith("unknown")
-        raise UserError(_unknown(path) if unknown else sentence) from None
+        raise UserError(_unknown_setting(path) if unknown else sentence) from None
 
 
 def override(protocol: Protocol, assignments: Iterable[str]) -> Protocol:
-    """Return the protocol with every ``path=value`` applied; values are YAML, typed by the schema.
+    """Apply assignments ``path=value`` to a protocol; the values are YAML.
+
+    Raises:
+        UserError: If an assignment has another form, a setting is unknown, or a value is wrong.
 
     >>> override(preset("modern"), ["optimizer.lr=1e-3", "cutmix=null"]).optimizer.lr
     0.001
     """
     settings = asdict(protocol)
     for assignment in assignments:
-        path, text = _halves(assignment)
+        path, text = _split(assignment)
         *parents, last = path.split(".")
         part = settings
         for depth, key in enumerate([*parents, last]):
             if key not in part:
-                raise UserError(_unknown(path))
+                raise UserError(_unknown_setting(path))
             if depth < len(parents):
-                part = _part(part[key], ".".join(parents[: depth + 1]), path)
-        part[last] = value = _parsed(text, path)
+                part = _group(part[key], ".".join(parents[: depth + 1]), path)
+        part[last] = value = _parse_value(text, path)
         if value is True and path in _switches():
             raise UserError(
-                f"setting {path} is not true or false; --set {path}={{}} switches it on"
+                f"setting {path} is a group of settings and cannot be true; switch it on with "
+                f"--set {path}={{}}"
             )
         protocol = protocol_from(settings)
         settings = asdict(protocol)
         if isinstance(value, bool) and not isinstance(value_at(settings, path), bool):
-            raise UserError(f"setting {path} is {shorten(text)}, but it is not true or false")
+            raise UserError(
+                f"setting {path} is {shorten(text)}, but it takes a number or text; "
+                "`nearsight protocols NAME` shows the values of a preset"
+            )
     return protocol
 
 
 def option_values(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return every ``key=value`` as a keyword argument; values are YAML, and 1e-4 is a number too.
+    """Convert assignments ``key=value`` to keyword arguments; the values are YAML.
+
+    Numbers may be written as 1e-4, which YAML itself would read as text.
+
+    Raises:
+        UserError: If an assignment has another form, or its key is not a name of Python.
 
     >>> option_values(["reg_tokens=4", "gaussian=false", "init_values=1e-4", "depths=[1, 2]"])
     {'reg_tokens': 4, 'gaussian': False, 'init_values': 0.0001, 'depths': [1, 2]}
     """
     options = {}
     for assignment in assignments:
-        key, text = _halves(assignment)
+        key, text = _split(assignment)
         if not key.isidentifier():
-            raise UserError(f"{shorten(assignment)} has no name of an option before the =")
-        value = _parsed(text, key)
+            raise UserError(
+                f"{shorten(assignment)} needs the name of an option before the =, "
+                "for example reg_tokens=4"
+            )
+        value = _parse_value(text, key)
         if isinstance(value, str):
             with contextlib.suppress(ValueError):  # YAML 1.1 wants a point in 1.0e-4
                 value = float(value)
@@ -82,35 +97,38 @@ def option_values(assignments: Iterable[str]) -> dict[str, Any]:
     return options
 
 
-def _halves(assignment: str) -> tuple[str, str]:
+def _split(assignment: str) -> tuple[str, str]:
+    """Return what stands before and after the "=" of an assignment."""
     key, equals, text = assignment.partition("=")
     if not equals:
         raise UserError(f"{shorten(assignment)} is not of the form KEY=VALUE")
     return key.strip(), text
 
 
-def _part(value: Any, name: str, path: str) -> dict[str, Any]:
+def _group(value: Any, name: str, path: str) -> dict[str, Any]:
+    """Return the settings of a group that a path goes through, or raise if there are none."""
     if isinstance(value, dict):
         return value
     if value is None:
         raise UserError(
             f"{name} is off in this protocol, so {path} cannot be set; "
-            f"switch it on with --set {name}={{}} or take a preset that has it"
+            f"switch it on with --set {name}={{}} or choose a preset that has it"
         )
-    raise UserError(_unknown(path))
+    raise UserError(_unknown_setting(path))
 
 
-def _parsed(text: str, path: str) -> Any:
+def _parse_value(text: str, path: str) -> Any:
     try:
         return parse_yaml(text)
     except yaml.YAMLError:
         raise UserError(
-            f"the value of setting {path}, {shorten(text)}, is neither a plain value nor YAML"
+            f"the value of setting {path} is not valid YAML: {shorten(text)}; "
+            "write text with special characters in quotes"
         ) from None
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuse a key that stands twice in a mapping; YAML would take the last one silently."""
+    """Load YAML, but reject a mapping that has a key twice; PyYAML would silently keep the last."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Return the mapping of a node."""
@@ -150,12 +168,13 @@ def parse_yaml(text: str) -> Any:
         raise yaml.YAMLError(str(error)) from None
 
 
-def _unknown(path: str) -> str:
+def _unknown_setting(path: str) -> str:
+    """Return the sentence about a setting that does not exist, with the nearest that do."""
     path = path if len(path) <= LONGEST else f"{path[:LONGEST]}…"
     last = [known for known in _paths() if known.rpartition(".")[2] == path]
     hint = f"; did you mean {' or '.join(last)}?" if last else ""
     hint = hint or suggestion(path, _paths(), most=1, cutoff=0.4)
-    return f"unknown setting {path!r}{hint} (nearsight protocols NAME lists all)"
+    return f"unknown setting {path!r}{hint} (`nearsight protocols NAME` lists all settings)"
 
 
 def _paths(settings: type = Protocol) -> list[str]:
@@ -170,17 +189,20 @@ def _paths(settings: type = Protocol) -> list[str]:
 
 
 def _switches() -> list[str]:
-    """Return the settings that are a group or None: augmentations and parts of a model."""
+    """Return the paths of all groups of settings, such as augmentations and parts of a model."""
     return [path for path in _paths() if any(x.startswith(f"{path}.") for x in _paths())]
 
 
 def read_protocol(name_or_file: str, data: str, model: str | None = None) -> Protocol:
-    """Return a preset by name, or read a YAML file such as ``nearsight protocols NAME`` prints.
+    """Return a preset by name, or read a YAML file in the form of ``nearsight protocols NAME``.
 
     Args:
         name_or_file: The name of a preset, or a path that ends in .yaml or .yml.
         data: The data set that chooses a preset's values; a file keeps its own.
-        model: The model of a preset; a file keeps its own.
+        model: The model to train instead of the preset's own; a file keeps its own.
+
+    Raises:
+        UserError: If there is no such preset or file, or the file holds no valid protocol.
     """
     if name_or_file in PRESETS or not name_or_file.endswith((".yaml", ".yml")):
         return preset(name_or_file, data, model)
@@ -192,12 +214,15 @@ def read_protocol(name_or_file: str, data: str, model: str | None = None) -> Pro
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(settings, dict):
-        raise UserError(f"{path} contains {shorten(settings)} instead of settings of a protocol")
+        raise UserError(
+            f"{path} contains {shorten(settings)} instead of the settings of a protocol; write it "
+            "in the form that `nearsight protocols NAME` prints"
+        )
     return protocol_from(settings)
 
 
 def protocol_yaml(protocol: Protocol) -> str:
-    """Return the protocol as YAML, one setting per line, with the values that we assumed marked."""
+    """Return the protocol as YAML, one setting per line, and mark the values that we assumed."""
     assumed = assumed_values(protocol)
     settings = {key: _plain(value) for key, value in asdict(protocol).items()}
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Tables of the presets: what each changes relative to another."""
+"""Make tables of the presets that show what each one changes relative to another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONVIT = tuple(name for name in RECIPES if name.startswith("convit"))
 
 
 def preset_changes(name: str, data: str, against: str = "baseline") -> list[str]:
-    """List the settings of a preset that differ from another's; '*' marks our assumptions."""
+    """List the settings of a preset that differ from another preset; '*' marks our assumptions."""
     protocol = preset(name, data)
     return _changes(
         asdict(protocol), asdict(preset(against, data)), "", assumed_values(protocol).keys()
@@ -40,7 +40,7 @@ def _changes(new: dict[str, Any], old: dict[str, Any], prefix: str, assumed: Any
 
 
 def _text(path: str, value: Any, assumed: Any) -> str:
-    """Return a value, or the values of a part without those that are None, as text."""
+    """Return a value as text; of a group of settings, all values that are not None."""
     if isinstance(value, dict):
         present = {name: inner for name, inner in value.items() if inner is not None}
         return ", ".join(
@@ -73,7 +73,10 @@ def _table(
     caption: str | None = None,
     first_against: str | None = None,
 ) -> Table:
-    """Return a table of presets relative to ``against``, which is shown relative to another."""
+    """Return a table of presets and what each changes relative to the preset ``against``.
+
+    The row of ``against`` itself shows what it changes relative to ``first_against``.
+    """
     table = Table(
         title=title, title_justify="left", caption=caption, caption_justify="left", width=WIDTH
     )
@@ -88,7 +91,7 @@ def _table(
 
 
 def _shared(data: str) -> str:
-    """Describe what the eight protocols have in common."""
+    """Describe the settings that the eight protocols have in common."""
     baseline = preset("baseline", data)
     assumed = assumed_values(baseline)
 

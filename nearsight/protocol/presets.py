@@ -1,9 +1,9 @@
-"""Presets by name: the eight protocols of the paper, and the recipes of other modules.
+"""Provide presets by name: the eight protocols of the paper, and the recipes of other modules.
 
-The question behind the eight is which part of the Modern protocol makes early attention local.
-Baseline is random crop and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x``
-removes one part, ``baseline+x`` adds one. On Tiny-ImageNet, ColorJitter takes the place of
-AutoAugment. ASSUMED lists the settings that the paper does not give and that we chose.
+The eight protocols ask which part of the Modern protocol makes early attention local. Baseline is
+random crop and flip; Modern adds AutoAugment, CutMix and label smoothing. ``modern-x`` removes one
+part, ``baseline+x`` adds one. On Tiny-ImageNet, ColorJitter takes the place of AutoAugment. ASSUMED
+lists the settings that the paper does not give and that we chose.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ASSUMED = (
     "colorjitter.saturation",
     "colorjitter.hue",
 )
-ASSUMED_SCHEDULE = ("epochs", "patience", "warmup_epochs", "batch_size")  # sets not in the paper
+ASSUMED_SCHEDULE = ("epochs", "patience", "warmup_epochs", "batch_size")  # on sets not in the paper
 
 PARTS = ("autoaugment", "cutmix", "labelsmoothing")
 EIGHT = {
@@ -95,7 +95,7 @@ def preset(name: str, data: str = "cifar100", model: str | None = None) -> Proto
     parts = EIGHT.get(name.replace("colorjitter", "autoaugment") if jitter else name)
     if parts is None:
         hint = suggestion(name, [*PRESETS, *(f"{x}N" for x in FAMILIES)], most=2)
-        raise UserError(f"there is no preset {name!r}{hint} (nearsight protocols lists them)")
+        raise UserError(f"there is no preset {name!r}{hint} (`nearsight protocols` lists them)")
     protocol = Protocol(
         name=name.replace("autoaugment", "colorjitter") if jitter else name,
         data=DataSettings(name=data),
@@ -113,7 +113,7 @@ def preset(name: str, data: str = "cifar100", model: str | None = None) -> Proto
     return protocol
 
 
-UNTRAINED = " (untrained)"  # behind the name of every model at random initialisation
+UNTRAINED = " (untrained)"  # appended to the name of a model at random initialisation
 
 
 def spoken_name(name: str) -> str:
@@ -135,7 +135,7 @@ def spoken_name(name: str) -> str:
 
 
 def value_at(settings: dict[str, Any], path: str) -> Any:
-    """Return the value at a dotted path of ``asdict(protocol)``; None inside a part that is off."""
+    """Return the value at a dotted path of ``asdict(protocol)``, or None if the group is off."""
     value: Any = settings
     for key in path.split("."):
         value = None if value is None else value[key]
@@ -143,7 +143,7 @@ def value_at(settings: dict[str, Any], path: str) -> Any:
 
 
 def assumed_values(protocol: Protocol) -> dict[str, Any]:
-    """Return path and value of every setting in use that we assumed and nobody overrode."""
+    """Return path and value of every setting that we assumed, is in use and was not overridden."""
     name = whole_name(protocol.name).replace("colorjitter", "autoaugment")
     data = protocol.data
     if is_recipe(name):

@@ -1,4 +1,4 @@
-"""The learning rate of every step: a linear warm-up, then one of four schedules.
+"""Compute the learning rate of every step: a linear warm-up, then one of four schedules.
 
 | schedule | after the warm-up |
 |---|---|
@@ -22,7 +22,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def cosine_between(first: float, last: float, done: float) -> float:
-    """Return the value on half a cosine from ``first`` to ``last`` at the share ``done`` of it.
+    """Interpolate along half a cosine from ``first`` (``done`` is 0) to ``last`` (``done`` is 1).
 
     >>> [round(cosine_between(1.0, 0.0, done), 3) for done in (0.0, 0.25, 0.5, 1.0)]
     [1.0, 0.854, 0.5, 0.0]
@@ -104,7 +104,7 @@ def weight_decay(protocol: Protocol, step: int, steps_per_epoch: int) -> float:
 
 def schedule_text(protocol: Protocol) -> str:
     """Return a chart of a protocol's learning rate for the terminal."""
-    steps = 100  # of an epoch; enough for a smooth curve
+    steps = 100  # per epoch, enough for a smooth curve
     total = protocol.epochs * steps
     at = [round(x * (total - 1) / (PLOT_WIDTH - 1)) for x in range(PLOT_WIDTH)]
     rates = [protocol_rate(protocol, step, steps) for step in at]

@@ -1,7 +1,7 @@
-"""Protocol: every setting that decides the numbers of a run, except its seed.
+"""Define ``Protocol``: every setting that decides the numbers of a run, except its seed.
 
 The dataclasses are frozen and validated; ``dataclasses.replace`` makes a variant and validates it
-again. A part that is ``None`` is switched off.
+again. A group of settings that is ``None`` is switched off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Schedule = Literal["cosine", "triangular", "constant", "step"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """Which images, and how the official training set is split into train and validation."""
+    """The data set, and how its official training set is split into train and validation images."""
 
     name: str = "cifar100"
     image_size: Count | None = None  # pixels; image folders are resized to it when decoded
@@ -39,13 +39,13 @@ class DataSettings:
     validation_fraction: Fraction = 0.2
     split_seed: Seed = 0
     skip_corrupt: bool = False
-    classes: Annotated[int, Field(ge=2, le=MOST)] | None = None  # use only this many first classes
-    decoded: bool | None = None  # keep a decoded copy; None: up to 200,000 training images
+    classes: Annotated[int, Field(ge=2, le=MOST)] | None = None  # use only the first N classes
+    decoded: bool | None = None  # keep a decoded copy; None: if there are at most 200,000 images
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """Which model; where a setting is None, the data set or the model decides."""
+    """The model and its sizes; what is None is decided by the data set or by the model."""
 
     name: str = "compact_vit"
     image_size: Count | None = None  # pixels of the model's input
@@ -54,9 +54,9 @@ class ModelSettings:
     width: Count | None = None  # only for our own models; their MLP is twice as wide
     num_heads: Count | None = None
     num_registers: CountOrZero = 0
-    locat: LocatSettings | None = None  # None: as the name says
-    gpsa: GpsaSettings | None = None  # None: as the name says
-    distilled: bool = False  # a distillation token with a head of its own
+    locat: LocatSettings | None = None  # None: the model's name decides
+    gpsa: GpsaSettings | None = None  # None: the model's name decides
+    distilled: bool = False  # add a distillation token with a head of its own
     drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0  # rate at the last block, linear in depth
     pool: Literal["token", "avg"] | None = None  # the head reads [CLS], or the mean of the patches
     positions: bool = True  # learnable positional embeddings
@@ -80,7 +80,7 @@ class Optimizer:
     step_epochs: Positive = 30.0  # for schedule "step": epochs between two reductions
     step_factor: Annotated[float, Field(gt=0, le=1)] = 0.1  # for "step": factor of a reduction
     final_weight_decay: Amount | None = None  # reached by half a cosine; None: it stays the same
-    clipped: Literal["all", "each"] = "all"  # clip_norm of the whole gradient, or of each weight's
+    clipped: Literal["all", "each"] = "all"  # clip the whole gradient, or that of each weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class RandomErasing:
 
 @dataclass(frozen=True, kw_only=True)
 class CutMix:
-    """Paste a part of another image (Yun et al. 2019); the ratio is from Beta(alpha, alpha)."""
+    """Paste a part of another image (Yun et al. 2019); its area is from Beta(alpha, alpha)."""
 
     probability: Probability = 0.5
     alpha: Positive = 1.0
@@ -171,7 +171,7 @@ class CutOut:
 
 @dataclass(frozen=True, kw_only=True)
 class ResizedCrop:
-    """Enlarge a random part of the image to the whole size, instead of the crop after padding."""
+    """Crop a random part of the image and enlarge it, instead of padding and cropping the image."""
 
     min_area: Probability = 0.08
     max_area: Probability = 1.0
@@ -182,8 +182,9 @@ class ResizedCrop:
 class Distillation:
     """Learn from a teacher besides the labels (Touvron et al. 2021; Hinton et al. 2015).
 
-    Hard: a second head learns the class that the teacher chooses. Soft: the logits learn the
-    teacher's probabilities at a temperature; a model with two heads learns them with the second.
+    With hard distillation, a second head learns the class that the teacher predicts. With soft
+    distillation, the logits learn the teacher's probabilities at a temperature; in a model with two
+    heads, these are the logits of the second.
     """
 
     teacher: str = "regnety_160"  # the name of a timm model
@@ -196,7 +197,7 @@ class Distillation:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A kind of random crop that DINO takes of every image, and what is done to it."""
+    """A kind of random crop that DINO takes of every image, and how the crop is augmented."""
 
     crop: ResizedCrop
     blur: Blur | None = None
@@ -207,9 +208,10 @@ class View:
 class Dino:
     """Learn without labels: the student predicts the teacher's output for another crop of an image.
 
-    Caron et al. 2021 (arXiv 2104.14294). The teacher is a moving average of the student and sees
-    the first and second crop, the student all of them. Both have a projection head whose outputs
-    the softmax compares. The first two views have the model's size.
+    Caron et al. 2021 (arXiv 2104.14294). The teacher is a moving average of the student. It sees
+    the first and the second crop, which have the size of the model's input; the student sees all
+    crops. Both have a projection head, and the loss is the cross-entropy between the softmax of
+    their outputs.
     """
 
     first: View = View(crop=ResizedCrop(min_area=0.4), blur=Blur(probability=1.0))
@@ -218,31 +220,31 @@ class Dino:
     )
     local: View = View(crop=ResizedCrop(min_area=0.05, max_area=0.4), blur=Blur())
     num_local: CountOrZero = 8
-    local_size: Count | None = None  # pixels; None: 3/7 of the model's in whole patches (96 of 224)
+    local_size: Count | None = None  # pixels; None: 3/7 of the model's size (96 of 224)
     head_layers: Count = 3  # linear maps before the last layer
-    hidden: Count = 2048  # width between them
+    hidden: Count = 2048  # width between these maps
     bottleneck: Count = 256  # width before the last layer
     outputs: Count = 65_536
-    frozen_epochs: CountOrZero = 1  # epochs at the start in which the last layer stays as it is
+    frozen_epochs: CountOrZero = 1  # first epochs, in which the last layer is not trained
     student_temperature: Positive = 0.1
     teacher_temperature: Positive = 0.04
     first_teacher_temperature: Positive = 0.04  # at the start of its linear warm-up
     teacher_warmup_epochs: CountOrZero = 0
     centre_momentum: Probability = 0.9  # of the mean output that is subtracted from the teacher's
-    teacher_momentum: Probability = 0.996
+    teacher_momentum: Probability = 0.996  # at the start
     final_teacher_momentum: Probability = 1.0  # reached by half a cosine
     kept: Literal["teacher", "student"] = "teacher"  # whose weights are scored, measured and kept
     knn_every: Count = 1  # epochs between two scores by k-NN on validation images
     knn_neighbours: Count = 20
-    knn_images: Count = 20_000  # at most so many training images are the neighbours
+    knn_images: Count = 20_000  # search the neighbours among at most this many images
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
     """The settings of a training: everything that decides its numbers except the seed.
 
-    ``preset`` makes one by name, ``dataclasses.replace`` a variant of it. A setting that is None is
-    switched off.
+    Get one by name from ``preset`` and change it with ``dataclasses.replace``. A group of settings
+    that is None is switched off.
 
     >>> from dataclasses import replace
     >>> from nearsight.protocol import preset
@@ -283,10 +285,10 @@ class Protocol:
 
 
 def optional_parts(kind: type[Protocol] | None = None) -> tuple[str, ...]:
-    """Return the settings of a protocol that are a group of their own, or None when off.
+    """Return the names of the groups of settings that can be switched off with None.
 
-    These are the augmentations and distillation. Studies and claims read this list, so a run with
-    an augmentation that was added later never counts as one without it.
+    These are the augmentations, distillation and DINO. Studies and claims read this list, so a run
+    with an augmentation that was added later never counts as a run without it.
 
     >>> optional_parts()[:3]
     ('resized_crop', 'autoaugment', 'randaugment')

@@ -1,8 +1,8 @@
-"""A protocol as run.json and the keys of studies store it.
+"""Convert a protocol to the form that run.json and the keys of study cells store.
 
 Settings that were added after version 0.1.0 are stored only if they differ from their default. A
-new run therefore has the same settings on file as the same run made by version 0.1.0: reports group
-the two, and a study continues where it stopped.
+new run therefore stores the same settings as the same run made by version 0.1.0: reports group the
+two, and a study continues where it stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nearsight.protocol.schema import (
     Protocol,
 )
 
-# The settings that were added later, by the part that they are in ("" is the protocol itself).
+# The settings that were added later, by the group that they are in ("" is the protocol itself).
 LATER: dict[str, tuple[str, ...]] = {
     "": ("greyscale", "blur", "solarize", "dino"),
     "colorjitter": ("probability",),

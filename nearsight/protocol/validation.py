@@ -1,7 +1,7 @@
-"""Validate settings: frozen pydantic dataclasses, and mistakes explained in one sentence.
+"""Validate settings with pydantic dataclasses, and explain a mistake in one sentence.
 
-The settings of a model's part may be given as true (its defaults), false or None (off), a
-dictionary or an object; ``choose_settings`` converts all of them.
+The settings of a part of a model may be given as true (the defaults), false or None (off), a
+dictionary, or a settings object; ``choose_settings`` converts all of them.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def first_mistake(error: ValidationError) -> tuple[str, str]:
 
 
 def choose_settings(kind: type[Settings], choice: Any, option: str, what: str) -> Settings | None:
-    """Return settings of this kind from true, false, None, a dictionary or settings.
+    """Convert true, false, None, a dictionary or settings into settings of one kind.
 
     Args:
         kind: The dataclass of the settings.
-        choice: True stands for the defaults, False and None for off.
+        choice: What the user gave. True stands for the defaults, False and None for off.
         option: The name of the option that was given, for errors.
         what: The name of the part that the settings belong to, for errors.
 
@@ -86,4 +86,4 @@ def choose_settings(kind: type[Settings], choice: Any, option: str, what: str) -
         return kind() if choice else None
     if choice is None or isinstance(choice, kind):
         return choice
-    raise UserError(f"{option} is {shorten(choice)}, but must be true, false or settings")
+    raise UserError(f"{option} is {shorten(choice)}, but it must be true, false or a dictionary")

@@ -313,7 +313,7 @@ def test_a_backbone_without_gaug_starts_a_training_with_it_and_nothing_else(tmp_
         ({"colour": 3}, "unknown setting 'colour'; GAug's settings are kernel, source"),
         ({"kernel": "cubic"}, "setting kernel: input should be 'gaussian', 'laplace' or 'inverse'"),
         ({"width": -1}, "setting width: input should be greater than or equal to 0.001, got -1"),
-        ("laplace", "gaussian is 'laplace', but must be true, false or settings"),
+        ("laplace", "gaussian is 'laplace', but it must be true, false or a dictionary"),
     ],
 )
 def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sentence: str):
