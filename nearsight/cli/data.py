@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nearsight.cli.shared import App, DataRoot, Result, examples
-from nearsight.core import counting
+from nearsight.core import show_progress
 
 data_app = App(
     help="Fetch, list, check and import data sets.",
@@ -46,7 +46,7 @@ def fetch_data(
     """
     from nearsight.data.fetch import fetch_dataset
 
-    with counting(f"fetching {name}", megabytes=True) as count:
+    with show_progress(f"fetching {name}", megabytes=True) as count:
         folder = fetch_dataset(name, data_root, progress=count)
     print(folder)
     return Result((folder,))

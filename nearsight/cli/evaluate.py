@@ -18,7 +18,7 @@ from nearsight.cli.shared import (
     Result,
     examples,
 )
-from nearsight.core import UserError, counting
+from nearsight.core import UserError, show_progress
 
 EXAMPLE = examples(
     "nearsight evaluate runs/locat-0 runs/vit-0 --task segmentation,hummingbird",
@@ -147,7 +147,7 @@ def evaluate(
         controls=not no_controls, data_root=data_root, device=str(find_device(device)),
         batch_size=batch_size,
     )  # fmt: skip
-    with counting("evaluating") as count:
+    with show_progress("evaluating") as count:
         found = evaluate_targets(
             targets, settings, weights=weights or (), pretrained=pretrained,
             random_init=random_init,

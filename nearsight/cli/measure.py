@@ -18,7 +18,7 @@ from nearsight.cli.shared import (
     Result,
     examples,
 )
-from nearsight.core import counting
+from nearsight.core import show_progress
 
 MEASURE_EXAMPLE = examples(
     "nearsight measure runs/modern-0",
@@ -122,7 +122,7 @@ def measure(
 
     with (
         join_processes(device) as world,
-        counting(f"measuring {target}") as count,
+        show_progress(f"measuring {target}") as count,
         keep_places(progress=lambda done, most: count(done, most, "finding where tokens sit")),
     ):
         path = measure_target(

@@ -92,12 +92,12 @@ def show_models(
 
 def _cover(out: Path | None, page: Path | None, sample: bool) -> Result:
     """Try to measure a model of every model file, and print the outcomes."""
-    from nearsight.core import counting
+    from nearsight.core import show_progress
     from nearsight.measure.coverage import SAMPLE, coverage_table, run_coverage, write_page
 
     if out is None:
         raise UserError("`nearsight models coverage` needs a folder for its results: --out DIR.")
-    with counting("trying models") as count:
+    with show_progress("trying models") as count:
         rows = run_coverage(out, SAMPLE if sample else None, count, again=("crashed",))
     if page:
         write_page(page, rows)

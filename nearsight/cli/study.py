@@ -363,7 +363,7 @@ def causal(
     the seeds of each condition.
     """
     heads = [_layer_and_head(text) for text in head] if head else None
-    from nearsight.core import counting, find_device
+    from nearsight.core import find_device, show_progress
     from nearsight.evaluate import CAUSAL_STAGE
     from nearsight.report.figures.study import write_causal_figure
     from nearsight.study.analyse import load_study
@@ -379,7 +379,7 @@ def causal(
         )
     paths = []
     for folder in folders:
-        with counting(f"changing heads of {folder}, passes") as count:
+        with show_progress(f"changing heads of {folder}, passes") as count:
             settings = {
                 "heads": heads, "window": window, "num_images": num_images,
                 "batch_size": batch_size, "device": str(find_device(device)),

@@ -21,7 +21,7 @@ from nearsight.core.memory import is_out_of_memory, keep_freed_memory
 from nearsight.core.processes import World, find_device, join_processes
 from nearsight.core.signals import Interrupted, StopRequest, stop_signals
 from nearsight.core.suggestions import closest, suggestion
-from nearsight.core.terminal import Screen, clock, console, counting, printable
+from nearsight.core.terminal import Screen, clock, console, counting, printable, show_progress
 from nearsight.core.unit import finish_unit, write_unit
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "printable",
     "read_text",
     "remove_file",
+    "show_progress",
     "slow_threads",
     "stop_signals",
     "suggestion",

@@ -7,8 +7,8 @@ import time
 
 MUCH_SLOWER = 1.5  # the slowdown from which a warning is worth printing
 SIDE = 384  # rows and columns of the matrices that the test multiplies
-REPEATS = 12
-TURNS = 5
+REPEATS = 12  # products per turn
+TURNS = 5  # how often several threads and one thread are timed, alternately
 
 
 def slow_threads() -> str:
@@ -25,10 +25,13 @@ def slow_threads() -> str:
 def thread_slowdown() -> float:
     """Return the time that torch's threads take, divided by that of a single thread.
 
-    The test multiplies small matrices for a few tenths of a second. It runs only if the load
-    average exceeds the number of processors; otherwise the answer is 0. On such a machine, threads
-    that wait for each other can be 10 to 30 times slower than one thread. The two are timed in
-    turns, because for a moment two processors may be free.
+    On a busy machine, threads that wait for each other can be 10 to 30 times slower than one
+    thread. The test multiplies small matrices for a few tenths of a second. Several threads and one
+    thread are timed alternately, because more processors may be free at one moment than at another.
+
+    Returns:
+        The ratio, or 0 if it was not measured, because the load average does not exceed the number
+            of processors or torch uses only one thread.
     """
     if _load() <= (os.cpu_count() or 1):
         return 0.0
@@ -50,6 +53,7 @@ def thread_slowdown() -> float:
 
 
 def _load() -> float:
+    """Return the load average of the last minute, or 0 where the system has none (Windows)."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
@@ -77,6 +81,7 @@ try --threads 1'
 
 
 def _seconds() -> float:
+    """Return the time that REPEATS products of two matrices take."""
     import torch
 
     matrix = torch.ones(SIDE, SIDE)

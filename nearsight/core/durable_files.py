@@ -33,8 +33,8 @@ def expand_path(text: str | Path) -> Path:
         user = str(text).partition("/")[0]
         name = user.removeprefix("~")
         raise UserError(
-            f"There is no user {name!r} on this machine, so the path {text} cannot be expanded. "
-            "Check the name after ~."
+            f"there is no user {name!r} on this machine, so the path {text} cannot be expanded; "
+            "check the name after ~"
         ) from None
 
 
@@ -57,7 +57,8 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path} is damaged or not text: byte {error.start:,} is not UTF-8. Get the file again."
+            f"{path} is damaged or not a text file: byte {error.start:,} is not UTF-8; "
+            "restore the file or download it again"
         ) from None
 
 
@@ -75,8 +76,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file completely or not at all.
 
     The content goes into a temporary file, which is synced and renamed; then the folder is synced.
-    A reader therefore sees either the old file or the new one. Temporary files of the same name
-    that killed processes left are removed.
+    A reader therefore sees either the old file or the new one. Temporary files that killed
+    processes left behind while they wrote the same file are removed.
     """
     _remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
@@ -92,13 +93,17 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file if it is there, and what killed writes of it left behind."""
+    """Remove a file if it exists, and the temporary files that killed writers of it left behind."""
     path.unlink(missing_ok=True)
     _remove_leftovers(path)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove temporary files of a path whose writer is gone: one of this machine, or a day old."""
+    """Remove temporary files of a path if the process that wrote them no longer runs.
+
+    Only processes of this machine can be looked up. A temporary file of another machine, on a
+    shared disk, is removed when it is a day old.
+    """
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         node, _, process = (
             left.name.removeprefix(f".{path.name}.").removesuffix(".tmp").rpartition(".")
@@ -108,18 +113,19 @@ def _remove_leftovers(path: Path) -> None:
             at_work = (
                 _is_running(int(process)) if here else time.time() - left.stat().st_mtime < DAY
             )
-        except FileNotFoundError:  # removed meanwhile
+        except FileNotFoundError:  # another process removed it meanwhile
             continue
         if not at_work:
             left.unlink(missing_ok=True)
 
 
 def _is_running(process: int) -> bool:
+    """Return whether this machine has a process with this number."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is another user's
+    except OSError:  # it runs, but belongs to another user
         return True
     return True
 

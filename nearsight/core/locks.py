@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from nearsight.core.errors import UserError
 
-ASKED = ".asked"  # suffix of the second lock, with which callers of is_locked take turns
+ASKED = ".asked"  # suffix of a second lock file, with which callers of is_locked take turns
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def hold_lock(path: Path, who: str | None = None, keep: bool = True) -> Iterator
         lock.acquire()
     except Timeout:
         raise UserError(
-            f"Another {who} is running in {path.parent}. Wait until it has finished, or stop it."
+            f"another {who} is running in {path.parent}; wait until it has finished, or stop it"
         ) from None
     try:
         yield
@@ -46,9 +46,10 @@ def hold_lock(path: Path, who: str | None = None, keep: bool = True) -> Iterator
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock of a file.
 
-    The function takes the lock for a moment. Its callers take turns through a second lock, so that
-    they do not mistake each other for the owner. Processes that take the lock with ``hold_lock``
-    while others call this function should wait for it (``who=None``).
+    The function finds this out by taking the lock for a moment. Its callers take turns through a
+    second lock, so that they do not mistake each other for the owner. A process that takes the lock
+    with ``hold_lock`` while others call this function should wait for it (``who=None``), or it may
+    be told that the lock is taken when only this function has it.
     """
     if not path.is_file():
         return False
@@ -61,12 +62,13 @@ def is_locked(path: Path) -> bool:
 
 
 def _lock(path: Path, wait: bool) -> FileLock:
+    """Return a lock of the operating system; ``filelock`` could otherwise use a mere file."""
     return FileLock(path, blocking=wait, fallback_to_soft=False)
 
 
 def _remove(path: Path) -> None:
-    """Remove the file of a lock that this process holds; on Windows, the release removes it."""
+    """Remove the file of a lock that this process holds."""
     try:
         path.unlink(missing_ok=True)
-    except PermissionError:
+    except PermissionError:  # Windows keeps open files; there, releasing the lock removes it
         return

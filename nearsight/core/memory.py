@@ -3,8 +3,8 @@
 By default, glibc returns the top of its heap to the kernel while the backward pass frees
 activations. The next forward pass then faults the same pages in again, zeroed: about 34,000 page
 faults and 4 % of the CPU time of a step of ``compact`` at batch size 128. ``keep_freed_memory``
-turns this off on Linux with glibc. The peak memory does not change; the memory is only not returned
-between the steps.
+turns this off on Linux with glibc. The peak memory stays the same; the process merely keeps the
+memory between two steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Describe the processes of a run: a single one, or as many as torchrun started.
 
 Every process sees its share of the *global* batch. Losses are divided by the size of the global
-batch, so that every sample has the same weight even if the shares are uneven. The mean of means
-that DDP computes would not do that.
+batch, so that every sample has the same weight even if the shares are uneven. DDP's mean of the
+processes' means would weigh the samples of small shares more.
 """
 
 from __future__ import annotations
@@ -117,11 +117,11 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UserError(f"{name!r} is not a device. Use cpu, cuda, cuda:1, mps or auto.") from None
+        raise UserError(f"{name!r} is not a device; use cpu, cuda, cuda:1, mps or auto") from None
     present = {"cpu": True, "mps": torch.backends.mps.is_available()}
     present["cuda"] = (device.index or 0) < torch.cuda.device_count()
     if not present.get(device.type, False):
-        raise UserError(f"The device {name} is not available on this machine. Use --device cpu.")
+        raise UserError(f"the device {name} is not available on this machine; use --device cpu")
     return device
 
 

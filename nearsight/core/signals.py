@@ -27,9 +27,9 @@ class StopRequest:
 def stop_signals() -> Iterator[StopRequest]:
     """Record SIGINT, SIGTERM and SIGHUP inside the block instead of ending the process.
 
-    The block looks at ``signum`` of the result when it is ready to stop. A second Ctrl-C raises
-    ``KeyboardInterrupt`` at once. Outside the main thread Python delivers no signals, and nothing
-    is recorded.
+    The block checks ``signum`` of the yielded object wherever it can stop cleanly. A second Ctrl-C
+    raises ``KeyboardInterrupt`` at once. Python delivers signals to the main thread only, so in
+    other threads nothing is recorded.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -43,7 +43,7 @@ def stop_signals() -> Iterator[StopRequest]:
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as nohup sets it
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # nohup ignores it
         numbers.append(hangup)
     before = {number: signal.signal(number, on_signal) for number in numbers}
     try:

@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 
 class Screen(Console):
-    """Print tables and plain sentences."""
+    """Rich's console with a method for text that must not be interpreted as markup."""
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print text without interpreting markup, and with control characters replaced."""
@@ -42,7 +42,7 @@ def console() -> Screen:
 
 
 @contextmanager
-def counting(title: str, megabytes: bool = False) -> Iterator[Callable[..., None]]:
+def show_progress(title: str, megabytes: bool = False) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error while the block runs.
 
     The bar disappears when the block ends. If standard error is not a terminal, nothing is shown.
@@ -71,6 +71,9 @@ def counting(title: str, megabytes: bool = False) -> Iterator[Callable[..., None
             bar.update(task, completed=done, total=total, description=text)
 
         yield count
+
+
+counting = show_progress  # the old name, kept for one version
 
 
 def clock(seconds: float) -> str:

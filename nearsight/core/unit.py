@@ -1,8 +1,9 @@
 """Write several files of a folder as one unit, so that a reader sees all new files or all old ones.
 
 The new files are written into a hidden folder. A single rename turns it into ``.NAME.pending``, and
-from then on the new files are the valid ones. They are then moved to their places. If the process
-is killed before that, the next process that reads or writes the unit moves them.
+from then on the new files are the valid ones. They are then moved to where the old files are. If
+the process is killed before it has moved them all, the next process that reads or writes the unit
+moves the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def finish_unit(folder: Path, name: str) -> None:
 
 
 def _move(folder: Path, name: str) -> None:
-    """Move pending files to their places; the caller holds the lock."""
+    """Move pending files over the old ones, and remove what the unit removes.
+
+    The caller must hold the lock of the unit.
+    """
     pending = _pending(folder, name)
     if not pending.is_dir():
         return

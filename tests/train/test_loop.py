@@ -72,7 +72,7 @@ def test_a_folder_with_another_run_is_refused_untouched(
 
 
 def test_a_second_train_on_the_folder_is_refused(small: Protocol, tmp_path: Path):
-    with locked(tmp_path), pytest.raises(ValueError, match="Another train"):
+    with locked(tmp_path), pytest.raises(ValueError, match="another train"):
         _train(small, tmp_path)
 
 

@@ -152,7 +152,7 @@ def test_a_second_import_at_once_is_refused_and_the_first_one_loses_nothing(
     refused = []
 
     def again(_: Path) -> None:
-        with pytest.raises(UserError, match="Another import"):
+        with pytest.raises(UserError, match="another import"):
             import_folder(given, root)
         refused.append(True)
 

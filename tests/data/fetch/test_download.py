@@ -108,7 +108,7 @@ def test_two_downloads_to_one_file_are_refused(root: Path, tmp_path: Path, serve
     refused = []
 
     def again(*_: object) -> None:
-        with pytest.raises(ValueError, match="Another download"):
+        with pytest.raises(ValueError, match="another download"):
             fetch_dataset("cifar100", root)
         refused.append(True)
 

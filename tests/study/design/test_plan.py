@@ -156,7 +156,7 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
     again = hold_lock(tmp_path / "lock", "runner")
     with (
         hold_lock(tmp_path / "lock", "runner"),
-        pytest.raises(ValueError, match="Another runner is running in"),
+        pytest.raises(ValueError, match="another runner is running in"),
         again,
     ):
         pass

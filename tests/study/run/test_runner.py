@@ -138,7 +138,7 @@ def test_cells_are_not_copied_into_a_study_that_another_runner_is_at_work_on(
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     with (
         hold_lock(out / RUNNER_LOCK, "runner"),
-        pytest.raises(UserError, match="Another runner"),
+        pytest.raises(UserError, match="another runner"),
     ):
         run_study(recipe, out, data_root=tmp_path, reuse_from=other)
     (out / RUNNER_LOCK).unlink()
