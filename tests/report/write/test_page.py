@@ -10,14 +10,17 @@ import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from report.example_runs import write_pair, write_run
+from runs.made_records import evaluate_contents
 
 from nearsight.core import UserError
 from nearsight.explore import write_report
 from nearsight.models.layers.grid import Grid
 from nearsight.report.figures.drawing import spread
 from nearsight.report.write.terminal_table import print_measurements
+from nearsight.runs.records import EVALUATE_FILE, RECORDS
 
 pytestmark = pytest.mark.slow  # draws whole pages or trains
 
@@ -291,6 +294,15 @@ def test_the_terminal_table_fits_80_columns_and_has_the_null_lines(tmp_path, cap
     assert "uniform attention, 5x7" in text
     assert "71.0%" not in text
     assert "70.0%" in text
+
+
+def test_the_table_of_an_evaluation_has_its_title_and_its_note_on_the_page(tmp_path):
+    run = write_run(tmp_path / "run")
+    EVALUATE_FILE.write(run, evaluate_contents())
+    np.savez(run / RECORDS, **{"01": np.ones((7, 3, 3))})
+    text = write_report([run], tmp_path / "report.html").read_text()
+    assert "<h3>segmentation, logreg</h3>" in text
+    assert "95 % intervals over 7 images of voc; 11 training images. c: 1.0" in text
 
 
 @pytest.mark.parametrize("heights", [[0.5, 0.52, 0.51], [0.1, 0.9], [0.3, 0.3, 0.3, 0.31], [0.2]])
