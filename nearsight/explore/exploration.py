@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 NOTEBOOK_HEIGHT = 860  # pixels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exploration:
     """The contents of the page: models with their attention, and tables of runs and studies.
 
@@ -32,6 +32,9 @@ class Exploration:
     subjects: tuple[ShownModel, ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
     studies: tuple[dict[str, Any], ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return f"Exploration of {self.title}; a notebook shows it, .write('look.html') saves it"
 
     def contents(self) -> dict[str, Any]:
         """Return the data of the page, which it receives as JSON."""

@@ -22,7 +22,7 @@ else:
 Statistics = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageSet:
     """Images with their labels: a split of a data set, or a piece of one."""
 
@@ -33,6 +33,9 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"ImageSet of {len(self):,} images"
+
     def of_first_classes(self, number: int) -> ImageSet:
         """Return the images of the first ``number`` classes, in memory."""
         rows = np.flatnonzero(self.labels < number)
@@ -40,7 +43,7 @@ class ImageSet:
         return ImageSet(self.images[rows], self.labels[rows], masks)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """A data set whose arrays are read-only memory maps."""
 
@@ -54,6 +57,12 @@ class Dataset:
     origin: str  # "official", "not the official bytes", "generated", "registered" or "folder"
     notes: tuple[str, ...] = ()  # what the user should know: files ignored, images skipped
     identity: str | None = None  # the hash of its files, for a registered or recognised set
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset {self.name}: {len(self.train):,} training and {len(self.test):,} test images "
+            f"of {len(self.classes):,} classes"
+        )
 
     def of_first_classes(self, number: int) -> Dataset:
         """Keep the first ``number`` classes, with the statistics of their training images.

@@ -38,7 +38,7 @@ class Change:
         return self.low > 0 or self.high < 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileDifference:
     """b - a of two profiles: ``metrics[name].mean[layer][head]``, ``.low`` and ``.high``.
 
@@ -64,6 +64,16 @@ class ProfileDifference:
     mean: dict[str, Change]
     most_local: Change
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        changes = {
+            "mean of all heads": self.mean[self.distance],
+            "most local head": self.most_local,
+        }
+        told = (
+            f"{name} {x.value:+.3f} ({x.low:+.3f} to {x.high:+.3f})" for name, x in changes.items()
+        )
+        return f"{self.distance} of b - a over {self.num_images} images: {', '.join(told)}"
 
 
 def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
