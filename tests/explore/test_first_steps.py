@@ -125,6 +125,21 @@ def test_a_profile_given_to_the_explorer_is_told_what_it_needs() -> None:
         ns.explore(profile)  # type: ignore[arg-type]
 
 
+def test_what_a_notebook_would_print_is_short() -> None:
+    torch.manual_seed(7)
+    model, images = ns.create_model("mu"), torch.randn(2, 3, SIDE, SIDE)
+    profile, other = (ns.measure_model(ns.create_model("mu"), images) for _ in range(2))
+    difference = ns.profile_difference(profile, other)
+    shown = {
+        "VisionTransformer": ns.explore(model, images),
+        "2 images": ns.attention_maps(model, images),
+        f"most local head {difference.most_local.value:+.3f}": difference,
+    }
+    for fact, value in shown.items():
+        assert fact in repr(value)
+        assert len(repr(value)) < 240
+
+
 @pytest.mark.slow
 def test_paths_may_be_text(tmp_path: Path) -> None:
     from safetensors.torch import save_file
@@ -172,6 +187,9 @@ def test_settings_that_miss_get_a_hint(assignment: str, told: str) -> None:
         (["measure", "hf/fodler", "--images", "."], "there is no folder fodler"),
         (["measure", "mu", "--random-init", "--images", "few", "--metrics", "entropie"],
          "did you mean entropy"),
+        (["measure", "mu", "--random-init", "--images", "few", "--metrics", "mutual_information"],
+         "nearsight.mutual_information computes the metric 'nmi'"),
+        (["measure", "few/mu-0", "--images", "few"], "there is no folder few/mu-0"),
         (["train", "baseline", "--data", "/nope", "--out", "run"], "there is no folder /nope"),
         (["report", "run", "--out", "x.pdf"], "name must end in .html"),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from nearsight.core import UserError, suggestion
-from nearsight.measure.catalogue import METRIC_NAMES, Metric, metric
+from nearsight.measure.catalogue import CATALOGUE, METRIC_NAMES, Metric, metric
 from nearsight.measure.metrics.convention import PAPER, Convention
 from nearsight.measure.metrics.definition import FeatureMetric, RowMetric
 from nearsight.measure.metrics.distance import MAD_NOT_RENORMALISED
@@ -55,7 +55,7 @@ def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -
     if unknown or not names:
         raise UserError(
             (f"there is no metric {unknown[0]!r}" if unknown else "no metric is given")
-            + f"{suggestion(unknown[0], METRIC_NAMES) if unknown else ''}; "
+            + f"{_metric_hint(unknown[0]) if unknown else ''}; "
             f"choose among {', '.join(METRIC_NAMES)}, or 'all'"
         )
     if POSITION_SHARE in names:
@@ -69,3 +69,13 @@ def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -
         elif isinstance(computed, FeatureMetric):
             chosen.of_features[name] = computed
     return chosen
+
+
+def _metric_hint(name: str) -> str:
+    """Suggest a metric for an unknown name, which may be that of a metric's pure function."""
+    named = [entry.name for entry in CATALOGUE if entry.pure_function == name]
+    return (
+        f"; nearsight.{name} computes the metric {named[0]!r}"
+        if named
+        else suggestion(name, METRIC_NAMES)
+    )

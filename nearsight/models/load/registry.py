@@ -149,9 +149,11 @@ def check_name(name: str) -> None:
         import timm
 
         if name not in ARCHITECTURES and not timm.is_model(own_name):
-            if own_name.startswith(("/", ".", "~")) and not Path(own_name).exists():
+            folder = Path(own_name)
+            inside = "/" in own_name and Path(own_name.partition("/")[0]).is_dir()
+            if (own_name.startswith(("/", ".", "~")) or inside) and not folder.exists():
                 raise UserError(f"there is no folder {own_name}")
-            if "/" in own_name or (Path(own_name) / "config.json").is_file():
+            if "/" in own_name or (folder / "config.json").is_file():
                 raise UserError(
                     f"there is no model {name!r}; a model of Hugging Face, or a folder that "
                     f"save_pretrained wrote, is named hf/{own_name}"
