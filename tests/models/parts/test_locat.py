@@ -167,13 +167,18 @@ def test_tokens_that_are_not_the_grids_are_refused():
         (lambda: add_locat(backbone("mu")), "VisionTransformer already has LocAt"),
         (
             lambda: create_model("resnet18"),
-            "not to ResNet of timm: its arrangement of tokens is not known",
+            "not to ResNet of timm: it has no attention module that nearsight knows",
         ),
         (
             lambda: create_model("xcit_nano_12_p16_224"),
             "not to Xcit of timm: it attends between channels",
         ),
-        (lambda: create_model("swinv2_tiny_window8_256"), "LocAt can be added to timm's ViT"),
+        (
+            lambda: create_model("swinv2_tiny_window8_256"),
+            "LocAt can be added to timm's ViT.*: GAug .* none for .*swin_transformer_v2.WindowAtt",
+        ),
+        (lambda: create_model("naflexvit_base_patch16_gap", depth=1), "arranges its tokens"),
+        (lambda: small_windows("twins pcpvt"), "not to Twins of timm: its queries .* pooled"),
         (
             lambda: backbone("swin_tiny_patch4_window7_224", window_size=1),
             "at least 2 patches, but a window of this layer has 1",
@@ -234,6 +239,97 @@ def test_davit_with_locat_has_bumps_in_its_windows_and_its_channels_are_left_alo
     near = measure_model(model, images, metrics=("mad",))
     for layer, wide in zip(near.mad.mean, before.mad.mean, strict=True):
         assert layer.max() < 1e-6 < wide.min()
+
+
+def small_windows(name: str) -> nn.Module:
+    """A small model of a family with windows that no table lists, with random weights."""
+    from timm.models.nest import Nest
+    from timm.models.tiny_vit import TinyVit
+    from timm.models.twins import Twins
+
+    torch.manual_seed(0)
+    twins = {"img_size": (40, 56), "depths": (2, 2), "mlp_ratios": (2, 2), "sr_ratios": (4, 2)}
+    stages = {"embed_dims": (32, 48), "num_heads": (2, 3), "num_classes": 7}
+    made = {
+        "twins": lambda: Twins(**twins, **stages, wss=(4, 3)),
+        "twins pcpvt": lambda: Twins(**twins, **stages),
+        "nest": lambda: Nest(
+            img_size=40, num_levels=2, depths=(1, 1), drop_path_rate=0.0, **stages
+        ),
+        "tiny_vit": lambda: TinyVit(depths=(1, 1), window_sizes=(7, 4), **stages),
+    }
+    model = made[name]().eval()
+    for part, parameter in model.named_parameters():
+        if "attn" in part:
+            nn.init.normal_(parameter, std=0.15)
+    return model
+
+
+WINDOWS = {  # size of the images, grids of the layers with GAug, and their names
+    "twins": ((40, 56), ["10x14", "5x7"], ("blocks.0.0.attn", "blocks.1.0.attn")),
+    "nest": (
+        (40, 40),
+        ["10x10", "5x5"],
+        ("levels.0.transformer_encoder.0.attn", "levels.1.transformer_encoder.0.attn"),
+    ),
+    "tiny_vit": ((80, 48), ["10x6"], ("stages.1.blocks.0.attn",)),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.slow
+def test_windows_whose_places_are_found_get_bumps(name: str):
+    size, grids, layers = WINDOWS[name]
+    model, images = small_windows(name), torch.randn(2, 3, *size)
+    with torch.no_grad():
+        plain = model(images)
+        weights = {key: value.clone() for key, value in model.state_dict().items()}
+        add_locat(model, refine=False)
+        torch.testing.assert_close(model(images), plain, atol=0.003, rtol=0)
+        set_strength(model, -99.0)
+        torch.testing.assert_close(model(images), plain)
+    kept = {key: value for key, value in model.state_dict().items() if "gaug" not in key}
+    assert kept.keys() == weights.keys()
+    assert all(kept[key].equal(weights[key]) for key in kept)
+    assert model.locat.layers == layers
+    assert ("2 layers that attend to the whole map stay" in str(model.locat)) == (name == "twins")
+    before = measure_model(model, images, metrics=("mad",))
+    augmented = [i for i, x in enumerate(before.layers) if x.name in layers]
+    assert [str(before.layers[i].grid) for i in augmented] == grids
+    assert max(layer.proof_error for layer in before.layers) < 1e-5
+    for module in model.modules():
+        if isinstance(module, Gaussian):
+            nn.init.constant_(module.log_var.bias, -99.0)
+    set_strength(model, 99.0)
+    near = measure_model(model, images, metrics=("mad",))
+    for i in augmented:
+        assert near.mad.mean[i].max() < 1e-6 < before.mad.mean[i].min()
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_every_parameter_of_a_model_with_windows_gets_a_gradient(name: str):
+    model = add_locat(small_windows(name), published_start=True).train()
+    F.cross_entropy(model(torch.randn(2, 3, *WINDOWS[name][0])), torch.tensor([3, 5])).backward()
+    assert not [part for part, x in model.named_parameters() if x.grad is None]
+    assert not [part for part, x in model.named_parameters() if "gaug" in part and not x.grad.any()]
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_prr_pools_models_with_windows(name: str):
+    model, images = small_windows(name), torch.randn(3, 3, *WINDOWS[name][0])
+    add_locat(model, gaussian=False)
+    features = model.forward_features(images)  # [image, patch, width] or [image, width, row, col]
+    patches = features if features.ndim == 3 else features.flatten(2).mT
+    num_heads = 2 if name == "tiny_vit" and patches.shape[-1] == 32 else 3
+    heads = patches.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+    scale = heads.shape[-1] ** -0.5
+    refined = (heads @ heads.mT * scale).softmax(-1) @ heads
+    pooled = refined.transpose(1, 2).flatten(2).mean(1)
+    if name == "tiny_vit":
+        expected = model.head.fc(model.head.norm(pooled[..., None, None]).flatten(1))
+    else:
+        expected = model.head(pooled)
+    torch.testing.assert_close(model(images), expected)
 
 
 def test_prr_comes_before_the_norm_of_davits_head():

@@ -1,9 +1,10 @@
-"""Add GAug to the attention of timm's models and ours: the same modules, with a bias on the logits.
+"""Add GAug to the global attention of timm's models and ours: a bias on the logits.
 
-Each class is its parent plus the layer ``gaug``. ``install`` turns a parent into it in place, so
-that weights and their names stay. Queries go to ``gaug`` after their norm, before the scale and
-before any rotation. Where we differ from the parents: attention is computed by ``attend``, with
-dropout and masks; causal attention is refused, because it hides the patches ahead.
+Each class is its parent plus the layer ``gaug``. ``install`` (backbones.py) turns a parent into it
+in place, so that weights and their names stay. window_attention.py does the same for windows.
+Queries go to ``gaug`` after their norm, before the scale and before any rotation. Where we differ
+from the parents: attention is computed by ``attend``, with dropout and masks; causal attention is
+refused, because it hides the patches ahead.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from nearsight.core import UserError
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import (
-    Grid,
     PatchBias,
     SelfAttention,
     TokenGrid,
@@ -26,16 +26,12 @@ from nearsight.models.layers import (
     separate_heads,
 )
 from nearsight.models.parts.locat.gaussian import Gaussian
-from nearsight.protocol import GaussianSettings
 
 declare_missing_ops()
 
 from timm.layers.attention import Attention, AttentionRope  # noqa: E402
 from timm.layers.pos_embed_sincos import apply_rot_embed_cat  # noqa: E402
-from timm.models.davit import WindowAttention as DavitWindowAttention  # noqa: E402
 from timm.models.eva import EvaAttention  # noqa: E402
-from timm.models.gcvit import WindowAttentionGlobal  # noqa: E402
-from timm.models.swin_transformer import WindowAttention  # noqa: E402
 
 
 class _Augmented:
@@ -67,7 +63,7 @@ class GaussianAttention(_Augmented, Attention):
         qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
         q, k, v = separate_heads(qkv, biased=True)
         q, k = self.q_norm(q), self.k_norm(k)
-        return _attended(self, x, q, k, v, self.patch_bias(q, k, x), attn_mask, is_causal)
+        return attended(self, x, q, k, v, self.patch_bias(q, k, x), attn_mask, is_causal)
 
 
 class GaussianAttentionRope(_Augmented, AttentionRope):
@@ -111,64 +107,6 @@ class GaussianEvaAttention(_Augmented, EvaAttention):
         else:
             q, k, v = _from_projections(self, x)
         return _rotated(self, x, q, k, v, rope, attn_mask, is_causal)
-
-
-class GaussianWindowAttention(WindowAttention):
-    """timm's Swin attention with GAug inside each window; no prefix tokens."""
-
-    gaug: Gaussian
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the output of attention with the Gaussian bias."""
-        tokens = x.shape[1]
-        window = TokenGrid(Grid(*self.window_size), num_prefix=0)
-        window.check(tokens)
-        qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
-        q, k, v = separate_heads(qkv)
-        whole = self._get_rel_pos_bias()  # [1, head, token, token]
-        if mask is not None:
-            repeats = x.shape[0] // len(mask)  # number of images; their windows are consecutive
-            whole = whole + mask[:, None].repeat(repeats, 1, 1, 1)  # [window, head, token, token]
-        return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
-
-
-class GaussianGlobalAttention(WindowAttentionGlobal):
-    """timm's GCViT attention with GAug inside each window.
-
-    In every second layer, all windows of an image share queries that are pooled from the whole
-    image. The Gaussian is centred on the patch that gets the row's output, with the width that the
-    pooled query asks for.
-    """
-
-    gaug: Gaussian
-
-    def forward(self, x: Tensor, q_global: Tensor | None = None) -> Tensor:
-        """Return the output of attention with the Gaussian bias."""
-        num_windows, tokens = x.shape[:2]
-        window = TokenGrid(Grid(*self.window_size), num_prefix=0)
-        window.check(tokens)
-        if self.use_global and q_global is not None:
-            kv = self.qkv(x).unflatten(-1, (2, self.num_heads, -1))
-            k, v = kv.permute(2, 0, 3, 1, 4)  # [window, head, token, width] each
-            shared = q_global.repeat_interleave(num_windows // len(q_global), dim=0)
-            q = shared.reshape(num_windows, tokens, self.num_heads, -1).transpose(1, 2)
-        else:
-            q, k, v = separate_heads(self.qkv(x).unflatten(-1, (3, self.num_heads, -1)))
-        bias = self.gaug(q, k, x, window.grid)
-        return _attended(self, x, q, k, v, bias, self.rel_pos.get_bias())
-
-
-class GaussianDavitAttention(DavitWindowAttention):
-    """timm's DaViT attention between patches with GAug inside each window."""
-
-    gaug: Gaussian
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the output of attention with the Gaussian bias."""
-        window = TokenGrid(Grid(*self.window_size), num_prefix=0)
-        window.check(x.shape[1])
-        q, k, v = separate_heads(self.qkv(x).unflatten(-1, (3, self.num_heads, -1)))
-        return _attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), None)
 
 
 def _from_projections(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -215,10 +153,10 @@ def _rotated(
             ).type_as(v)
             for y in (q, k)
         )
-    return _attended(layer, x, q, k, v, bias, mask, is_causal)
+    return attended(layer, x, q, k, v, bias, mask, is_causal)
 
 
-def _attended(
+def attended(
     layer: Any,
     x: Tensor,
     q: Tensor,
@@ -249,37 +187,3 @@ def _attended(
     if (gate := getattr(layer, "gate", None)) is not None:
         out = out * gate(x).sigmoid()
     return layer.proj_drop(layer.proj(out)) if hasattr(layer, "proj_drop") else layer.proj(out)
-
-
-AUGMENTED: dict[type[nn.Module], type[nn.Module]] = {
-    SelfAttention: GaussianSelfAttention,
-    Attention: GaussianAttention,
-    AttentionRope: GaussianAttentionRope,
-    EvaAttention: GaussianEvaAttention,
-    WindowAttention: GaussianWindowAttention,
-    WindowAttentionGlobal: GaussianGlobalAttention,
-    DavitWindowAttention: GaussianDavitAttention,
-}
-WINDOWED = (WindowAttention, WindowAttentionGlobal, DavitWindowAttention)
-
-
-def install(layer: Any, tokens: TokenGrid, settings: GaussianSettings, gentle: bool) -> None:
-    """Add GAug to an attention module of a class in AUGMENTED.
-
-    ``gentle`` is explained in ``Gaussian.start``.
-    """
-    window = isinstance(layer, WINDOWED)
-    grid = Grid(*layer.window_size) if window else tokens.grid
-    if grid.num_patches == 1:
-        raise UserError(
-            "GAug needs attention between at least 2 patches, but a window of this layer has 1 "
-            "patch, where a bias changes nothing"
-        )
-    weight = layer.proj.weight
-    head_width = layer.proj.in_features // layer.num_heads
-    gaug = Gaussian(head_width, grid, settings, layer.num_heads)
-    gaug.start(gentle)
-    layer.gaug = gaug.to(weight.device, weight.dtype).train(layer.training)
-    layer.__class__ = AUGMENTED[type(layer)]
-    if not window:
-        layer.tokens = tokens
