@@ -1,9 +1,8 @@
-"""Compiled C code for the few loops that torch cannot run fast, its loader and its checks.
+"""Compiled C code for the few loops that torch cannot run fast, with its loader and its checks.
 
-The code makes a CPU faster and nothing else. It is built with the package if a C compiler is
-available; without it, torch computes the same numbers to about 1e-7. Other rooms call
-``load_library`` and fall back to torch where it returns None; ``status`` says which of the two
-happens and why.
+The C code only saves time on a CPU. It is built with the package if a C compiler is available.
+Without it, torch computes the same numbers to about 1e-7. Other rooms call ``load_library`` and
+use torch if it returns None; ``status`` says whether the C code is in use, and if not, why.
 """
 
 from nearsight.native.calls import LANES, Library

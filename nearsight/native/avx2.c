@@ -1,4 +1,4 @@
-/* The same loops for x86-64 processors with AVX2 and FMA (floats.h says how). */
+/* Compile the loops once more, for x86-64 processors with AVX2 and FMA (floats.h explains how). */
 
 #define AVX2
 #ifdef __x86_64__

@@ -1,26 +1,32 @@
-/* What the functions are called with. calls.py has the same structures; library.c tells it where
-   every field is, so that a difference is noticed when the library is loaded. */
+/* The arguments of the functions. calls.py declares the same structures. library.c lists where
+   every field is, so that Python can refuse to load a library whose structures differ. */
 
 #ifndef NEARSIGHT_CALLS_H
 #define NEARSIGHT_CALLS_H
 
 #include <stdint.h>
 
-enum { LANES = 8 }; /* floats at a time */
+enum { LANES = 8 }; /* how many floats the loops process at a time */
 
-/* A tensor [image, window, head, token, ...]: how many floats apart neighbours are. */
+/* A tensor [image, window, head, token, ...]: its first number, and for each of these four axes how
+   many floats apart neighbours are. */
 typedef struct {
     const float *start;
     int64_t image, window, head, token;
 } Operand;
 
-/* Sums over attention rows (kernel.c).
+/* The arguments of attention_sums (kernel.c); calls.py explains them.
 
-   Distances are [window, query, key], or, where queries and keys are the patches of a grid row by
-   row, by how many rows and columns they are apart, [rows, 2 * columns - 1] (columns: a multiple of
-   LANES; else 0). The keys near a query and whether a slot is taken are both [window, query, slot].
-   The window strides are 0 where all windows are alike. A bias that starts at NULL is none.
-   sums: [chunk, image, window, head, 2 + slots], where a chunk is some queries. */
+   queries, keys, bias  the tensors; without a bias its start is NULL
+   chunk                how many queries of a head form one job
+   distances            if columns is 0: [window, query, key]. Otherwise queries and keys are the
+                        patches of a grid row by row, and distances are given by how many rows and
+                        columns two patches are apart, [row, 2 * columns - 1]; columns is then a
+                        multiple of LANES
+   near, taken          [window, query, slot]: a key near the query, and 1 if the slot holds a key
+   window_distances,    strides between windows of these tables; 0 if all windows share one table
+   window_slots
+   sums                 [chunk, image, window, head, 2 + slots], written by the function */
 typedef struct {
     Operand queries, keys, bias;
     int64_t images, windows, heads, num_queries, num_keys, width, slots, chunk;
@@ -32,8 +38,8 @@ typedef struct {
     float scale;
 } Attention;
 
-/* Several threads may make the same call at once: they share its jobs by the counter ``next``,
-   which starts at 0. Returned is 0, or 1 when memory ran out. */
+/* Several threads may make the same call at once. They share its jobs through the counter ``next``,
+   which starts at 0. A function returns 0, or 1 if there was not enough memory. */
 #define DECLARE(name, type)                                                                        \
     int name(const type *given, int64_t *next);                                                    \
     int name##_any(const type *given, int64_t *next);                                              \

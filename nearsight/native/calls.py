@@ -1,7 +1,7 @@
 """Call the functions of the compiled library with tensors.
 
 C reads any memory address without a check. Every size, stride, type and index is therefore checked
-here first, and a wrong argument raises a ValueError.
+here first. A wrong argument is a mistake in our own code and raises a ``ValueError``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from nearsight.native.threads import HELPERS
 
 LANES = 8  # floats that the C code processes at a time (calls.h)
-WORTH = 2**20  # operations per thread, about 100 microseconds; a thread for less is not worth it
+WORTH = 2**20  # fewest operations for which another thread pays off, about 100 microseconds
 
 
 class Operand(ctypes.Structure):
-    """A tensor [image, window, head, token, ...] as the C structure ``Operand`` in calls.h."""
+    """The C structure ``Operand`` of calls.h: a tensor [image, window, head, token, ...]."""
 
     _fields_ = (
         ("start", c_void_p),
@@ -36,7 +36,7 @@ class Operand(ctypes.Structure):
 
 
 class Attention(ctypes.Structure):
-    """The arguments of ``attention_sums`` as the C structure ``Attention`` in calls.h."""
+    """The C structure ``Attention`` of calls.h: the arguments of ``attention_sums``."""
 
     _fields_ = (
         *((name, Operand) for name in ("queries", "keys", "bias")),
@@ -58,7 +58,8 @@ STRUCTURES: tuple[type[ctypes.Structure], ...] = (Operand, *FUNCTIONS.values())
 class Library:
     """The compiled functions.
 
-    Each uses as many threads as torch. The number of threads changes no bit of a result.
+    Each uses as many threads as torch does. A result is the same to the last bit for any number of
+    threads.
     """
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
@@ -84,20 +85,26 @@ class Library:
     ) -> Tensor:
         """Sum distance, entropy and the weights of near keys over the rows of an attention.
 
+        The tables ``distances``, ``near`` and ``taken`` may have a single window, which then holds
+        for all windows.
+
         Args:
             queries: float32 [image, window, head, query, width].
             keys: float32 [image, window, head, key, width].
             bias: float32 [image, window, head, query, key] to add to the logits, or None.
             scale: Factor of the products of queries and keys.
-            distances: float32 [window, query, key], or [row, 2 * columns - 1] with ``columns``.
-            near: int64 [window, query, slot], the keys near a query.
-            taken: float32 [window, query, slot], 1 where a slot holds a key.
-            columns: Columns of the grid whose patches are both queries and keys, a multiple of
-                LANES; 0 where ``distances`` are of every pair. Tables of one window are for all.
-            chunk: How many queries of a head are one job.
+            distances: float32 distances of all pairs [window, query, key] or, if ``columns`` is
+                given, by difference in rows and in columns [row, 2 * columns - 1].
+            near: int64 [window, query, slot], the index of a key near the query.
+            taken: float32 [window, query, slot], 1 if the slot holds a key, else 0.
+            columns: 0 if ``distances`` are those of all pairs. Otherwise the number of columns of
+                the grid whose patches, row by row, are both the queries and the keys; it must be a
+                multiple of LANES.
+            chunk: How many queries of a head form one job.
 
         Returns:
-            float64 [chunk, image, window, head, 2 + slot]: distance, entropy in nats, slots.
+            float64 [chunk, image, window, head, 2 + slot]: the sums over the queries of a chunk of
+                the attended distance, of the entropy in nats, and of the weight in every slot.
         """
         _check_rank("queries", queries, 5)
         _check_rank("keys", keys, 5)
@@ -155,9 +162,12 @@ class Library:
         Args:
             name: The function.
             arguments: Its arguments as the C structure.
-            num_jobs: Jobs that the threads share.
-            work: Operations of all jobs together.
-            used: The tensors behind ``arguments``, kept alive until all threads are done.
+            num_jobs: Number of jobs, which the threads share.
+            work: Number of operations of all jobs together.
+            used: The tensors that ``arguments`` points to, kept alive until all threads are done.
+
+        Raises:
+            MemoryError: If a thread could not allocate its working memory.
         """
         if not num_jobs:
             return
@@ -165,7 +175,7 @@ class Library:
         function = partial(_run, self._functions[name], pointers, used)
         num_threads = min(torch.get_num_threads(), num_jobs, 1 + work // WORTH)
         if HELPERS.call(function, num_threads):
-            raise MemoryError("no memory for one tile of attention per thread")
+            raise MemoryError(f"{name} could not allocate its working memory for every thread")
 
 
 def _run(function: Callable[..., int], pointers: tuple, used: tuple[Tensor | None, ...]) -> int:
@@ -174,12 +184,13 @@ def _run(function: Callable[..., int], pointers: tuple, used: tuple[Tensor | Non
 
 
 def _expect(right: bool, wanted: str, got: object) -> None:
-    """Raise a ValueError about a wrong argument unless it is right."""
+    """Raise a ValueError that says what was expected and what was given, unless ``right``."""
     if not right:
         raise ValueError(f"expected {wanted}, got {got}")
 
 
 def _check_rank(name: str, x: Tensor, rank: int) -> None:
+    """Raise a ValueError unless a tensor has this number of dimensions."""
     _expect(x.ndim == rank, f"{name} of {rank} dimensions", x.ndim)
 
 
@@ -192,7 +203,8 @@ def _check(
 ) -> None:
     """Raise a ValueError unless C can read this tensor as the caller describes it.
 
-    A ``dense`` tensor has no gaps at all; any other has none in its last dimension.
+    In memory, a ``dense`` tensor must have no gaps at all; any other only none between the numbers
+    of its last dimension.
     """
     _expect(type(x) in (Tensor, nn.Parameter), f"{name} that is a plain tensor", type(x).__name__)
     _expect(x.device.type == "cpu", f"{name} on the CPU", x.device)

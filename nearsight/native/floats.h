@@ -1,15 +1,15 @@
-/* Eight floats at a time, for GCC and Clang, and the loops compiled once more for AVX2.
+/* Arithmetic on eight floats at a time, written with the vector types of GCC and Clang.
 
-   On x86-64 every loop is compiled twice: for any processor, and (avx2.c) for those with AVX2 and
-   FMA. A function attribute for this (target_clones) would need ifunc, which not every C library
-   has, and Clang refuses vectors that pass between functions with different instructions; so avx2.c
-   includes the other files under a pragma that covers all their functions. */
+   On x86-64 every loop is compiled twice: for any processor, and (in avx2.c) for those with AVX2
+   and FMA. A function attribute could do this (target_clones), but it needs ifunc, which not every
+   C library has, and Clang refuses to pass vectors between functions with different instructions.
+   Therefore avx2.c includes kernel.c once more, under a pragma that covers all its functions. */
 
 #ifndef NEARSIGHT_FLOATS_H
 #define NEARSIGHT_FLOATS_H
 
 #ifndef __GNUC__
-#error "the compiled loops need the vectors of GCC or Clang; without them torch does the work"
+#error "the loops need the vector types of GCC or Clang; without this library torch does the work"
 #endif
 
 #include <math.h>
@@ -31,7 +31,7 @@
 #endif
 
 #define LOG2_E 1.4426950408889634f
-#define SMALLEST (-125.0f) /* powers of two below are not normal numbers */
+#define SMALLEST (-125.0f) /* a power of two with a smaller exponent is not a normal number */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -43,15 +43,16 @@ INLINE Floats load(const float *from) { return *(const Floats *)from; }
 
 INLINE void store(float *to, Floats x) { *(Floats *)to = x; }
 
-INLINE Floats larger(Floats x, Floats y) /* a NaN in x stays */
+/* The larger of each two numbers; if the number of x is NaN, NaN. */
+INLINE Floats larger(Floats x, Floats y)
 {
     Ints less = x < y;
     return (Floats)((less & (Ints)y) | (~less & (Ints)x));
 }
 
-/* 2^x for SMALLEST <= x <= -SMALLEST, to 1e-7 of it: a polynomial for the fraction, exponent bits
-   for the nearest integer. The power of a NaN may be any number: callers look for NaN themselves,
-   where it costs less than here. */
+/* Return 2^x for SMALLEST <= x <= -SMALLEST with a relative error of 1e-7. The integer nearest to x
+   becomes the exponent bits; a polynomial gives the power of the rest. The power of NaN may be any
+   number, so callers must look for NaN themselves, which costs less there than here. */
 INLINE Floats power_of_two(Floats x)
 {
     const float rounder = 12582912.0f; /* 1.5 * 2^23: its last bit is worth one */
@@ -66,8 +67,8 @@ INLINE Floats power_of_two(Floats x)
     return (Floats)((Words)sum + ((Words)shifted << 23));
 }
 
-/* The first of ``num`` jobs that no thread has taken yet. Threads call a function with the same
-   counter and each goes on until the jobs are over, so their number does not matter. */
+/* Take the next ``num`` jobs that no thread has taken yet, and return the first of them. All
+   threads use the same counter and go on until no job is left, so any number of threads will do. */
 INLINE int64_t take(int64_t *next, int64_t num)
 {
     return __atomic_fetch_add(next, num, __ATOMIC_RELAXED);

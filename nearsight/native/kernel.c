@@ -1,37 +1,41 @@
-/* Distance, entropy and near masses of attention rows, without ever writing the attention down.
+/* Sum distance, entropy and near masses over attention rows without storing the attention matrix.
 
-   Six queries meet sixteen keys at a time, in registers; the logits of their rows stay in the
-   nearest cache, where they become weights and then sums. Where queries and keys are too short for
-   large logits (in a trained ViT-Ti all are), their maximum is not looked for. What a row
-   contributes is what blocks.py computes with torch, in the same order of magnitude of rounding:
-   products and sums over keys in float32, sums over rows in float64 (near masses of some hundred
-   rows in float32).
+   calls.py calls this code through ctypes.
 
-   Logits are in units of log 2, so that a power of two is all a weight needs. Where the largest
-   logit of a row is huge (a mask that hides every key by a large number, say), their rounding would
-   differ from that of the layer; such rows are computed again in the layer's own units.
+   Six queries are multiplied with sixteen keys at a time, in registers. The logits of these rows
+   stay in the first cache, where they become weights and are summed. A softmax usually subtracts
+   the largest logit of a row first. Here this is left out if the lengths of queries and keys show
+   that no logit can be large, which holds for all of them in a trained ViT-Ti.
 
-   Called from calls.py through ctypes. */
+   The results agree with those of blocks.py, which uses torch, up to rounding of the same size:
+   products and sums over keys are float32, sums over rows float64 (near masses are summed in
+   float32 over the rows of one job, a few hundred).
+
+   Logits are divided by log 2, so that a weight is simply a power of two. If the largest logit of a
+   row is huge (for example because a mask hides every key by adding a large number), this division
+   would round differently from the layer, so such a row is computed again without it. */
 
 #include "floats.h"
 
 enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
 
-#define MANY 100000 /* floats, for a second cache of 512 KiB */
+#define MANY 100000 /* how many floats of keys fit into a second cache of 512 KiB */
 #define LN_2 0.6931471805599453
 
-/* Logits up to here become weights without a look at the largest first. The rounding of their mean
-   grows with them, and more so where a product is rounded before it is added. */
+/* If no logit of a row can exceed this bound, its largest logit is not subtracted. The rounding
+   error of the mean logit grows with the logits, and faster on processors that round a product
+   before they add it (those without FMA), hence two bounds. */
 #if defined(AVX2) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define BOUND 64.0f
 #else
 #define BOUND 16.0f
 #endif
 
-#define LARGE 256.0f /* largest logit of a row from which its rounding matters */
+#define LARGE 256.0f /* if the largest logit of a row exceeds this, the row is computed again */
 
-/* How many queries go over the keys together. Six fit into registers; where the keys do not fit
-   into the second cache, four sixes use a tile of them while it is in the first. */
+/* How many queries are multiplied with a tile of keys before the next tile is loaded. Six fit into
+   registers. If the keys do not fit into the second cache, four groups of six use a tile while it
+   is in the first cache. */
 INLINE int64_t most_queries(const Attention *given)
 {
     return given->num_keys * given->width > MANY ? 4 * QUERIES : QUERIES;
@@ -42,15 +46,16 @@ INLINE int64_t padded_keys(const Attention *given)
     return (given->num_keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* Ask for a token early: it lies a jump away from the one before, which no cache foresees. */
+/* Ask the processor to load a token ahead of its use. Tokens of one head are far apart in memory,
+   so it would not load the next one by itself. */
 INLINE void fetch(const float *token, int64_t width)
 {
     for (int64_t at = 0; at < width; at += LINE)
         __builtin_prefetch(token + at);
 }
 
-/* The numbers of ``num`` tokens side by side, [width, num], times ``unit``; the last of those that
-   are there stands for the others too. */
+/* Write the numbers of ``num`` tokens side by side, [width, num], multiplied by ``unit``. If only
+   ``there`` tokens exist, the last one is repeated. */
 INLINE void interleave(
     const float *tokens, int64_t stride, int64_t there, int num, int64_t width, float unit,
     float *to)
@@ -64,7 +69,7 @@ INLINE void interleave(
             *to++ = from[token][at] * unit;
 }
 
-/* Keys in tiles of sixteen, [tile, width, KEYS]. */
+/* Write the keys as tiles of sixteen, [tile, width, KEYS]. */
 INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, float *packed)
 {
     for (int64_t first = 0; first < num; first += KEYS, packed += KEYS * width) {
@@ -74,7 +79,8 @@ INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, 
     }
 }
 
-/* Logits of some sixes of packed queries with all tiles of keys, rows of ``padded``. */
+/* Write the logits [query, padded] of ``sixes`` groups of six packed queries with all tiles of
+   keys. */
 INLINE void multiply(
     const float *queries, int64_t sixes, const float *packed, int64_t width, int64_t padded,
     float *logits)
@@ -98,6 +104,7 @@ INLINE void multiply(
     }
 }
 
+/* The sum of eight numbers. */
 INLINE float sum_of(Floats x)
 {
     float four[4];
@@ -106,7 +113,7 @@ INLINE float sum_of(Floats x)
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/* The square of the longest token. */
+/* The squared length of the longest token. */
 INLINE float longest(const float *tokens, int64_t stride, int64_t num, int64_t width)
 {
     float most = 0;
@@ -135,16 +142,17 @@ INLINE float peak(const float *row, int64_t padded)
     return top;
 }
 
-/* Counts the logits of a row from the largest, so that it has a weight of one, in units of log 2;
-   none is below SMALLEST afterwards. A NaN stays; a row of which every logit is -inf becomes NaN. */
+/* Subtract the largest logit ``top`` from the logits of a row, so that its weight is one, multiply
+   them by ``unit``, and raise those below SMALLEST to it. A NaN stays NaN; if every logit is -inf,
+   the whole row becomes NaN. */
 INLINE void lower(float *row, int64_t padded, float top, float unit)
 {
     for (int64_t key = 0; key < padded; key += LANES)
         store(row + key, larger((load(row + key) - top) * unit, (Floats){0} + SMALLEST));
 }
 
-/* The logits of one query as torch computes them: the product with every key, times the scale, plus
-   the bias. Keys that only fill up the last tile get -inf. */
+/* Write the logits of one query as torch computes them: the product with every key, times the
+   scale, plus the bias. The keys that only fill up the last tile get -inf. */
 INLINE void write_plain_logits(
     const float *query, const float *packed, const float *bias, float scale, int64_t width,
     int64_t num_keys, int64_t padded, float *row)
@@ -165,7 +173,8 @@ INLINE void write_plain_logits(
         row[key] = -INFINITY;
 }
 
-/* Turns eight logits into weights and adds them, and the logits they stand for. */
+/* Turn eight logits into weights. Add the weights to ``masses``, and weights times logits, from
+   which the entropy follows, to ``logits``. */
 INLINE Floats weigh(float *row, Floats *masses, Floats *logits)
 {
     Floats x = load(row), weights = power_of_two(x);
@@ -175,14 +184,14 @@ INLINE Floats weigh(float *row, Floats *masses, Floats *logits)
     return weights;
 }
 
-/* The tables of one window. */
+/* The part of the tables that belongs to one window. */
 typedef struct {
     const float *distances, *taken;
     const int64_t *near;
 } Window;
 
-/* Turns the logits of a row, in units of log 2, into weights and adds what they come to:
-   distance, entropy in nats, and the weight in every slot. */
+/* Turn the logits of a row, divided by log 2, into weights. Add the row's distance and its entropy
+   in nats to ``sums``, and the weight in every slot to ``slots``. */
 INLINE void add_row(
     float *row, const Attention *given, int64_t padded, const Window *window, int64_t query,
     double *sums, float *slots)
@@ -193,7 +202,7 @@ INLINE void add_row(
         window->distances + (columns ? columns - 1 - query % columns : query * given->num_keys);
     Floats masses = {0}, logits = {0}, attended = {0};
     int64_t whole = given->num_keys / LANES * LANES, key = 0;
-    for (int64_t below = -grid_row; key < whole; below++) { /* rows of the grid below the query */
+    for (int64_t below = -grid_row; key < whole; below++) { /* how far a row is below the query's */
         const float *far = distances + (below < 0 ? -below : below) * step;
         int64_t end = key + stretch < whole ? key + stretch : whole;
         for (; key < end; key += LANES, far += LANES)
@@ -202,7 +211,7 @@ INLINE void add_row(
     for (; key < padded; key += LANES)
         weigh(row + key, &masses, &logits);
     float mass = sum_of(masses), distance = sum_of(attended), logit = sum_of(logits);
-    float share = logit == logit ? 1 / mass : logit; /* a NaN among the logits is in their sum */
+    float share = logit == logit ? 1 / mass : logit; /* the sum is NaN if any logit is */
     for (key = whole; key < given->num_keys; key++)
         distance += row[key] * distances[key];
 
@@ -216,7 +225,8 @@ INLINE void add_row(
         slots[slot] += row[near[slot]] * taken[slot] * share;
 }
 
-/* The sums [2 + slots] of the queries first..last of one head in one window of one image. */
+/* Write the sums [2 + slots] of the queries from ``first`` to before ``last`` of one head, in one
+   window of one image. ``room`` is working memory. */
 INLINE void add_rows(
     const Attention *given, const float *queries, const float *keys, const float *bias,
     const Window *window, int64_t first, int64_t last, float *room, double *sums)
@@ -242,7 +252,7 @@ INLINE void add_rows(
         for (int64_t query = first + most; query < first + 2 * most && query < last; query++)
             fetch(queries + query * query_stride, width);
         float square = longest(start, query_stride, rows, width);
-        int bounded = !bias && square * most_square <= BOUND * BOUND; /* Cauchy and Schwarz */
+        int bounded = !bias && square * most_square <= BOUND * BOUND; /* Cauchy-Schwarz */
         multiply(some, sixes, packed, width, padded, logits);
         for (int64_t at = 0, query = first; at < rows; at++, query++) {
             float *row = logits + at * padded;
@@ -266,14 +276,16 @@ INLINE void add_rows(
         sums[2 + slot] = slots[slot];
 }
 
+/* The start of an operand for one image, window and head; NULL if there is no operand. */
 INLINE const float *part_of(const Operand *part, int64_t image, int64_t window, int64_t head)
 {
     int64_t offset = image * part->image + window * part->window + head * part->head;
     return part->start ? part->start + offset : NULL;
 }
 
-/* A job is a chunk of the queries of one head in one window of one image. The distances of a chunk
-   stay in the last cache until all heads of all images have used them. */
+/* A job is a chunk of the queries of one head in one window of one image. Jobs of the same chunk
+   follow each other, so that its distances stay in the last cache until all heads of all images
+   have used them. */
 int VARIANT(attention_sums)(const Attention *given, int64_t *next)
 {
     int64_t chunks = (given->num_queries + given->chunk - 1) / given->chunk;

@@ -1,10 +1,11 @@
-/* What library.py looks at before the first call, and the choice of loops for this processor. */
+/* The facts that library.py checks before the first call, and the choice between the loops for any
+   processor and those for AVX2. */
 
 #include <stddef.h>
 
 #include "calls.h"
 
-const int interface = 7; /* one more for every change in C that callers must follow */
+const int interface = 7; /* raise it with every change in C that callers must follow */
 
 #ifdef __clang__
 const char compiler[] = __VERSION__;
@@ -12,7 +13,7 @@ const char compiler[] = __VERSION__;
 const char compiler[] = "GCC " __VERSION__;
 #endif
 
-/* A structure, a field of one, or a number (its value as the size). */
+/* A structure, a field of one, or a constant, whose value stands in ``size``. */
 typedef struct {
     const char *name;
     int64_t offset, size;

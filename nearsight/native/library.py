@@ -1,6 +1,6 @@
 """Find, check and load the compiled library.
 
-``NEARSIGHT_NATIVE=0`` in the environment turns it off, so that torch does all the work;
+The environment variable ``NEARSIGHT_NATIVE=0`` turns it off, so that torch does all the work.
 ``NEARSIGHT_NATIVE=FILE`` loads that file instead of the one that was built with the package.
 """
 
@@ -21,7 +21,7 @@ SWITCH = "NEARSIGHT_NATIVE"
 
 
 class Field(ctypes.Structure):
-    """A structure of the C code, a field of one, or a constant, as library.c lists them."""
+    """An entry of the list in library.c: a structure, a field of one, or a constant."""
 
     _fields_ = (("name", c_char_p), ("offset", c_int64), ("size", c_int64))
 
@@ -31,11 +31,13 @@ class Status:
     """Whether the compiled library is in use, which changes the last digits of some numbers.
 
     Attributes:
-        loaded: True if it is in use.
-        reason: Why it is not in use, else None.
+        loaded: Whether it is in use.
+        reason: Why it is not in use; None if it is.
         interface: The version of the interface between C and Python that this package expects.
-        compiler: What compiled the library, for example "GCC 12.2.0"; None if it is not loaded.
-        instructions: Which loops it uses here, "avx2" or "any processor"; None if not loaded.
+        compiler: The compiler that built the library, for example "GCC 12.2.0"; None if it is not
+            loaded.
+        instructions: The instructions that it uses on this processor, "avx2" or "any processor";
+            None if it is not loaded.
     """
 
     loaded: bool
@@ -46,12 +48,12 @@ class Status:
 
 
 class UnfitLibrary(Exception):
-    """The library cannot be used; the message says why."""
+    """Raised if a library cannot be used; the message says why."""
 
 
 def load_library() -> Library | None:
-    """Return the compiled library, or None if torch has to do its work."""
-    return _loaded()[0]
+    """Return the compiled library, or None if there is none and torch has to do its work."""
+    return _load_once()[0]
 
 
 def status() -> Status:
@@ -61,11 +63,12 @@ def status() -> Status:
     >>> status().loaded == (load_library() is not None)
     True
     """
-    return _loaded()[1]
+    return _load_once()[1]
 
 
 @cache
-def _loaded() -> tuple[Library | None, Status]:
+def _load_once() -> tuple[Library | None, Status]:
+    """Return the first library that can be used, and the status; later calls return the same."""
     wanted = os.environ.get(SWITCH, "")
     if wanted == "0":
         return None, Status(False, f"{SWITCH} is 0")
@@ -84,7 +87,7 @@ def open_library(file: Path) -> tuple[Library, Status]:
     """Load a library from a file.
 
     Raises:
-        UnfitLibrary: If it cannot be loaded, or does not match this Python code.
+        UnfitLibrary: If the library cannot be loaded, or does not match this Python code.
     """
     try:
         loaded = ctypes.CDLL(str(file))

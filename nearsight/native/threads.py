@@ -2,7 +2,7 @@
 
 The C functions take one job after another from a shared counter until none is left, and ctypes
 releases the interpreter's lock while they run. Several threads can therefore make the same call at
-the same time. Which thread does which job changes no bit of the result.
+the same time. The result is the same to the last bit, whichever thread does a job.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Helpers:
-    """Threads beside the calling one, started when they are first needed."""
+    """A pool of threads that help the calling thread; they are started when first needed."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Start again without threads, because a forked process has none of its parent's."""
+        """Forget the pool: a forked process has none of its parent's threads."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._size = 0
 
     def call(self, function: Callable[[], int], num_threads: int) -> int:
-        """Call a function on this many threads at once; the calls share their jobs.
+        """Call a function on ``num_threads`` threads at once, which share its jobs.
 
-        The calling thread is one of them, and does all the jobs if no other thread can be started.
+        The calling thread is one of them. It does all the jobs if no other thread can be started.
 
         Returns:
-            The largest of the codes that the calls returned.
+            The largest of the error codes that the calls returned.
         """
         started = self._start(function, num_threads - 1) if num_threads > 1 else []
         try:
@@ -42,14 +42,14 @@ class Helpers:
         return max([code, *(future.result() for future in running)])
 
     def _start(self, function: Callable[[], int], num: int) -> list[Future[int]]:
+        """Call the function on ``num`` threads of the pool, or on as many as can be started."""
         with self._lock:
-            if self._pool is None or self._size < num:  # a smaller pool ends when it is idle
+            if self._pool is None or self._size < num:  # an outgrown pool ends when it is idle
                 self._pool, self._size = ThreadPoolExecutor(num, "nearsight"), num
             pool = self._pool
         started: list[Future[int]] = []
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the interpreter ends, or there are no more threads
+        # RuntimeError: the interpreter is shutting down, or the system gives no more threads.
+        with contextlib.suppress(RuntimeError):
             while len(started) < num:
                 started.append(pool.submit(function))
         return started

@@ -20,10 +20,10 @@ Answer = tuple[int, str, str]
 
 @pytest.fixture
 def _fresh_library(monkeypatch: pytest.MonkeyPatch):
-    library._loaded.cache_clear()
+    library._load_once.cache_clear()
     yield
     monkeypatch.undo()
-    library._loaded.cache_clear()
+    library._load_once.cache_clear()
 
 
 def test_it_prints_versions_library_threads_devices_data_and_extras(

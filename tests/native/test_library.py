@@ -15,9 +15,9 @@ from nearsight.native import calls, library
 def fresh(monkeypatch):
     """The loader's memory is emptied before and after."""
     monkeypatch.delenv(library.SWITCH, raising=False)
-    library._loaded.cache_clear()
+    library._load_once.cache_clear()
     yield library
-    library._loaded.cache_clear()
+    library._load_once.cache_clear()
 
 
 needs_library = pytest.mark.skipif(
