@@ -34,38 +34,41 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "families.md"
 OPENING = """\
 # Which models can be measured
 
-Written by `PYTHONPATH=tests python -m measure.layout.families_table --write` from the list that the
-tests run over; a family is in the table only if a test with a known answer passes for it.
+`PYTHONPATH=tests python -m measure.layout.families_table --write` writes this table from the list
+of families that the tests run over. A family is in the table only if at least one of these tests
+with a known answer passes for a small model of it:
 
-- **own weights**: the model's own unfused attention, put on the image by plain loops, gives the
-  same mean attention distance to 1e-6, for every image, head and layer of a toy.
-- **closed form**: a layer made positional (queries and keys zero) has the distance worked out on
-  paper; for windows with a bias at one offset, shifts, padding and a non-square image; for LocAt
-  with Gaussians of one known width and strength; for ConViT with known positions and gates.
+- **own weights**: the model's own unfused attention weights are put on the image by plain loops.
+  They give the same mean attention distance to 1e-6, for every image, head and layer.
+- **closed form**: queries and keys are set to zero, so that attention depends on position alone,
+  and the mean attention distance is worked out on paper. For windows this is tested with a bias at
+  one offset, shifts, padding and a non-square image; for LocAt with Gaussians of known width and
+  strength; for ConViT with known positions and gates.
 
-A layer's grid is that of the images it really got. Distances are in patches of the layer's own
-grid, and grid diagonals are that grid's. Grid and number of prefix tokens are found; give `grid=`
-and `num_prefix=` where they cannot be. Where the tokens of a model that is not listed sit is
-measured on the model itself ([places](places.md)), and every layer's result says so; a layer whose
-places are not clear is left out by name, never guessed. `nearsight models coverage --out DIR` tries
-one model of every file of timm, torchvision and Hugging Face.
+The grid of a layer is that of the images that it really got, and its distances are in patches or
+diagonals of this grid. nearsight finds the grid and the number of prefix tokens; if it cannot, give
+`grid=` and `num_prefix=`. If a model is not listed, nearsight measures on the model itself where
+its tokens sit ([places](places.md)), and the result of every layer says so. A layer whose positions
+are not clear is left out and named, never guessed. `nearsight models coverage --out DIR` tries one
+model of every model file of timm, torchvision and Hugging Face.
 """
 
 FOUND = """\
 ## Found by measuring, and tested the same way
 
-No table lists these families. Their places are measured on the model ([places](places.md)). The
-model's own unfused attention, put on the image by plain loops, gives the same attention maps and
-the same mean attention distance to 1e-6.
+No table in the code lists these families: nearsight measures on the model where their tokens sit
+([places](places.md)). The model's own unfused attention weights, put on the image by plain loops,
+give the same attention maps and the same mean attention distance to 1e-6.
 """
 
 POOLED = """\
 ## Where a pooled cell sits
 
-At the centre of the positions that its kernel covers, padding included: with kernel k, stride s
-and padding p, cell j is at j s + (k - 1) / 2 - p. PVT's cells (kernel = stride, no padding) lie
-between patches. MViT's (kernel 3, padding 1) lie on every s-th patch, as its own relative
-positions count them. Hiera's pooled queries lie between the 2x2 keys they are the maximum of.
+A pooled cell sits at the centre of the positions that its kernel covers, padding included: with
+kernel k, stride s and padding p, cell j is at j s + (k - 1) / 2 - p. The cells of PVT (kernel =
+stride, no padding) lie between patches. Those of MViT (kernel 3, padding 1) lie on every s-th
+patch, which agrees with MViT's own relative positions. The pooled queries of Hiera lie between the
+2x2 keys of which they are the maximum.
 """
 
 
