@@ -43,7 +43,8 @@ typedef struct {
 #define DECLARE(name, type)                                                                        \
     int name(const type *given, int64_t *next);                                                    \
     int name##_any(const type *given, int64_t *next);                                              \
-    int name##_avx2(const type *given, int64_t *next);
+    int name##_avx2(const type *given, int64_t *next);                                             \
+    int name##_avx512(const type *given, int64_t *next);
 DECLARE(attention_sums, Attention)
 
 #endif

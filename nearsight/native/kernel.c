@@ -2,7 +2,7 @@
 
    calls.py calls this code through ctypes.
 
-   Six queries are multiplied with sixteen keys at a time, in registers. The logits of these rows
+   Six queries are multiplied with two registers of keys at a time. The logits of these rows
    stay in the first cache, where they become weights and are summed. A softmax usually subtracts
    the largest logit of a row first. Here this is left out if the lengths of queries and keys show
    that no logit can be large, which holds for all of them in a trained ViT-Ti.
@@ -17,7 +17,8 @@
 
 #include "floats.h"
 
-enum { QUERIES = 6, KEYS = 2 * LANES, LINE = 16 };
+enum { QUERIES = 6, KEYS = 2 * WIDE, LINE = 16 };
+enum { FILL = 2 * LANES }; /* rows are filled up to a multiple of this, with weights of about 0 */
 
 #define MANY 100000 /* how many floats of keys fit into a second cache of 512 KiB */
 #define LN_2 0.6931471805599453
@@ -41,9 +42,9 @@ INLINE int64_t most_queries(const Attention *given)
     return given->num_keys * given->width > MANY ? 4 * QUERIES : QUERIES;
 }
 
-INLINE int64_t padded_keys(const Attention *given)
+INLINE int64_t rounded_up(int64_t number, int64_t unit)
 {
-    return (given->num_keys + KEYS - 1) / KEYS * KEYS;
+    return (number + unit - 1) / unit * unit;
 }
 
 /* Ask the processor to load a token ahead of its use. Tokens of one head are far apart in memory,
@@ -64,12 +65,12 @@ INLINE void interleave(
     for (int token = 0; token < num; token++)
         from[token] = tokens + (token < there ? token : there - 1) * stride;
     for (int64_t at = 0; at < width; at++)
-#pragma GCC unroll 16
+#pragma GCC unroll 32
         for (int token = 0; token < num; token++)
             *to++ = from[token][at] * unit;
 }
 
-/* Write the keys as tiles of sixteen, [tile, width, KEYS]. */
+/* Write the keys as tiles of two registers, [tile, width, KEYS]. */
 INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, float *packed)
 {
     for (int64_t first = 0; first < num; first += KEYS, packed += KEYS * width) {
@@ -79,18 +80,18 @@ INLINE void pack(const float *keys, int64_t stride, int64_t num, int64_t width, 
     }
 }
 
-/* Write the logits [query, padded] of ``sixes`` groups of six packed queries with all tiles of
+/* Write the logits [query, stride] of ``sixes`` groups of six packed queries with all tiles of
    keys. */
 INLINE void multiply(
-    const float *queries, int64_t sixes, const float *packed, int64_t width, int64_t padded,
+    const float *queries, int64_t sixes, const float *packed, int64_t width, int64_t stride,
     float *logits)
 {
-    for (int64_t tile = 0; tile < padded / KEYS * sixes; tile++) {
+    for (int64_t tile = 0; tile < stride / KEYS * sixes; tile++) {
         int64_t first = tile / sixes * KEYS, six = tile % sixes * QUERIES;
         const float *here = queries + six * width, *keys = packed + first * width;
-        Floats left[QUERIES] = {{0}}, right[QUERIES] = {{0}};
+        WideFloats left[QUERIES] = {{0}}, right[QUERIES] = {{0}};
         for (int64_t at = 0; at < width; at++) {
-            Floats a = load(keys + at * KEYS), b = load(keys + at * KEYS + LANES);
+            WideFloats a = load_wide(keys + at * KEYS), b = load_wide(keys + at * KEYS + WIDE);
 #pragma GCC unroll 6
             for (int row = 0; row < QUERIES; row++) {
                 left[row] += here[at * QUERIES + row] * a;
@@ -98,8 +99,8 @@ INLINE void multiply(
             }
         }
         for (int row = 0; row < QUERIES; row++) {
-            store(logits + (six + row) * padded + first, left[row]);
-            store(logits + (six + row) * padded + first + LANES, right[row]);
+            store_wide(logits + (six + row) * stride + first, left[row]);
+            store_wide(logits + (six + row) * stride + first + WIDE, right[row]);
         }
     }
 }
@@ -157,15 +158,12 @@ INLINE void write_plain_logits(
     const float *query, const float *packed, const float *bias, float scale, int64_t width,
     int64_t num_keys, int64_t padded, float *row)
 {
-    for (int64_t first = 0; first < padded; first += KEYS) {
-        const float *keys = packed + first * width;
-        Floats left = {0}, right = {0};
-        for (int64_t at = 0; at < width; at++) {
-            left += query[at] * load(keys + at * KEYS);
-            right += query[at] * load(keys + at * KEYS + LANES);
-        }
-        store(row + first, left * scale);
-        store(row + first + LANES, right * scale);
+    for (int64_t first = 0; first < padded; first += LANES) {
+        const float *keys = packed + first / KEYS * KEYS * width + first % KEYS;
+        Floats sum = {0};
+        for (int64_t at = 0; at < width; at++)
+            sum += query[at] * load(keys + at * KEYS);
+        store(row + first, sum * scale);
     }
     for (int64_t key = 0; bias && key < num_keys; key++)
         row[key] += bias[key];
@@ -173,15 +171,15 @@ INLINE void write_plain_logits(
         row[key] = -INFINITY;
 }
 
-/* Turn eight logits into weights. Add the weights to ``masses``, and weights times logits, from
-   which the entropy follows, to ``logits``. */
-INLINE Floats weigh(float *row, Floats *masses, Floats *logits)
+/* Add the weights of eight keys to ``masses``, and weights times logits, from which the entropy
+   follows, to ``logits``. Return the weights. */
+INLINE Floats add_weights(
+    const float *row, const float *weights, int64_t key, Floats *masses, Floats *logits)
 {
-    Floats x = load(row), weights = power_of_two(x);
-    store(row, weights);
-    *masses += weights;
-    *logits += weights * x;
-    return weights;
+    Floats here = load(weights + key);
+    *masses += here;
+    *logits += here * load(row + key);
+    return here;
 }
 
 /* The part of the tables that belongs to one window. */
@@ -193,9 +191,11 @@ typedef struct {
 /* Turn the logits of a row, divided by log 2, into weights. Add the row's distance and its entropy
    in nats to ``sums``, and the weight in every slot to ``slots``. */
 INLINE void add_row(
-    float *row, const Attention *given, int64_t padded, const Window *window, int64_t query,
-    double *sums, float *slots)
+    const float *row, float *weights, const Attention *given, int64_t padded, const Window *window,
+    int64_t query, double *sums, float *slots)
 {
+    for (int64_t at = 0; at < padded; at += WIDE)
+        store_wide(weights + at, power_of_two(load_wide(row + at)));
     int64_t columns = given->columns, stretch = columns ? columns : given->num_keys;
     int64_t grid_row = columns ? query / columns : 0, step = columns ? 2 * columns - 1 : 0;
     const float *distances =
@@ -206,14 +206,14 @@ INLINE void add_row(
         const float *far = distances + (below < 0 ? -below : below) * step;
         int64_t end = key + stretch < whole ? key + stretch : whole;
         for (; key < end; key += LANES, far += LANES)
-            attended += load(far) * weigh(row + key, &masses, &logits);
+            attended += load(far) * add_weights(row, weights, key, &masses, &logits);
     }
     for (; key < padded; key += LANES)
-        weigh(row + key, &masses, &logits);
+        add_weights(row, weights, key, &masses, &logits);
     float mass = sum_of(masses), distance = sum_of(attended), logit = sum_of(logits);
     float share = logit == logit ? 1 / mass : logit; /* the sum is NaN if any logit is */
     for (key = whole; key < given->num_keys; key++)
-        distance += row[key] * distances[key];
+        distance += weights[key] * distances[key];
 
     int exponent;
     double log2_mass = log2f(frexpf(mass, &exponent)) + (double)exponent;
@@ -222,7 +222,7 @@ INLINE void add_row(
     const int64_t *near = window->near + query * given->slots;
     const float *taken = window->taken + query * given->slots;
     for (int64_t slot = 0; slot < given->slots; slot++)
-        slots[slot] += row[near[slot]] * taken[slot] * share;
+        slots[slot] += weights[near[slot]] * taken[slot] * share;
 }
 
 /* Write the sums [2 + slots] of the queries from ``first`` to before ``last`` of one head, in one
@@ -231,11 +231,12 @@ INLINE void add_rows(
     const Attention *given, const float *queries, const float *keys, const float *bias,
     const Window *window, int64_t first, int64_t last, float *room, double *sums)
 {
-    int64_t width = given->width, num_keys = given->num_keys, padded = padded_keys(given);
+    int64_t width = given->width, num_keys = given->num_keys;
+    int64_t padded = rounded_up(num_keys, FILL), stride = rounded_up(num_keys, KEYS);
     int64_t query_stride = given->queries.token, key_stride = given->keys.token;
     int64_t most = most_queries(given);
-    float *packed = room, *some = packed + padded * width, *logits = some + most * width;
-    float *slots = logits + most * padded;
+    float *packed = room, *some = packed + stride * width, *logits = some + most * width;
+    float *weights = logits + most * stride, *slots = weights + stride;
     pack(keys, key_stride, num_keys, width, packed);
     float unit = given->scale * LOG2_E;
     float most_square = unit * unit * longest(keys, key_stride, num_keys, width);
@@ -253,9 +254,9 @@ INLINE void add_rows(
             fetch(queries + query * query_stride, width);
         float square = longest(start, query_stride, rows, width);
         int bounded = !bias && square * most_square <= BOUND * BOUND; /* Cauchy-Schwarz */
-        multiply(some, sixes, packed, width, padded, logits);
+        multiply(some, sixes, packed, width, stride, logits);
         for (int64_t at = 0, query = first; at < rows; at++, query++) {
-            float *row = logits + at * padded;
+            float *row = logits + at * stride;
             const float *added = bias ? bias + query * given->bias.token : NULL;
             for (int64_t key = 0; added && key < num_keys; key++)
                 row[key] += added[key] * LOG2_E;
@@ -269,7 +270,7 @@ INLINE void add_rows(
                 lower(row, padded, peak(row, padded), LOG2_E);
             } else if (!bounded)
                 lower(row, padded, top, 1);
-            add_row(row, given, padded, window, query, sums, slots);
+            add_row(row, weights, given, padded, window, query, sums, slots);
         }
     }
     for (int64_t slot = 0; slot < given->slots; slot++)
@@ -290,8 +291,8 @@ int VARIANT(attention_sums)(const Attention *given, int64_t *next)
 {
     int64_t chunks = (given->num_queries + given->chunk - 1) / given->chunk;
     int64_t jobs = chunks * given->images * given->windows * given->heads;
-    int64_t most = most_queries(given), padded = padded_keys(given);
-    size_t room_size = (padded + most) * given->width + most * padded + given->slots;
+    int64_t most = most_queries(given), stride = rounded_up(given->num_keys, KEYS);
+    size_t room_size = (stride + most) * given->width + (most + 1) * stride + given->slots;
     float *room = malloc(room_size * sizeof(float));
     if (!room)
         return 1;

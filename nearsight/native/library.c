@@ -41,9 +41,19 @@ const Field fields[] = {
 #if defined(__x86_64__) && !defined(ANY_PROCESSOR)
 int uses_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
+/* The first processors with AVX-512 lower their clock for it; later ones have VBMI2 too. */
+int uses_avx512(void)
+{
+    return uses_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vbmi2");
+}
+
 #define CHOOSE(name, type)                                                                         \
     int name(const type *given, int64_t *next)                                                     \
     {                                                                                              \
+        if (uses_avx512())                                                                         \
+            return name##_avx512(given, next);                                                     \
         return uses_avx2() ? name##_avx2(given, next) : name##_any(given, next);                   \
     }
 #else

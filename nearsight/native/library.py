@@ -37,7 +37,8 @@ class Status:
         compiler: The compiler that built the library, for example "GCC 12.2.0"; None if it is not
             loaded.
         instructions: The instructions that it uses on this processor, "avx2" or "any processor";
-            None if it is not loaded.
+            None if it is not loaded. On a processor with AVX-512 the library is faster but gives
+            the same digits, so this is "avx2" there too.
     """
 
     loaded: bool

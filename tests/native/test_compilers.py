@@ -3,15 +3,20 @@
 import ctypes
 import shutil
 import subprocess
+from unittest import mock
 
 import pytest
+import torch
 from native.building import build
-from native.example_calls import LAYOUTS, assert_same, made_call, spread_call
+from native.example_calls import LAYOUTS, assert_same, by_kernel, made_call, spread_call
 
+from nearsight.measure.layout.geometry import Geometry
 from nearsight.measure.rows import kernel
+from nearsight.native.calls import Library
 from nearsight.native.library import open_library
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+CPU = torch.device("cpu")
 PROCESSORS = {"this processor": (), "any processor": ("-DANY_PROCESSOR",)}
 
 
@@ -53,6 +58,26 @@ def test_the_library_says_who_built_it_and_for_what(opened, compiler, built):
     assert {"gcc": "GCC", "clang": "Clang"}[compiler] in status.compiler
     chosen = ctypes.CDLL(str(built)).uses_avx2()
     assert status.instructions == ("avx2" if chosen else "any processor")
+
+
+@pytest.mark.parametrize("sharpness", [0.3, 2.0, 20.0])  # logits within the bound and beyond
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_avx512_and_avx2_agree_in_every_bit(compiler, tmp_path_factory, layout, sharpness):
+    file = tmp_path_factory.getbasetemp() / f"{compiler}_variants.so"
+    loaded = ctypes.CDLL(str(file if file.exists() else build(compiler, file)))
+    if not loaded.uses_avx512():
+        pytest.skip("this processor has no AVX-512")
+    call, geometry = made_call(LAYOUTS[layout], sharpness=sharpness), Geometry(LAYOUTS[layout], CPU)
+    found = []
+    for variant in ("avx2", "avx512"):
+        library = Library(loaded)
+        function = getattr(loaded, f"attention_sums_{variant}")
+        function.argtypes, function.restype = loaded.attention_sums.argtypes, ctypes.c_int
+        library._functions["attention_sums"] = function
+        with mock.patch.object(kernel, "load_library", return_value=library):
+            found.append(by_kernel(call, LAYOUTS[layout], geometry))
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="no nm to list symbols")
