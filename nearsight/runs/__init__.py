@@ -1,4 +1,7 @@
-"""Run folders: their files and typed records, where a run came from, loading a trained run."""
+"""Read and write run folders, record where a run came from, and load a trained run.
+
+``records`` defines the contents of every file of a run or study folder.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ from nearsight.runs.files import (
     file_hash,
     finish_evaluation,
     finish_measurement,
+    lock_run,
     locked,
     read_evaluate,
     read_json,
@@ -83,6 +87,7 @@ __all__ = [
     "hardware",
     "likeness_codes",
     "load_run",
+    "lock_run",
     "locked",
     "measured_settings",
     "missing_names",

@@ -17,7 +17,7 @@ ANSWERS = "test-answers.npy"
 
 
 def write_answers(folder: Path, correct: Bool[np.ndarray, " image"]) -> Path:
-    """Write whether each test image, in the order of the data set, is classified correctly."""
+    """Write down which test images are classified correctly, in the order of the data set."""
     buffer = io.BytesIO()
     np.save(buffer, np.packbits(correct))
     write_bytes(folder / ANSWERS, buffer.getvalue())
@@ -25,7 +25,7 @@ def write_answers(folder: Path, correct: Bool[np.ndarray, " image"]) -> Path:
 
 
 def read_answers(folder: Path, num_test: int) -> Bool[np.ndarray, " image"] | None:
-    """Return whether each test image is classified correctly, or None if the run has no file.
+    """Return which test images are classified correctly, or None if the run has no such file.
 
     Raises:
         UserError: If the file is damaged or has another number of images.
@@ -36,10 +36,10 @@ def read_answers(folder: Path, num_test: int) -> Bool[np.ndarray, " image"] | No
     try:
         bits = np.load(path, allow_pickle=False)
         if bits.dtype != np.uint8 or bits.shape != (-(-num_test // 8),):
-            raise ValueError(f"{bits.size} bytes for {num_test} images")
+            raise ValueError(f"it has {bits.size} bytes for {num_test} images")
     except (ValueError, EOFError) as error:
         raise UserError(
             f"{path} is damaged ({error}); delete it, and effects on accuracy are compared over "
-            "seeds alone"
+            "seeds alone, or train the run again"
         ) from None
     return np.unpackbits(bits, count=num_test).astype(bool)

@@ -5,12 +5,12 @@ weights finer steps than large ones. Every row has three scales: the largest wei
 around the query, the largest of the other weights in the 7x7 box, and the largest of the whole row
 for everything else. The worst absolute error of a weight is therefore below 1/255 of the largest
 weight in its row. The first two scales are for rows that look far away: adding a narrow Gaussian to
-the logits multiplies weights near the query relative to all others, and they must not have been
+the logits multiplies the weights near the query relative to all others, so they must not have been
 rounded to zero before.
 
-Scales are stored in 16 bits, as powers of 2 in steps of 1/1024, rounded up to the next step. So are
-the weights on prefix tokens: a row that gives nearly everything to the class token would leave no
-precision for its patches if both had the same scale.
+Scales are stored in 16 bits, as powers of 2 in steps of 1/1024, rounded up to the next step. The
+weights on prefix tokens are stored in the same way: if they shared a scale with the patches, a row
+that gives nearly everything to the class token would leave no precision for its patches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ SMALLEST = 2**16 - 1  # the code of the smallest scale, 2^-64, and of 0
 def scale_numbers(
     queries: Float[np.ndarray, "query 2"], keys: Float[np.ndarray, "key 2"]
 ) -> UInt8[np.ndarray, "query key"]:
-    """Return which scale of a row a key has; positions are (row, column).
+    """Return the number of the scale that every row uses for every key.
+
+    Positions are (row, column).
 
     >>> places = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 4.0]])
     >>> scale_numbers(places, places).tolist()
@@ -41,7 +43,7 @@ def scale_numbers(
 def compand(
     weights: Float[np.ndarray, "*leading query key"], numbers: UInt8[np.ndarray, "query key"]
 ) -> tuple[UInt8[np.ndarray, "*leading query key"], UInt16[np.ndarray, "*leading query 3"]]:
-    """Return the codes of all weights, and those of the scales of every row.
+    """Encode attention weights: return the codes of the weights and of the scales of every row.
 
     >>> codes, scales = compand(np.array([[0.5, 0.03125]]), np.array([[0, 2]], np.uint8))
     >>> codes.tolist(), scales.tolist()
@@ -59,7 +61,7 @@ def expand(
     scales: UInt16[np.ndarray, "*leading query 3"],
     numbers: UInt8[np.ndarray, "query key"],
 ) -> Float32[np.ndarray, "*leading query key"]:
-    """Return the weights that codes and scales stand for.
+    """Decode attention weights from their codes and the codes of their scales.
 
     >>> codes, scales = np.array([[51, 255]], np.uint8), np.array([[2048, 9, 1024]], np.uint16)
     >>> expand(codes, scales, np.array([[0, 2]], np.uint8)).round(3)
@@ -70,7 +72,7 @@ def expand(
 
 
 def size_codes(sizes: Float[np.ndarray, "*any"]) -> UInt16[np.ndarray, "*any"]:
-    """Return the codes of numbers between 0 and 1: how many steps they lie below 1.
+    """Encode numbers between 0 and 1 by how many steps they lie below 1.
 
     >>> size_codes(np.array([1.0, 0.5, 0.25, 0.0])).tolist()
     [0, 1024, 2048, 65535]
@@ -81,7 +83,7 @@ def size_codes(sizes: Float[np.ndarray, "*any"]) -> UInt16[np.ndarray, "*any"]:
 
 
 def sizes_of(codes: UInt16[np.ndarray, "*any"]) -> Float32[np.ndarray, "*any"]:
-    """Return the numbers that ``size_codes`` was given, rounded up by at most 0.07 %."""
+    """Decode what ``size_codes`` encoded; the numbers are rounded up by at most 0.07 %."""
     return np.exp2(-codes.astype(np.float64) / STEPS).astype(np.float32)
 
 
@@ -97,10 +99,10 @@ def _scale(codes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 def differences(
     codes: UInt8[np.ndarray, "*leading patch key"], cols: int
 ) -> UInt8[np.ndarray, "*leading patch key"]:
-    """Return what remains of codes after predicting them from the patches to the left and above.
+    """Subtract from every code its prediction from the patches to the left and above, modulo 256.
 
-    It is taken modulo 256. Neighbouring patches attend to similar places, so the differences
-    compress better than the codes.
+    Neighbouring patches attend to similar places, so the differences compress better than the
+    codes.
 
     >>> differences(np.array([[10], [14], [20], [30]], np.uint8), cols=2).ravel().tolist()
     [10, 4, 8, 13]
@@ -111,7 +113,7 @@ def differences(
 def from_differences(
     given: UInt8[np.ndarray, "*leading patch key"], cols: int
 ) -> UInt8[np.ndarray, "*leading patch key"]:
-    """Return the codes that ``differences`` was given.
+    """Recover the codes from what ``differences`` returned.
 
     >>> from_differences(np.array([[10], [4], [8], [13]], np.uint8), cols=2).ravel().tolist()
     [10, 14, 20, 30]
@@ -126,7 +128,10 @@ def from_differences(
 
 
 def _prediction(codes: np.ndarray, cols: int) -> np.ndarray:
-    """Return the code of the patch before, or its mean with the patch above, rounded down."""
+    """Predict each code by that of the patch before, or by its mean with the patch above.
+
+    The mean is rounded down.
+    """
     wide = codes.astype(np.uint16)
     predicted = np.zeros_like(wide)
     predicted[..., 1:, :] = wide[..., :-1, :]

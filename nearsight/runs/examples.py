@@ -1,16 +1,16 @@
 """examples.json: the attention and features of a few example images, small enough for a web page.
 
-The file is written by ``nearsight measure`` and read by the report and the explorer. It holds, per
-image, the picture as the model saw it and one block of bytes, compressed by gzip and written in
-base64. The block holds, one after the other for all layers,
+``nearsight measure`` writes the file, and the report and the explorer read it. For every image it
+holds the picture as the model saw it and one block of bytes, compressed by gzip and written in
+base64. The block holds each of these parts for all layers before the next part begins:
 
     uint16   weights on prefix tokens [head, query, prefix], then scales [head, query, 3]
     uint8    differences of codes [head, query, cell] (see companding.py)
-    uint8    likeness of features, the lower triangle row by row
+    uint8    similarity of features ("likeness"), the lower triangle row by row
     uint8    colours of the first three principal components [patch, 3]
 
-Queries are the prefix tokens and then the patches row by row; cells are the keys with a place on
-the image. Nothing here imports torch.
+Queries are the prefix tokens and then the patches row by row. Cells are the keys that have a place
+on the image. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class LayerPlaces:
 
     @cached_property
     def scale_numbers(self) -> UInt8[np.ndarray, "query cell"]:
-        """Return which scale each cell has; for prefix tokens, which have no place, the last."""
+        """Return the number of each cell's scale; prefix tokens have no place and use the last."""
         rows, cols = np.divmod(np.arange(self.num_patches), self.cols)
         numbers = scale_numbers(np.stack([rows, cols], -1).astype(np.float64), self.cells)
         last = np.full((self.query_prefix, self.num_cells), NUM_SCALES - 1, np.uint8)
         return np.concatenate([last, numbers])
 
     def contents(self) -> dict[str, Any]:
-        """Return the JSON form; ``of`` reads it."""
+        """Return plain values for JSON, from which ``of`` makes the places again."""
         return {
             "name": self.name,
             "grid": [self.rows, self.cols],
@@ -111,7 +111,7 @@ class LayerPlaces:
 
     @classmethod
     def of(cls, contents: dict[str, Any]) -> LayerPlaces:
-        """Return the places that ``contents`` wrote."""
+        """Make places from what ``contents`` returned."""
         lists = {name: tuple(contents[name]) for name in ("key_rows", "key_cols")}
         rows, cols = contents["grid"]
         rest = {name: value for name, value in contents.items() if name != "grid"}
@@ -136,13 +136,13 @@ class LayerExample:
         colours: UInt8[np.ndarray, "patch 3"],
         places: LayerPlaces,
     ) -> LayerExample:
-        """Compand the attention of a layer; keys are prefix tokens and then cells."""
+        """Encode the attention of a layer; the keys are the prefix tokens and then the cells."""
         prefix, cells = np.split(weights.astype(np.float32), [places.key_prefix], axis=-1)
         codes, scales = compand(cells, places.scale_numbers)
         return cls(size_codes(prefix), scales, codes, likeness, colours)
 
     def weights(self, places: LayerPlaces) -> Float32[np.ndarray, "head query key"]:
-        """Return the attention that is shown: keys are prefix tokens and then cells."""
+        """Decode the attention; the keys are the prefix tokens and then the cells."""
         return np.concatenate(
             [sizes_of(self.prefix), expand(self.codes, self.scales, places.scale_numbers)], -1
         )
@@ -166,7 +166,7 @@ class Examples:
     images: tuple[Example, ...]
 
     def contents(self) -> dict[str, Any]:
-        """Return the JSON form; ``of_contents`` reads it."""
+        """Return plain values for JSON, from which ``of_contents`` makes the examples again."""
         return {
             "schema_version": EXAMPLES_VERSION,
             "prefix_names": list(self.prefix_names),
@@ -179,7 +179,7 @@ class Examples:
 
     @classmethod
     def of_contents(cls, contents: dict[str, Any]) -> Examples:
-        """Return the examples that ``contents`` wrote."""
+        """Make examples from what ``contents`` returned."""
         layers = tuple(LayerPlaces.of(layer) for layer in contents["layers"])
         images = tuple(
             Example(x["name"], x["source"], unpack(base64.b64decode(x["bytes"]), layers))
@@ -192,13 +192,13 @@ class Examples:
 
 
 def read_examples_contents(folder: Path) -> dict[str, Any] | None:
-    """Return the JSON form of a folder's examples, or None if it has none."""
+    """Return the plain values of a folder's examples.json, or None if there is no such file."""
     there = (Path(folder) / EXAMPLES).is_file()
     return EXAMPLES_FILE.read(folder).contents() if there else None
 
 
 def pack(layers: Sequence[LayerExample], places: Sequence[LayerPlaces]) -> bytes:
-    """Return the block of bytes of one image."""
+    """Encode the layers of one image as a block of bytes."""
     sizes, codes = [], []
     for layer, at in zip(layers, places, strict=True):
         sizes += [layer.prefix, layer.scales]
@@ -210,7 +210,7 @@ def pack(layers: Sequence[LayerExample], places: Sequence[LayerPlaces]) -> bytes
 
 
 def unpack(block: bytes, places: Sequence[LayerPlaces]) -> tuple[LayerExample, ...]:
-    """Return the layers of one image."""
+    """Decode the layers of one image from its block of bytes."""
     content, start = gzip.decompress(block), 0
 
     def take(kind: str, *sizes: int) -> np.ndarray:
@@ -254,7 +254,7 @@ def picture_source(pixels: UInt8[np.ndarray, "h w 3"]) -> str:
 def likeness_codes(
     similarity: Float32[np.ndarray, "token token"],
 ) -> UInt8[np.ndarray, " pair"]:
-    """Return the lower triangle of cosine similarities in 63 steps from -1 to 1.
+    """Encode the lower triangle of cosine similarities, in 63 steps from -1 to 1.
 
     >>> likeness_codes(np.array([[1.0, -1.0], [-1.0, 1.0]], np.float32)).tolist()
     [63, 0, 63]

@@ -1,22 +1,21 @@
-"""The files of a run folder: their names, and reading and writing them.
+"""Name, read and write the files of a run folder.
 
 run.json            protocol, seed, data, model, provenance, status, result
 train.jsonl         a line per epoch: only what protocol and seed determine
 timing.jsonl        a line per epoch: wall-clock time and images/s
 weights.safetensors the best weights
 test-answers.npy    which test images they classify correctly (runs/answers.py)
-checkpoint/         what is needed to continue (train/checkpoint.py)
+checkpoint/         what is needed to continue training (train/checkpoint.py)
 measure.json        attention metrics of every head (measure/folders/measure_contents.py)
 measure.safetensors the same per image (measure/profile/values.py)
 causal.json         accuracy lost when heads are changed (evaluate/causal.py)
-evaluate.json       what frozen features are good for (evaluate/evaluation.py)
+evaluate.json       scores of frozen features on downstream tasks (evaluate/evaluation.py)
 evaluate.npz        the same per image
 
-The folder of a model that was measured without being trained here has run.json (kind "model": its
-name, weights, preprocessing) and the files of measure (measure/folders/).
+The folder of a model that was measured but not trained here has run.json (kind "model": the name,
+weights and preprocessing of the model) and the files of measure (measure/folders/).
 
-The records (records/) define the contents of each JSON file. Nothing here imports torch before a
-model is loaded.
+The records (records/) define the contents of each JSON file. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ MEASURE, CAUSAL, EVALUATE = MEASURE_FILE.name, CAUSAL_FILE.name, EVALUATE_FILE.n
 WEIGHTS, CHECKPOINT, LOCK = "weights.safetensors", "checkpoint", "lock"
 MEASUREMENT = "measure"  # the unit of the files that one measurement writes
 EVALUATION = "evaluate"  # the unit of the files that one evaluation writes
+_RESTORE = "restore it from a copy, or delete it and run the command that wrote it again"
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -61,14 +61,14 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that is not a record: the state of a checkpoint, the note of an engine.
 
     Raises:
-        UserError: If it is cut off or has an unknown schema.
+        UserError: If the file is not complete JSON, or has another ``schema_version``.
     """
     try:
         content = json.loads(path.read_text())
     except RecursionError:
-        raise UserError(f"{path} is damaged: it is nested too deep") from None
+        raise UserError(f"{path} is damaged: it is nested too deep; {_RESTORE}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is damaged, it is not JSON: {error}") from None
+        raise UserError(f"{path} is damaged: it is not JSON ({error}); {_RESTORE}") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION:
         raise UserError(
@@ -85,10 +85,10 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def read_measure(folder: Path) -> MeasureRecord:
-    """Read measure.json of a measured folder, which must fit the files beside it.
+    """Read measure.json of a measured folder, and check that it belongs to the files beside it.
 
     Raises:
-        UserError: If it is damaged, or of another measurement than the files beside it.
+        UserError: If it is damaged, or the files beside it are from another measurement.
     """
     finish_measurement(folder)
     record = MEASURE_FILE.read(folder)
@@ -97,10 +97,10 @@ def read_measure(folder: Path) -> MeasureRecord:
 
 
 def read_evaluate(folder: Path) -> EvaluateRecord:
-    """Read evaluate.json of a folder, which must fit the file of numbers per image beside it.
+    """Read evaluate.json of a folder, and check that it belongs to the file of records beside it.
 
     Raises:
-        UserError: If it is damaged, or of another evaluation than the file beside it.
+        UserError: If it is damaged, or the file beside it is from another evaluation.
     """
     finish_evaluation(folder)
     record = EVALUATE_FILE.read(folder)
@@ -124,8 +124,8 @@ def write_measurement(
 
     Args:
         folder: The folder of a run or a model.
-        contents: Those of measure.json, without the hashes of the other files.
-        others: The other files by name; None removes one.
+        contents: The contents of measure.json, without the hashes of the other files.
+        others: The contents of the other files by name; None removes the file.
     """
     measured = MEASURE_FILE.encode(contents | {"files": _hashes(others)})
     write_unit(Path(folder), MEASUREMENT, {**others, MEASURE: measured})
@@ -150,11 +150,11 @@ def _hashes(files: Mapping[str, bytes | None]) -> dict[str, str]:
 
 
 def _check_files(folder: Path, name: str, hashes: Mapping[str, str]) -> None:
-    """Raise unless the files beside a record are those that were written with it."""
+    """Raise UserError if a file beside a record is not the one that was written with it."""
     for other, digest in hashes.items():
         path = Path(folder) / other
         if path.is_file() and _sha256(path) != digest:  # an exported study leaves files out
-            raise _mixture(folder, name, f"{other} is not the file that was written with it")
+            raise _mismatch(folder, name, f"{other} is not the file that was written with it")
 
 
 def _sha256(path: Path) -> str:
@@ -162,15 +162,16 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _mixture(folder: Path, name: str, problem: str) -> UserError:
+def _mismatch(folder: Path, name: str, problem: str) -> UserError:
+    """Return the error about a record that does not belong to the files beside it."""
     return UserError(
-        f"{Path(folder) / name} does not fit the files beside it: {problem}; "
+        f"{Path(folder) / name} does not belong to the files beside it: {problem}; "
         f"run nearsight {name.partition('.')[0]} again"
     )
 
 
 def read_log(folder: Path) -> list[LogLine]:
-    """Read the whole lines of train.jsonl; leave out a last line that is half-written."""
+    """Read the complete lines of train.jsonl; a last line that is cut off is left out."""
     return LOG_FILE.read_lines(folder)
 
 
@@ -185,27 +186,29 @@ class MeasuredFolder:
 
 
 def read_measured(folder: Path, record: RunRecord) -> MeasuredFolder:
-    """Read the rest of what a report needs of a folder whose run.json was read before.
+    """Read what a report needs of a folder besides run.json, which the caller has read.
 
     Raises:
-        UserError: If the numbers are of other weights or images than run.json says.
+        UserError: If measure.json is about other weights or images than run.json.
     """
     measure = read_measure(folder)
     weights = measure.weights.sha256 if measure.weights else None
     recorded = record.weights_sha256 if isinstance(record, TrainedRun) else record.weights.sha256
     if weights and recorded and not recorded.startswith(weights):
-        raise _mixture(
-            folder, MEASURE, f"it is of weights {weights}, {RECORD} is of {recorded[:16]}"
-        )
+        problem = f"it measured the weights {weights}, but {RECORD} has {recorded[:16]}"
+        raise _mismatch(folder, MEASURE, problem)
     if measure.data.hash != record.data.hash:
-        problem = f"it is of images {measure.data.hash}, {RECORD} is of {record.data.hash}"
-        raise _mixture(folder, MEASURE, problem)
+        problem = f"it measured the images {measure.data.hash}, but {RECORD} has {record.data.hash}"
+        raise _mismatch(folder, MEASURE, problem)
     return MeasuredFolder(folder, record, measure, read_log(folder))
 
 
-def locked(folder: Path) -> AbstractContextManager[None]:
+def lock_run(folder: Path) -> AbstractContextManager[None]:
     """Hold the lock of a run folder, or raise UserError if another process has it."""
     return hold_lock(folder / LOCK, "train")
+
+
+locked = lock_run  # the old name, for one version
 
 
 def file_hash(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Compare a measurement with what was asked for: convention, number of images, metrics."""
+"""Compare a measurement with the one that was asked for: convention, images and metrics."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ NEEDED = ("mad", "entropy")  # metrics that every comparison of cells needs
 def measured_settings(
     num_images: int | None, convention: str, metrics: Collection[str] | str
 ) -> dict[str, Any]:
-    """Return the settings of a measurement that measure.json records."""
+    """Return the settings of a measurement in the form that measure.json records."""
     names = metrics if isinstance(metrics, str) else list(metrics)
     return {"num_images": num_images, "convention": convention, "metrics": names}
 
 
 def differs_from(asked: Mapping[str, Any], found: MeasureRecord) -> list[str]:
-    """Return how a measurement differs from the one that was asked for, in a few words each."""
+    """Describe in a few words each how a measurement differs from the one that was asked for.
+
+    Args:
+        asked: The settings that were asked for, as ``measured_settings`` returns them.
+        found: The measurement.
+    """
     differences = []
     if found.convention.name != asked["convention"]:
         differences.append(f"convention {found.convention.name} instead of {asked['convention']}")
@@ -38,7 +43,7 @@ def differs_from(asked: Mapping[str, Any], found: MeasureRecord) -> list[str]:
 def lost_metrics(wanted: Collection[str] | str, found: MeasureRecord) -> list[str]:
     """Return the metrics that are wanted but were not measured.
 
-    A file that does not record what was asked for only has to contain what every comparison needs.
+    An older file does not record its settings; it only has to contain what every comparison needs.
     """
     if found.settings is None:
         return [name for name in NEEDED if found.summary.mean(name) is None]
@@ -46,7 +51,7 @@ def lost_metrics(wanted: Collection[str] | str, found: MeasureRecord) -> list[st
 
 
 def missing_names(wanted: Collection[str] | str, there: Collection[str] | str) -> list[str]:
-    """Return the names of metrics that are not among others; ``"all"`` contains every name."""
+    """Return the wanted metrics that are not there; ``"all"`` stands for every metric."""
     if there == ALL:
         return []
     if wanted == ALL:

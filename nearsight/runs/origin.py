@@ -24,9 +24,10 @@ def _output_of(*command: str) -> str | None:
 
 
 def commit(package: Path | None = None) -> str | None:
-    """Return the commit of nearsight's own checkout, with '+' if files were changed since.
+    """Return the commit of nearsight's own repository, with '+' if files were changed since.
 
-    It is None if nearsight is installed without its repository, even inside another project's.
+    The result is None if nearsight was installed without its repository, even if the folder of the
+    installation lies inside the repository of another project.
     """
     package = package or Path(__file__).resolve().parents[1]
     root = package.parent
@@ -47,7 +48,7 @@ def _is_ours(project: Path) -> bool:
 
 
 def cpu_name() -> str:
-    """Return the kind of this machine's CPU."""
+    """Return the model name of this machine's CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -57,9 +58,10 @@ def cpu_name() -> str:
 
 
 def hardware(device: str, processes: int = 1) -> dict[str, Any]:
-    """Return what a stage ran on: device, processes, threads and kind of CPU.
+    """Return what a stage ran on: device, processes, threads and CPU.
 
-    Libraries that LD_PRELOAD loads before torch are named too, because they can change digits.
+    Libraries that LD_PRELOAD loads before torch are named too, because they can change the last
+    digits of the results.
     """
     import torch
 
@@ -72,7 +74,7 @@ def hardware(device: str, processes: int = 1) -> dict[str, Any]:
 
 
 def native_code() -> dict[str, Any]:
-    """Return whether compiled code was used, which changes the last digits, and which."""
+    """Return whether compiled code was used and which; it changes the last digits of results."""
     from nearsight.native import status
 
     return asdict(status())

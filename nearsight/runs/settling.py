@@ -1,7 +1,7 @@
-"""Settle a protocol: the settings that a run records, whoever starts it.
+"""Settle a protocol: turn the settings that a user gave into those that the run records.
 
-A study hashes the settled protocol into the key of a cell and ``train_run`` trains by it, so both
-must settle it by the same rules.
+A study hashes the settled protocol into the key of a cell, and ``train_run`` trains with it.
+Therefore both must settle it by the same rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A stage of a run, such as training, measuring, or testing what its attention is good for.
+"""Define what a stage of a run is, such as training, measuring or evaluating.
 
-A stage works in a run folder and leaves one file there. The command line, a study and the tests run
+A stage works in a run folder and writes one file there. The command line, a study and the tests run
 it through the same function. Stages are declared in their own rooms (``TRAIN_STAGE`` in train,
 ``MEASURE_STAGE`` in measure, ``CAUSAL_STAGE`` and ``EVALUATE_STAGE`` in evaluate). The table of
 stages that a study may run is in study/design/stages.py.
@@ -23,13 +23,13 @@ CIRCUMSTANCES = (
     "trackers",
     "out",
     "force",
-)  # change none
+)  # arguments that do not change a result
 RUN = ("protocol", "seed", "device")  # what defines a run besides the settings of its stages
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A name, the file that the stage leaves in the run folder, and the function that runs it.
+    """A stage: its name, the file that it writes into the run folder, and its function.
 
     Args:
         name: Its name on the command line and in a recipe.
@@ -37,9 +37,11 @@ class Stage:
         function: Called with keyword arguments: the run folder and the settings. Its signature
             defines the settings and their defaults.
         folder: The argument of ``function`` that takes the run folder.
-        kept: The files of it that an exported study keeps; by default ``output``.
-        ended: Returns whether it has ended in a folder; by default ``output`` must exist.
-        joint: Whether all processes of a torchrun cell run it together, or only one of them.
+        kept: The files of the stage that an exported study keeps; by default ``output``.
+        ended: A function that returns whether the stage has ended in a folder; by default, it has
+            ended if ``output`` exists.
+        joint: Whether all processes of a cell that torchrun starts run the stage together, or only
+            one of them.
     """
 
     name: str
@@ -71,12 +73,13 @@ class Stage:
         return {each.name: each.default for each in taken if each.name != self.folder}
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all settings that decide the numbers of this stage, as JSON has them.
+        """Return all settings that decide the numbers of this stage, as plain values for JSON.
 
-        Left out are those of the run itself (RUN) and those that decide nothing (CIRCUMSTANCES).
+        The result leaves out the settings of the run itself (RUN) and those that do not change a
+        result (CIRCUMSTANCES).
 
         Args:
-            settings: What differs from the defaults.
+            settings: The settings that differ from the defaults.
 
         Raises:
             UserError: If the stage does not take one of the settings.
@@ -90,17 +93,17 @@ class Stage:
             if name not in known:
                 raise UserError(
                     f"the stage {self.name} has no setting {name!r}{suggestion(name, known)}; "
-                    f"it has {', '.join(known) or 'none'}"
+                    f"its settings are {', '.join(known) or 'none'}"
                 )
         return {name: _plain(value) for name, value in (known | dict(settings)).items()}
 
     def pick(self, offered: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the offered values that the stage takes."""
+        """Return the offered values that are settings of the stage."""
         return {name: value for name, value in offered.items() if name in self.defaults}
 
 
 def _plain(value: Any) -> Any:
-    """Turn tuples into lists and dataclasses into mappings, as they are after reading JSON."""
+    """Turn tuples into lists and dataclasses into dictionaries, as JSON would return them."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsight.core import Interrupted, StopRequest, World, join_processes, stop_signals
-from nearsight.protocol import Protocol
+from nearsight.protocol import Protocol, spoken_name
 from nearsight.runs import (
     ANSWERS,
     LOCK,
@@ -22,7 +22,7 @@ from nearsight.runs import (
     RECORD,
     SCHEMA_VERSION,
     Stage,
-    locked,
+    lock_run,
     read_record,
     settle,
 )
@@ -111,7 +111,7 @@ def _train_in(
     with refusal, ExitStack() as stack:
         if world.is_main:
             out.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(out))
+            stack.enter_context(lock_run(out))
         old = existing_record(out, protocol, seed)
         if old and old.is_finished:
             reporter.note(f"{out} is finished; nothing to do")
@@ -188,7 +188,7 @@ class Training:
     def to_the_end(self, request: StopRequest) -> None:
         """Train until the last epoch or early stopping, then test the best weights."""
         epochs, steps = self.protocol.epochs, self.stepper.steps_per_epoch
-        name = f"{self.protocol.name}, {self.protocol.model.name}"
+        name = f"{spoken_name(self.protocol.name)}, {self.protocol.model.name}"
         self.reporter.start(name, epochs, steps, self.at.total_steps)
         if not self.at.total_steps:
             self.look_at_start()

@@ -278,7 +278,7 @@ def test_a_cut_off_file_and_a_later_version_are_said(
     file: StoredFile[Any], contents: dict[str, Any], tmp_path: Path
 ):
     (tmp_path / file.name).write_text(json.dumps(contents)[:-9] + "\n")
-    with pytest.raises(UserError, match=f"{file.name} is damaged, .*it is not JSON"):
+    with pytest.raises(UserError, match=f"{file.name} is damaged: .*it is not JSON"):
         read_back(tmp_path, file)
     put(tmp_path, file, [contents])
     with pytest.raises(UserError, match=f"{file.name} is damaged: .*its content"):
@@ -315,7 +315,7 @@ def test_a_summary_whose_names_and_kinds_do_not_fit_is_refused(tmp_path: Path):
 
 def test_a_finished_run_has_a_result(tmp_path: Path):
     put(tmp_path, RUN_FILE, run_contents(result=None))
-    with pytest.raises(UserError, match=r"run\.json is damaged: .* there is no result"):
+    with pytest.raises(UserError, match=r"run\.json is damaged: .* it has no result"):
         RUN_FILE.read(tmp_path)
     put(tmp_path, RUN_FILE, run_contents(result=None, status="running"))
     found = RUN_FILE.read(tmp_path)
@@ -326,7 +326,7 @@ def test_a_finished_run_has_a_result(tmp_path: Path):
 def test_a_file_that_is_not_there_is_said(tmp_path: Path):
     with pytest.raises(UserError, match=f"run nearsight measure {tmp_path} first"):
         MEASURE_FILE.read(tmp_path)
-    with pytest.raises(UserError, match=f"expected cell.json in {tmp_path}, found none"):
+    with pytest.raises(UserError, match=f"there is no cell.json in {tmp_path}"):
         CELL_FILE.read(tmp_path)
 
 
@@ -375,7 +375,7 @@ def test_cells_from_before_torchrun_and_studies_without_a_question_are_read(tmp_
 
 def test_a_cell_that_says_neither_its_stages_nor_what_was_measured_is_refused(tmp_path: Path):
     put(tmp_path, CELL_FILE, without(CELL_2, "stages"))
-    with pytest.raises(UserError, match=r"cell\.json is damaged: its content is wrong \(neither"):
+    with pytest.raises(UserError, match=r"cell\.json is damaged: its content is wrong \(it has neither"):
         CELL_FILE.read(tmp_path)
 
 

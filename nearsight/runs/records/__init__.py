@@ -1,4 +1,4 @@
-"""Typed records of every file of a run or study folder: reading, checking and writing them.
+"""Define typed records of every file of a run or study folder, and read, check and write them.
 
 A record is a pydantic model with a ``schema_version``. A ``StoredFile`` knows the file's name,
 reads and writes it, and explains what is wrong with a damaged one. Nothing here needs torch.
@@ -43,6 +43,7 @@ from nearsight.runs.records.run_record import (
     RunRecord,
     TeacherRecord,
     TrainedRun,
+    origin_text,
 )
 from nearsight.runs.records.stored import Stored, StoredFile
 from nearsight.runs.records.study_records import (
@@ -109,4 +110,5 @@ __all__ = [
     "TrainedRun",
     "TriedLocality",
     "ValuesRecord",
+    "origin_text",
 ]

@@ -9,7 +9,7 @@ from nearsight.runs.records.stored import Stored, StoredFile
 
 
 class CausalLayerRecord(Stored):
-    """Where a layer's heads attend without any change."""
+    """Where the heads of a layer attend before anything is changed."""
 
     layer: int
     name: str

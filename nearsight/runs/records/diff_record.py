@@ -1,4 +1,4 @@
-"""diff.json: how two measured folders differ on the images both were measured on."""
+"""diff.json: how two measured folders differ on the images that both were measured on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SideRecord(Stored):
 
 
 class MetricChangeRecord(Stored):
-    """b - a of a metric of one layer; of every head only where heads pair up."""
+    """The difference b - a of a metric in one layer; per head only if the heads correspond."""
 
     of_mean: IntervalRecord
     mean: list[float] | None = None
@@ -28,7 +28,7 @@ class MetricChangeRecord(Stored):
 
     @property
     def heads(self) -> list[tuple[float, float, float]]:
-        """Return mean, low and high of every head; empty if heads do not pair up."""
+        """Return mean, low and high of every head; empty if the heads do not correspond."""
         return list(zip(self.mean or [], self.low or [], self.high or []))
 
 
@@ -38,7 +38,7 @@ def _kind(value: Any) -> str:
 
 
 class LayerChangeRecord(Stored):
-    """b - a of a layer, by name of the metric."""
+    """The differences b - a in one layer, by name of the metric."""
 
     __pydantic_extra__: dict[
         str,
@@ -52,13 +52,13 @@ class LayerChangeRecord(Stored):
 
     @property
     def metrics(self) -> dict[str, MetricChangeRecord]:
-        """Return the changes by name of the metric."""
+        """Return the differences by name of the metric."""
         entries = (self.model_extra or {}).items()
         return {name: x for name, x in entries if isinstance(x, MetricChangeRecord)}
 
 
 class DiffRecord(Stored):
-    """diff.json: b - a."""
+    """diff.json: the differences b - a."""
 
     schema_version: Literal[1]
     nearsight: str | None = None

@@ -1,4 +1,4 @@
-"""Numbers by name of a metric, as measure.json and train.jsonl hold them.
+"""Read numbers by name of a metric, as measure.json and train.jsonl hold them.
 
 ``nearsight.measure.metrics`` decides which metrics exist; a file may contain any of them. The form
 of a value reveals its kind, so a file can be read without knowing the names.
@@ -24,7 +24,7 @@ class IntervalRecord(Stored):
 
 
 class ExtremeRecord(IntervalRecord):
-    """The smallest or largest mean of any head, and which head that is (counted from 1)."""
+    """The smallest or largest mean of a head, and which head it is (counted from 1)."""
 
     layer: int
     head: int
@@ -42,7 +42,7 @@ class ValuesRecord(Stored):
 
     @property
     def per_head(self) -> list[float]:
-        """The mean of every head; empty where a head has none or several numbers."""
+        """The mean of every head; empty if a head has no number or several."""
         return [x for x in self.mean if isinstance(x, float)] if isinstance(self.mean, list) else []
 
 
@@ -69,7 +69,7 @@ Kind = TypeVar("Kind")
 
 
 class Entries(Stored):
-    """An object whose further keys are numbers by name of a metric."""
+    """An object that holds, besides its fields, numbers by name of a metric."""
 
     __pydantic_extra__: dict[str, Entry]
 
@@ -79,5 +79,5 @@ class Entries(Stored):
         return self.model_extra or {}
 
     def entries(self, kind: type[Kind]) -> dict[str, Kind]:
-        """Return the further keys that hold one kind of numbers."""
+        """Return the values under other keys that are of one kind."""
         return {name: x for name, x in self.others.items() if isinstance(x, kind)}

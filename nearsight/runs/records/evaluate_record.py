@@ -1,4 +1,4 @@
-"""evaluate.json: what frozen features of a model are good for, task by task.
+"""evaluate.json: the scores of a model's frozen features, task by task.
 
 The records of single images are in evaluate.npz beside it; pairwise comparisons of models use them.
 """
@@ -39,7 +39,7 @@ class ResultNumber(Stored):
 
 
 class TaskResult(Stored):
-    """One method of one task at one layer, of the model or of a control."""
+    """The result of one method of one task at one layer, for the model or for a control."""
 
     task: str
     method: str
@@ -55,14 +55,14 @@ class TaskResult(Stored):
 
 
 class LayerDistances(Stored):
-    """How far the layers of the model look, where several of them were evaluated."""
+    """How far each layer of the model attends; present if several layers were evaluated."""
 
     mad: list[float]  # mean over heads, in grid diagonals, by layer
     num_images: int  # of the scored ones
 
 
 class EvaluateRecord(Stored):
-    """evaluate.json. ``files`` has the sha256 of the files that were written with it, by name."""
+    """evaluate.json; ``files`` has the sha256 of the files that were written with it, by name."""
 
     schema_version: Literal[1]
     model: str

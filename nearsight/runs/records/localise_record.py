@@ -1,4 +1,4 @@
-"""localise.json: the locality chosen for a model on training images, and what it gains."""
+"""localise.json: the locality chosen for a model on training images, and how much it gains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Role = Literal["plain", "candidate", "control", "chosen"]
 
 
 class TriedLocality(Stored):
-    """A model that was scored, local or not."""
+    """A model that was scored: the plain one, or one made local."""
 
     name: str  # for people
     role: Role
@@ -32,7 +32,7 @@ class LayerScore(Stored):
 
 
 class ScoredImages(Stored):
-    """The images that scores are computed on."""
+    """The images on which scores are computed."""
 
     data: str
     split: str

@@ -1,7 +1,7 @@
-"""train.jsonl and timing.jsonl: a line per epoch.
+"""train.jsonl and timing.jsonl: one line per epoch.
 
-train.jsonl holds only what protocol and seed determine. Its first line may be of epoch 0: what was
-measured before the first step. timing.jsonl holds what differs from machine to machine.
+train.jsonl holds only what protocol and seed determine. Its first line may be of epoch 0 and hold
+what was measured before the first step. timing.jsonl holds what differs from machine to machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REPAIR = "restore it from a copy, or train the run again into another folder"
 
 
 class LookRecord(Entries):
-    """The attention of a model while it trained: metrics by name, [layer][head]."""
+    """The attention of a model during training: metrics by name, each [layer][head]."""
 
     num_images: int
     read_layers: list[int] | None = None  # layers an output reads, from 1; older files: all
@@ -28,7 +28,7 @@ class LookRecord(Entries):
         return self.entries(ValuesRecord)
 
     def layer_means(self, metric: str) -> list[IntervalRecord] | None:
-        """Return the mean over the heads of every layer."""
+        """Return the mean of a metric over the heads of every layer, or None if it has none."""
         return self.entries(list).get(f"layer_mean_{metric}")
 
 
@@ -47,7 +47,7 @@ class EpochLine(StartLine):
 
     lr: float | None = None
     train_loss: float
-    train_accuracy: float | None = None  # None where every image was mixed, or without labels
+    train_accuracy: float | None = None  # None if all images were mixed, or without labels
     validation_loss: float | None = None
     validation_accuracy: float | None = None  # None without labels
     validation_knn_accuracy: float | None = None  # of k-NN on frozen features, with DINO

@@ -1,9 +1,9 @@
 """measure.json: the attention metrics of every head of a run or model.
 
-Version 1 has layers with only their number and metrics, and one grid. Version 2 adds facts and null
-lines of every layer, and what was skipped or is not available; it changes nothing else. Version 3
-marks layers that no output reads and leaves them out of the summary, which lists the layers it
-covers; the summary of all layers follows it.
+In version 1 a layer has only its number and metrics, and the whole model has one grid. Version 2
+adds facts and null lines of every layer, and lists what was skipped or is not available. Version 3
+marks the layers that no output reads and leaves them out of ``summary``, which lists the layers
+that it covers; ``summary_of_all_layers`` covers all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ConventionRecord(Stored):
 
 
 class MeasuredNullRecord(Stored):
-    """A null model that was measured: layer means under ``layer_mean_<metric>``."""
+    """A null model that was measured; its layer means have the keys ``layer_mean_<metric>``."""
 
     __pydantic_extra__: dict[
         str,
@@ -53,7 +53,7 @@ class MeasuredNullRecord(Stored):
 
 
 class NullRecord(Stored):
-    """Null lines of a grid by name (``uniform_mad``), and nulls that were measured."""
+    """The null lines of a grid by name, such as ``uniform_mad``, and the measured null models."""
 
     __pydantic_extra__: dict[
         str,
@@ -72,13 +72,13 @@ class NullRecord(Stored):
 
     @property
     def measured(self) -> dict[str, MeasuredNullRecord]:
-        """Return the null lines that were measured, by name."""
+        """Return the null models that were measured, by name."""
         entries = (self.model_extra or {}).items()
         return {name: x for name, x in entries if isinstance(x, MeasuredNullRecord)}
 
 
 class LayerRecord(Entries):
-    """A layer: facts, and its metrics by name; read-outs of parts are among ``others``."""
+    """A layer: facts, metrics by name, and read-outs of its parts among ``others``."""
 
     layer: int  # counted from 1
     name: str | None = None
@@ -94,7 +94,7 @@ class LayerRecord(Entries):
     image_size: tuple[int, int] | None = None
     null: NullRecord | None = None  # version 1: that of the whole model
     head_names: list[str] | None = None
-    unread: bool | None = None  # whether its patch rows reach no class logit; None: not known
+    unread: bool | None = None  # no output depends on its patch queries; None: unknown
 
     @property
     def metrics(self) -> dict[str, ValuesRecord]:
@@ -145,14 +145,14 @@ def _expected(name: str) -> tuple[type | None, str]:
 
 
 class SkippedRecord(Stored):
-    """A layer that was not measured."""
+    """A layer that was not measured, and why."""
 
     name: str
     reason: str
 
 
 class UnavailableRecord(Stored):
-    """A metric that a layer does not have."""
+    """A metric that does not exist in a layer, and why."""
 
     metric: str
     layer: Any
@@ -215,15 +215,22 @@ class MeasureRecord(Stored):
         for summary in (self.summary, self.of_all_layers):
             for name, extreme in summary.entries(ExtremeRecord).items():
                 if not 1 <= extreme.layer <= layers:
-                    raise ValueError(f"{name} is of layer {extreme.layer}, but there are {layers}")
+                    raise ValueError(
+                        f"{name} is of layer {extreme.layer}, but there are only {layers} layers"
+                    )
                 heads = self.num_heads[extreme.layer - 1]
                 if not 1 <= extreme.head <= heads:
-                    raise ValueError(f"{name} is of head {extreme.head}, but the layer has {heads}")
+                    raise ValueError(
+                        f"{name} is of head {extreme.head}, but the layer has only {heads} heads"
+                    )
         return self
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The numbers of the whole model by name; if a file lacks some, from its heads."""
+        """The numbers of the whole model by name.
+
+        Older files lack the self-mass of the most local head, which is then read from the layers.
+        """
         numbers = dict(self.summary.others)
         least = self.summary.smallest("mad")
         if MOST_LOCAL not in numbers and least is not None:
@@ -241,7 +248,7 @@ class MeasureRecord(Stored):
 
     @property
     def unread(self) -> list[int]:
-        """The layers, counted from 0, that no output reads and that the summary leaves out."""
+        """The layers, counted from 0, that no output reads, so that the summary omits them."""
         return [i for i, layer in enumerate(self.layers) if layer.unread]
 
     @property

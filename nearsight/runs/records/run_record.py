@@ -13,21 +13,38 @@ FINISHED = "finished"
 
 
 class StretchRecord(Stored):
-    """A part of a run that one process did, and where it came from."""
+    """A part of a run that one process trained, and where that process came from."""
 
     command: str = "unknown"
     commit: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     hardware: dict[str, Any] = Field(default_factory=dict)
     started: str = "unknown"
-    from_epoch: int | None = None  # the epoch and step that it continued at
+    from_epoch: int | None = None  # the epoch and step at which it continued
     from_step: int | None = None
 
 
 class ProvenanceRecord(StretchRecord):
-    """Where a file came from; for a run, its first stretch and those that continued it."""
+    """Where a file came from; a run also has the stretches that continued it."""
 
-    stretches: list[StretchRecord] = Field(default_factory=list)  # under other conditions
+    stretches: list[StretchRecord] = Field(default_factory=list)  # that ran under other conditions
+
+
+ORIGIN_TEXTS = {  # by what run.json stores
+    "official": "official files",
+    "not the official bytes": "files that differ from the official archive",
+    "registered": "registered folder",
+    "folder": "folder of images",
+}
+
+
+def origin_text(origin: str) -> str:
+    """Say in words where the images of a data set come from.
+
+    >>> origin_text("not the official bytes"), origin_text("generated")
+    ('files that differ from the official archive', 'generated')
+    """
+    return ORIGIN_TEXTS.get(origin, origin)
 
 
 class TrainedDataRecord(Stored):
@@ -78,9 +95,9 @@ class ResultRecord(Stored):
     steps: int
     images_seen: int
     stopped_early: bool
-    validation_accuracy: float | None = None  # None of a run that learned without labels
+    validation_accuracy: float | None = None  # None if a run learned without labels
     test_accuracy: float | None = None
-    test_top5_accuracy: float | None = None  # older runs did not write it down
+    test_top5_accuracy: float | None = None  # older runs did not record it
     test_loss: float | None = None
     validation_knn_accuracy: float | None = None  # of k-NN on frozen features, with DINO
     test_knn_accuracy: float | None = None
@@ -116,7 +133,7 @@ class TrainedRun(Stored):
     @model_validator(mode="after")
     def _has_ended_with_a_result(self) -> TrainedRun:
         if self.is_finished and self.result is None:
-            raise ValueError("the status is finished, but there is no result")
+            raise ValueError("its status is finished, but it has no result")
         return self
 
     @property
@@ -132,7 +149,7 @@ class TrainedRun(Stored):
 
     @property
     def name(self) -> str:
-        """Return protocol, model and seed as tables show them."""
+        """The name in tables: protocol, model and seed."""
         return f"{spoken_name(self.protocol['name'])}, {self.model.name}, seed {self.seed}"
 
 
@@ -189,7 +206,7 @@ class MeasuredModel(Stored):
 
     @property
     def name(self) -> str:
-        """Its name, and whether it was trained at all."""
+        """The name in tables; models with random weights are marked."""
         untrained = self.weights.origin == "random initialisation"
         return self.model.name + ", random initialisation" * untrained
 
@@ -208,5 +225,5 @@ RUN_FILE: StoredFile[RunRecord] = StoredFile(
         Discriminator(_kind),
     ],
     repair="restore it from a copy, or train or measure again into another folder",
-    absent="expected a run folder with run.json, found none in {folder}",
+    absent="{folder} has no run.json; give the folder of a run or of a measured model",
 )

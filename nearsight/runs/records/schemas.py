@@ -1,4 +1,4 @@
-"""JSON schemas of all files, generated from their models into docs/schemas."""
+"""Generate the JSON schemas of all files, which docs/schemas holds, from their records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Schema(GenerateJsonSchema):
-    """Make schemas in which any of several kinds may fit, because our code tells kinds apart."""
+    """Generate ``anyOf`` instead of ``oneOf`` for a value of several kinds.
+
+    Our code tells the kinds apart by their keys; by the schema alone, several may fit.
+    """
 
     def tagged_union_schema(self, schema: TaggedUnionSchema) -> dict[str, Any]:
         union = super().tagged_union_schema(schema)
@@ -44,7 +47,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def schemas() -> dict[str, str]:
-    """Return the text of every schema by the name of its file, such as ``measure.schema.json``."""
+    """Return the text of every schema by its file name, such as ``measure.schema.json``."""
     texts = {}
     for file in FILES:
         schema = file.adapter.json_schema(schema_generator=_Schema)

@@ -39,14 +39,14 @@ KINDS = {
 
 
 class Stored(BaseModel):
-    """An object inside a file: immutable, strictly typed, with unknown keys kept."""
+    """An object of a file: immutable, with strict types, and with the keys it does not know."""
 
     model_config = ConfigDict(
         extra="allow", frozen=True, strict=True, ser_json_inf_nan="constants", allow_inf_nan=True
     )
 
     def contents(self) -> dict[str, Any]:
-        """Return the contents of the file as plain JSON values, without what it left out."""
+        """Return the contents as plain values for JSON, with only the keys that the file has."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -58,19 +58,19 @@ class StoredFile(Generic[T]):
         name: Its name, such as ``measure.json``.
         kind: The model of the file, or of each of its lines if it ends in ``.jsonl``.
         repair: What a user can do about a damaged file; ``{folder}`` is the folder it is in.
-        absent: What to say if there is none; with ``{folder}`` and ``{name}``.
+        absent: The error if there is no such file; with ``{folder}`` and ``{name}``.
         versions: The values of ``schema_version`` that can be read.
     """
 
     name: str
     kind: Any
     repair: str
-    absent: str = "expected {name} in {folder}, found none"
+    absent: str = "there is no {name} in {folder}"
     versions: tuple[int, ...] = (1,)
 
     @cached_property
     def adapter(self) -> TypeAdapter[T]:
-        """Return pydantic's validator of the file's model."""
+        """Return the pydantic validator of the file's model."""
         return TypeAdapter(self.kind)
 
     def read(self, folder: Path) -> T:
@@ -84,10 +84,10 @@ class StoredFile(Generic[T]):
             if not Path(folder).exists():
                 raise UserError(f"there is no folder {folder}")
             raise UserError(self.absent.format(folder=folder, name=self.name))
-        return self._parsed(path.read_bytes(), path)
+        return self._parse(path.read_bytes(), path)
 
     def read_lines(self, folder: Path) -> list[T]:
-        """Read the whole lines of a .jsonl file, without a last line that is half-written.
+        """Read the complete lines of a .jsonl file; a last line that is cut off is left out.
 
         A missing file has no lines.
         """
@@ -95,7 +95,7 @@ class StoredFile(Generic[T]):
         if not path.is_file():
             return []
         whole = path.read_bytes().split(b"\n")[:-1]
-        return [self._parsed(text, path, f"line {n}: ") for n, text in enumerate(whole, 1)]
+        return [self._parse(text, path, f"line {n}: ") for n, text in enumerate(whole, 1)]
 
     def write(self, folder: Path, contents: Mapping[str, Any]) -> Path:
         """Write the file completely or not at all."""
@@ -104,13 +104,13 @@ class StoredFile(Generic[T]):
         return path
 
     def encode(self, contents: Mapping[str, Any]) -> bytes:
-        """Return the bytes of the file; if they could not be read back, that is our bug."""
+        """Return the bytes of the file after checking that they can be read back."""
         text = json.dumps(contents, indent=1, allow_nan=False) + "\n"
         self.adapter.validate_json(text)
         return text.encode()
 
     def record(self, contents: Mapping[str, Any]) -> T:
-        """Make a record of contents that were made here and not read from a file."""
+        """Make a record from contents that do not come from a file."""
         return self.adapter.validate_json(json.dumps(contents))
 
     def append(self, folder: Path, contents: Mapping[str, Any]) -> None:
@@ -118,7 +118,7 @@ class StoredFile(Generic[T]):
         append_bytes(Path(folder) / self.name, self._line(contents))
 
     def write_lines(self, folder: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Replace a .jsonl file."""
+        """Write all lines of a .jsonl file, replacing those it had."""
         write_bytes(Path(folder) / self.name, b"".join(map(self._line, lines)))
 
     def _line(self, contents: Mapping[str, Any]) -> bytes:
@@ -132,20 +132,36 @@ class StoredFile(Generic[T]):
         return UserError(f"{path} is damaged: {field} {problem}; {repair}")
 
     def needed(self, folder: Path, field: str, value: V | None) -> V:
-        """Return a value that is optional in the file but that the caller needs."""
+        """Return a value that may be None in the file, or raise UserError if it is.
+
+        Args:
+            folder: The folder of the file, for the error.
+            field: The name of the value in the file, for the error.
+            value: The value.
+        """
         if value is None:
             raise self.damaged(folder, field, "is missing")
         return value
 
     def part(self, kind: type[V], value: Any, folder: Path, field: str) -> V:
-        """Read a value that this file stores for another room, such as a read-out of GPSA."""
+        """Validate a value that this file stores for another room, such as a read-out of GPSA.
+
+        Args:
+            kind: The type of the value.
+            value: The value as plain JSON.
+            folder: The folder of the file, for the error.
+            field: The name of the value in the file, for the error.
+
+        Raises:
+            UserError: If the value is not of that type.
+        """
         try:
             return TypeAdapter(kind).validate_json(json.dumps(value))
         except ValidationError as error:
-            inside, problem = _worst(error, value)
+            inside, problem = _deepest_error(error, value)
             raise self.damaged(folder, f"{field}.{inside}".rstrip("."), problem) from None
 
-    def _parsed(self, text: bytes, path: Path, where: str = "") -> T:
+    def _parse(self, text: bytes, path: Path, where: str = "") -> T:
         if TRUE_VERSION.search(text):  # pydantic takes true for the number 1
             raise self.damaged(path.parent, f"{where}{VERSION}", "should be a whole number")
         try:
@@ -156,7 +172,7 @@ class StoredFile(Generic[T]):
         if errors[0]["type"] == "json_invalid":
             repair = self.repair.format(folder=path.parent)
             cause = errors[0]["ctx"]["error"]
-            raise UserError(f"{path} is damaged, {where}it is not JSON: {cause}; {repair}")
+            raise UserError(f"{path} is damaged: {where}it is not JSON ({cause}); {repair}")
         raw = json.loads(text)
         if isinstance(raw, dict) and raw.get(VERSION) not in self.versions:
             known = " or ".join(map(str, self.versions))
@@ -164,17 +180,17 @@ class StoredFile(Generic[T]):
                 f"{path} has {VERSION} {raw.get(VERSION)!r}, but this version of nearsight reads "
                 f"{known}; install the version that wrote it, or a newer one"
             )
-        field, problem = _worst(invalid, raw)
+        field, problem = _deepest_error(invalid, raw)
         raise self.damaged(path.parent, f"{where}{field or 'its content'}", problem)
 
 
-def _worst(invalid: ValidationError, raw: Any) -> tuple[str, str]:
+def _deepest_error(invalid: ValidationError, raw: Any) -> tuple[str, str]:
     """Return the field of the deepest error, and what is wrong with it.
 
-    If a value may be of several kinds, pydantic lists an error for each. The kind that got furthest
-    is the one that was meant.
+    If a value may be of several kinds, pydantic lists an error for each of them. We report the
+    error for the kind that fits furthest into the value, because that kind was probably meant.
     """
-    errors = [(_walked(error, raw), error) for error in invalid.errors(include_url=False)]
+    errors = [(_keys_to(error, raw), error) for error in invalid.errors(include_url=False)]
     (steps, value), error = max(errors, key=lambda x: len(x[0][0]))
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     if error["type"] == "missing":
@@ -186,10 +202,11 @@ def _worst(invalid: ValidationError, raw: Any) -> tuple[str, str]:
     return field.lstrip("."), f"should be {KINDS[error['type']]}, but it is {shown}"
 
 
-def _walked(error: ErrorDetails, raw: Any) -> tuple[list[str | int], Any]:
-    """Return the keys that lead to an error in the file, without pydantic's names of kinds.
+def _keys_to(error: ErrorDetails, raw: Any) -> tuple[list[str | int], Any]:
+    """Return the keys that lead to an error in the file, and the value found there.
 
-    Kinds that we name ourselves are in angle brackets, so that they differ from all keys.
+    Pydantic's path also contains the names of kinds, which are left out. The names that we give to
+    kinds are in angle brackets, so that they differ from all keys.
     """
     steps: list[str | int] = []
     for number, step in enumerate(error["loc"], 1):

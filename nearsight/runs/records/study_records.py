@@ -1,4 +1,4 @@
-"""The files of a study folder: study.json, cell.json, failed.json, summary.json, claims.json."""
+"""The records of a study folder: study, cell, failed, summary and claims (.json)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StudyRecord(Stored):
 
 
 class SoftwareRecord(Stored):
-    """Software that influences numbers besides the settings."""
+    """The software that can change the numbers of a cell."""
 
     torch: str
     timm: str | None
@@ -43,9 +43,9 @@ class SoftwareRecord(Stored):
 
 
 class CellRecord(Stored):
-    """cell.json: everything that determines the numbers of a cell, and the names of its factors.
+    """cell.json: everything that determines the numbers of a cell, and its factors.
 
-    Version 1 has no key and no stages; it has torch's version, and what was measured.
+    Version 1 has no key and no stages. Instead it has the version of torch and what was measured.
     """
 
     schema_version: Literal[1, 2]
@@ -63,13 +63,15 @@ class CellRecord(Stored):
     metrics: list[str] | None = None
     processes: int = 1
     weights: dict[str, str] = Field(default_factory=dict)
-    accepted: list[str] = Field(default_factory=list)  # differences, when it was taken over
+    accepted: list[str] = Field(default_factory=list)  # differences of a cell that was reused
 
     @model_validator(mode="after")
     def _says_its_software_and_stages(self) -> CellRecord:
         old = self.torch is not None and self.metrics is not None
         if not old and (self.software is None or self.stages is None):
-            raise ValueError("neither software and stages nor, in version 1, torch and metrics")
+            raise ValueError(
+                "it has neither software and stages nor, as in version 1, torch and metrics"
+            )
         return self
 
 
@@ -82,7 +84,7 @@ class FailureRecord(Stored):
 
 
 class EstimateRecord(Stored):
-    """A number with its 95 % interval, and over how many images or seeds."""
+    """A number with its 95 % interval, and how many images or seeds it is estimated from."""
 
     value: float
     low: float
@@ -113,7 +115,7 @@ class SummaryCellRecord(Stored):
 
 
 class PrimaryResultRecord(Stored):
-    """The primary contrast: at the end, and at the last epoch that all runs reached."""
+    """The primary contrast at the end of training, and at the last epoch that all runs reached."""
 
     contrast: PrimaryRecord
     text: str
@@ -126,7 +128,7 @@ class PrimaryResultRecord(Stored):
 
 
 class ShareRecord(Stored):
-    """The share of a condition's seeds with a head of some kind, with the exact interval."""
+    """The share of a condition's seeds that have a head of one kind, with the exact interval."""
 
     condition: str
     kind: Literal["identity", "local"]
@@ -137,7 +139,7 @@ class ShareRecord(Stored):
 
 
 class SeedLossRecord(Stored):
-    """The accuracy that a condition loses when several heads attend elsewhere, over seeds."""
+    """The accuracy that a condition loses when heads are made to attend elsewhere, over seeds."""
 
     condition: str
     heads: str
@@ -147,7 +149,7 @@ class SeedLossRecord(Stored):
 
 
 class ConditionRecord(Stored):
-    """A number of one condition over seeds."""
+    """A number of one condition: its mean and interval over seeds."""
 
     value: str
     condition: str
@@ -170,7 +172,7 @@ class EffectRecord(Stored):
 
 
 class FactorialRecord(Stored):
-    """All effects on one number; matched ones record the epoch, loss or virtual patience."""
+    """All effects on one number; if runs are matched, with the epoch, loss or virtual patience."""
 
     value: str
     at: dict[str, Level]
@@ -183,7 +185,7 @@ class FactorialRecord(Stored):
 
 
 class ImageEffectRecord(Stored):
-    """An effect on a number that runs record per image, with three intervals."""
+    """An effect on a number that runs record for every image, with three intervals."""
 
     at: dict[str, Level]
     factors: list[str]
@@ -193,7 +195,7 @@ class ImageEffectRecord(Stored):
 
 
 class DifferenceRecord(Stored):
-    """A condition minus the first one, paired by seed."""
+    """The difference between a condition and the first one, paired by seed."""
 
     value: str
     condition: str
@@ -207,7 +209,7 @@ class DifferenceRecord(Stored):
 
 
 class SummaryRecord(Stored):
-    """summary.json: the results of a study without weights."""
+    """summary.json: the results of a study, readable without its runs."""
 
     schema_version: Literal[1]
     study: str
@@ -227,7 +229,7 @@ class SummaryRecord(Stored):
 
 
 class ClaimPartRecord(Stored):
-    """One number of a claim; without an interval if there are fewer than two seeds."""
+    """One number of a claim; it has no interval if there are fewer than two seeds."""
 
     label: str
     claimed: str
@@ -273,7 +275,7 @@ STUDY_FILE: StoredFile[StudyRecord] = StoredFile(
     name="study.json",
     kind=StudyRecord,
     repair="delete it and run nearsight study run --out {folder} again, which writes it",
-    absent="expected a study folder with study.json, found none in {folder}",
+    absent="{folder} has no study.json; give a folder that `nearsight study run` wrote",
 )
 CELL_FILE: StoredFile[CellRecord] = StoredFile(
     name="cell.json",
