@@ -2,8 +2,8 @@
 
 It has everything but the mathematics and does not import torch, because ``measure``, ``train``,
 ``report`` and ``study`` all read it. A metric is one entry of ``CATALOGUE`` and one module of
-``nearsight/measure/metrics`` that holds its mathematics, under the metric's name in capitals
-(``MAD``), and its pure function.
+``nearsight/measure/metrics``. The module holds the metric's mathematics, as an object with the
+metric's name in capitals (``MAD``), and its pure function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Over heads. layer1: the mean of the first layer; most_local: the head with the smallest MAD.
+# How the values of all heads become one number. layer1: the mean over the heads of the first layer;
+# most_local: the value of the head with the smallest MAD.
 Statistic = Literal["min", "max", "mean", "layer1", "most_local"]
 Table = Literal[
     "terminal",  # printed by ``nearsight measure`` and ``nearsight diff``
@@ -34,8 +35,8 @@ TOLERANCE = 1e-3
 class Number:
     """A number that describes a whole run: a column of the report, a value that a study analyses.
 
-    ``metric`` and ``statistic`` define it; test accuracy comes from no metric, nor does that of
-    k-NN, which a run that learned without labels has instead.
+    ``metric`` and ``statistic`` define it. Two numbers have no metric: test accuracy and, for a run
+    that learned without labels, the test accuracy of k-NN.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Number:
     digits: int = 3
 
     def entry(self, summary: Mapping[str, Any]) -> Any:
-        """Return its value and interval in the ``summary`` of measure.json; None if not measured.
+        """Return its value and interval from the ``summary`` of measure.json; None if not measured.
 
         >>> numbers = {x.name: x for x in RUN_NUMBERS}
         >>> numbers["layer1_mad"].entry({"layer_mean_mad": [{"value": 0.2}, {"value": 0.3}]})
@@ -61,12 +62,12 @@ class Number:
     def of_heads(
         self, heads: Mapping[str, list[list[float]]], unread: Iterable[int] = ()
     ) -> float | None:
-        """Compute it from the values of every head; None if a metric it needs is missing.
+        """Compute the number from the values of all heads; None if a metric it needs is missing.
 
         Args:
             heads: Values [layer][head] by metric.
-            unread: Layers, counted from 0, that no output reads. They are left out, except in the
-                mean of layer 1.
+            unread: Layers, counted from 0, whose patches reach no output of a classifier. They are
+                left out, except from the mean of layer 1.
 
         >>> heads = {"mad": [[0.2, 0.4], [0.1, 0.5]], "self_mass": [[0.3, 0.0], [0.6, 0.1]]}
         >>> [round(x.of_heads(heads), 6) for x in (*numbers_of("mad"), *numbers_of("self_mass"))]
@@ -106,12 +107,12 @@ class Metric:
     required: bool = False  # a report needs it; older files may lack other default metrics
     tables: frozenset[Table] = frozenset()  # tables that show it if it was measured
     summary: tuple[Statistic, ...] = ()  # statistics over heads in the summary of measure.json
-    columns: tuple[Statistic, ...] = ()  # those of them that are numbers of a run
-    nulls: bool = False  # whether it is compared with uniform attention, a 3x3 box, ...
+    columns: tuple[Statistic, ...] = ()  # the statistics that are also numbers of a run
+    nulls: bool = False  # whether it has null lines (uniform attention, a 3x3 box, ...)
     axis: str = ""  # label of its axis; by default label and unit
-    top: float | None = None  # smallest upper end of its axis; None: chosen by the data
-    digits: int = 3  # digits that distinguish effects on it
-    meaning: str = ""  # explains the metric in reports, unless the page does so anyway
+    top: float | None = None  # its axis reaches at least this value; None: as far as the data
+    digits: int = 3  # decimals that are needed to see effects on it
+    meaning: str = ""  # explanation for reports; empty if the page explains the metric anyway
 
     @property
     def home(self) -> str:
@@ -138,7 +139,10 @@ class Metric:
         return self.unit == DIAGONALS
 
     def numbers(self) -> list[Number]:
-        """Return its numbers of a run, such as ``min_mad``; plain ``entropy`` is the mean."""
+        """Return the numbers of a run that it gives, such as ``min_mad``.
+
+        The mean has no prefix: ``entropy`` is the mean over all heads.
+        """
         return [
             Number(
                 name=self.name if x == "mean" else f"{x}_{self.name}",
@@ -152,7 +156,7 @@ class Metric:
         ]
 
     def outside(self, low: float, high: float) -> float | None:
-        """Return whichever of two extreme values no attention can have, or None.
+        """Return whichever of two extreme values exceeds the limits, or None if neither does.
 
         >>> metric("entropy").outside(-1e-7, 1.0), metric("entropy").outside(-1.5e22, 1.0)
         (None, -1.5e+22)
@@ -164,7 +168,7 @@ class Metric:
 
 HEADINGS: dict[Statistic, str] = {
     "min": "min", "max": "max", "mean": "mean", "layer1": "layer-1 mean",
-    "most_local": "most local head\'s",
+    "most_local": "most local head's",
 }  # fmt: skip
 
 CATALOGUE = (
@@ -208,12 +212,12 @@ CATALOGUE = (
 class Naming:
     """The thresholds by which heads are named; metrics/head_kinds.py has the rules."""
 
-    mostly: float = 0.5  # share of the attention: sink, identity, 3x3 box
-    max_shift: float = 3.0  # patches; the largest measured radius
-    max_spread: float = 2.0  # patches; the spread of an even 5x5 box
-    same_map: float = 0.9  # position share of positional heads
-    diffuse: float = 0.9  # entropy from which all maps are alike
-    far: float = 0.25  # score of global heads
+    mostly: float = 0.5  # least share of attention on prefix tokens, the own patch or the 3x3 box
+    max_shift: float = 3.0  # patches, largest offset of a local head: the largest measured radius
+    max_spread: float = 2.0  # patches, largest spread of a local head: that of an even 5x5 box
+    same_map: float = 0.9  # least position share of positional heads
+    diffuse: float = 0.9  # with a larger entropy all maps are alike, whatever the image
+    far: float = 0.25  # largest score of global heads
 
 
 NAMING = Naming()
@@ -224,8 +228,8 @@ NEAR_KINDS: tuple[NearKind, ...] = ("identity", "local")
 def near_kind(mad: float, self_mass: float, box: float) -> NearKind | None:
     """Classify a head by its MAD and the MAD of a 3x3 box; None if its MAD is not below the box's.
 
-    A MAD below that line has two causes that must be distinguished: the head attends to its own
-    patch (*identity*: a self-mass of at least 0.5), or to the patches around it (*local*).
+    A MAD below that line can have two causes: the head attends to its own patch (*identity*: a
+    self-mass of at least 0.5), or to the patches around it (*local*).
 
     >>> near_kind(0.01, 0.93, 0.1), near_kind(0.09, 0.2, 0.1), near_kind(0.3, 0.0, 0.1)
     ('identity', 'local', None)
@@ -240,7 +244,13 @@ def near_kinds(
     self_masses: Sequence[Sequence[float]],
     boxes: Sequence[float],
 ) -> list[list[NearKind | None]]:
-    """Return ``near_kind`` of every head, [layer][head], given the 3x3 line of every layer."""
+    """Return ``near_kind`` of every head, [layer][head].
+
+    Args:
+        mads: MAD of every head, [layer][head].
+        self_masses: Self-mass of every head, [layer][head].
+        boxes: MAD of the 3x3 box on the grid of every layer.
+    """
     return [
         [near_kind(mad, own, box) for mad, own in zip(*layer, strict=True)]
         for *layer, box in zip(mads, self_masses, boxes, strict=True)
@@ -255,20 +265,20 @@ KNN_ACCURACY = Number(
     name="test_knn_accuracy", heading="k-NN test accuracy", better=1, percent=True
 )
 RUN_NUMBERS = (ACCURACY, KNN_ACCURACY, *(number for x in CATALOGUE for number in x.numbers()))
-# Studies also analyse the logarithm: a change from 0.021 to 0.009 is as large as one from 0.21 to
-# 0.09, which intervals of MAD itself do not show.
+# Studies also analyse the logarithm of min MAD. In it a change from 0.021 to 0.009 is as large as
+# one from 0.21 to 0.09; in MAD itself the first would vanish beside the second.
 LOG_MIN_MAD = Number(name="log_min_mad", heading="log min MAD", better=-1)
 STUDY_NUMBERS = tuple(
     number for x in RUN_NUMBERS for number in ((x, LOG_MIN_MAD) if x.name == "min_mad" else (x,))
 )
 
-# Studies whose models have several grids also have the score, because MAD depends on the grid.
+# Studies of models with different grids also report the score, because MAD depends on the grid.
 MAX_SCORE = Number(name="max_score", heading="score of the most local head", better=1)
 GRID_FREE = (MAX_SCORE, Number(name="score", heading="mean score", better=1))
 
 
 def metric(name: str) -> Metric:
-    """Return the entry with this name."""
+    """Return the entry of the catalogue with this name, which must exist."""
     return next(x for x in CATALOGUE if x.name == name)
 
 
@@ -283,7 +293,7 @@ def numbers_of(name: str) -> list[Number]:
 
 
 def number_named(name: str) -> Number:
-    """Return the number of a run with this name; an unknown name becomes its own heading.
+    """Return the number of a run with this name; for an unknown name, one with it as the heading.
 
     >>> number_named("min_mad").heading, number_named("epochs").heading
     ('min MAD', 'epochs')
@@ -298,6 +308,6 @@ def heading_of(name: str) -> str:
 
 
 def with_nulls(measured: Iterable[str] = ()) -> list[str]:
-    """Return the metrics that have null lines: default metrics, and others if measured."""
+    """Return the names of metrics with null lines: the default ones, and those in ``measured``."""
     asked = set(measured)
     return [x.name for x in CATALOGUE if x.nulls and (x.default or x.name in asked)]

@@ -13,7 +13,7 @@ ROUNDING = 1e-6  # so that 90 of 100 equal weights, summed in float32, count as 
 
 
 def area_sums(rows: Rows) -> Float[Tensor, "image head"]:
-    """Share of a row's keys that hold 90 % of it, summed over queries."""
+    """Smallest share of keys that holds 90 % of a row's attention, summed over queries."""
     largest = rows.weights.sort(-1, descending=True).values
     lacking = largest.cumsum(-1) < HELD - ROUNDING
     counts = wide(lacking.sum(-1) + 1)  # [image, window, head, query]
@@ -32,11 +32,11 @@ ATTENDED_AREA = RowMetric(Sum(area_sums), mean_over_rows)
 def attended_area(
     attention: Float[Tensor, "batch head query key"],
 ) -> Float[Tensor, "batch head"]:
-    """Smallest number of patches that hold at least 90 % of a row, as a share of those it can see.
+    """Smallest share of patches that holds at least 90 % of a row's attention, averaged over rows.
 
-    It is averaged over rows, per image and head. In windows, a row can see the patches of its
-    window. 1/N: every patch attends to one patch, near or far. 0.9 (rounded up to whole patches):
-    uniform attention, the largest value there is.
+    In a layer with windows it is a share of the patches in the window. 1/N: every patch attends to
+    one patch, near or far. 0.9 (rounded up to whole patches): uniform attention, the largest
+    possible value.
 
     Args:
         attention: Attention over patches, whose rows sum to one; see ``patch_attention``.

@@ -31,7 +31,7 @@ class Chosen:
 
 
 def mathematics(entry: Metric) -> Any:
-    """Return the object (such as a ``RowMetric``) that computes a metric of the catalogue."""
+    """Return the object that computes a metric of the catalogue, such as a ``RowMetric``."""
     return getattr(import_module(entry.home), entry.name.upper())
 
 
@@ -44,7 +44,7 @@ def metric_of_attention(entry: Metric, attention: Tensor, grid: Grid) -> Tensor:
 def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -> Chosen:
     """Return the metrics of these names, or every metric for ``"all"``.
 
-    ``position_share`` serves to name heads, so it also selects the other metrics that names need.
+    ``position_share`` also selects the other metrics that are needed to name heads.
 
     Raises:
         UserError: If a name is not in the catalogue.

@@ -26,7 +26,7 @@ ENTROPY = "mean of row entropies / log N"
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to count distances, described in words that go into every result."""
+    """A way to count distances. Every result records its fields and its description ``text``."""
 
     name: str
     unit: Unit
@@ -44,8 +44,8 @@ class Convention:
         """Return the side of a patch in this unit, for a layer with this grid.
 
         Raises:
-            UserError: If the unit is pixels and the patches are not square, or the input is no
-                image.
+            UserError: If the unit is pixels and the patches are not square, or ``image_size`` is
+                None, because the model's input was not a batch of images.
 
         >>> CONVENTIONS["pixels"].patch(Grid(14, 14), image_size=(224, 224))
         16.0
@@ -56,8 +56,8 @@ class Convention:
             return 1 / grid.diagonal
         if image_size is None:
             raise UserError(
-                f"convention {self.name!r} counts distances in pixels, but the model's input was "
-                "no batch of images [n, 3, height, width]; measure in another convention"
+                f"convention {self.name!r} counts distances in pixels, but the model's input is "
+                "not a batch of images [n, 3, height, width]; measure in another convention"
             )
         height, width = image_size
         if height % grid.rows or width % grid.cols or height * grid.cols != width * grid.rows:
@@ -123,7 +123,11 @@ CONVENTIONS = {
 
 
 def convention_of(name: str) -> Convention:
-    """Return the preset of this name."""
+    """Return the preset of this name.
+
+    Raises:
+        UserError: If there is none.
+    """
     if name not in CONVENTIONS:
         raise UserError(
             f"there is no convention {name!r}{suggestion(name, CONVENTIONS)}; "
@@ -140,8 +144,8 @@ def convert_estimates(
 ) -> dict[str, Estimates]:
     """Return the metrics with their distances in another convention.
 
-    Units convert exactly. Renormalisation does not, because a mean does not tell how much each row
-    gave to prefix tokens.
+    Units can be converted exactly. Renormalisation cannot, because a mean does not tell how much
+    attention each row gave to prefix tokens.
 
     Args:
         metrics: Estimates by metric.

@@ -32,11 +32,11 @@ class Sum:
 
     Attributes:
         of: Computes the sum of one block.
-        kernel: Field of ``RowSums`` that holds this sum when compiled code computed it.
-        parts: Sums from which ``derive`` computes this one, so that it need not be added up itself.
+        kernel: Field of ``RowSums`` that holds this sum if compiled code can compute it.
+        parts: Sums from which ``derive`` computes this one, which is then not added up itself.
         derive: Computes the sum from the totals of ``parts`` and the layer's geometry. It returns
-            NaN for images and heads where the difference of the parts would lose digits; ``of`` is
-            then used.
+            NaN for images and heads for which the difference of the parts would lose digits; there,
+            the sum is added up by ``of`` after all.
         needs_sink: Whether ``of`` reads ``Rows.sink``.
         of_layer: Whether ``of`` needs all heads of a layer in one block.
     """
@@ -51,7 +51,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class RowMetric:
-    """A metric of attention: ``value`` of the ``total`` over all rows.
+    """A metric of attention, computed by ``value`` from the ``total`` over all rows.
 
     Several metrics may share a total. ``uniform`` gives the value of uniform attention on a grid,
     if it is known in closed form.
@@ -68,7 +68,7 @@ class RowMetric:
 
 @dataclass(frozen=True)
 class FeatureMetric:
-    """A metric of features [image, row, col, width] and, if needed, of the class token."""
+    """A metric of features [image, row, col, width] and, if it needs it, of the class token's."""
 
     of: Callable[..., Tensor]
     needs_class: bool = False
@@ -82,15 +82,15 @@ def mean_over_rows(total: Tensor, at: Geometry) -> Tensor:
 def accept_arrays(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let a metric's function also take numpy arrays, and tuples such as ``(8, 8)`` for grids."""
 
-    def ready(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return torch.from_numpy(value)
         return as_grid(value) if isinstance(value, tuple) else value
 
     @wraps(function)
     def accepting(*args: Any, **options: Any) -> Tensor:
-        values = {name: ready(value) for name, value in options.items()}
-        return function(*map(ready, args), **values)
+        values = {name: convert(value) for name, value in options.items()}
+        return function(*map(convert, args), **values)
 
     return accepting
 
@@ -98,17 +98,17 @@ def accept_arrays(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def patch_attention(
     attention: Float[Tensor, "batch head token token"], num_prefix: int
 ) -> Float[Tensor, "batch head patch patch"]:
-    """Return attention between patches: without prefix tokens, every row renormalised.
+    """Return attention between patches: drop prefix tokens, and renormalise every row.
 
-    A patch that gives all its attention to prefix tokens leaves nothing to renormalise. This raises
-    an error, because any number for that patch would be invented.
+    The row of a patch that gives all its attention to prefix tokens cannot be renormalised. It
+    raises an error, because any number for that patch would be invented.
 
     Args:
         attention: Weights over all tokens, prefix tokens first.
         num_prefix: Number of class and register tokens.
 
     Raises:
-        UserError: If these are logits, if a row is entirely on prefix tokens, or if the shape is
+        UserError: If these are logits, if a patch attends to prefix tokens only, or if the shape is
             wrong.
 
     >>> import torch
@@ -138,6 +138,7 @@ def patch_attention(
 
 
 def _refuse_logits(attention: Tensor) -> None:
+    """Raise a UserError if an entry is negative, as only logits are."""
     if bool((attention < 0).any()):
         raise UserError(
             "the attention has negative entries, so these are logits and not weights; "
@@ -178,8 +179,8 @@ def whole_block(
 
     Args:
         attention: Attention over patches.
-        grid: Where the patches are. Without it queries and keys stand in a line, which is enough
-            for metrics without distances.
+        grid: Rows and columns of patches. By default queries and keys stand in one row, which is
+            enough for metrics without distances.
         max_radius: Largest radius for which the mass near a patch will be needed.
     """
     return block_of_rows(

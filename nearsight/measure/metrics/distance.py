@@ -19,8 +19,9 @@ from nearsight.measure.metrics.mass import NEAR
 from nearsight.measure.rows import Rows, wide
 from nearsight.models.layers import Grid, Unit
 
-# If at least this share of the attention leaves its own patch, a difference of float32 sums gives
-# it to a relative error of 1e-4.
+# MAD without self is computed from differences of float32 sums. Their relative error is at most
+# 1e-4 if at least this share of the attention leaves its own patch; otherwise the rows are summed
+# again.
 LEAST_LEAVING = 0.01
 
 
@@ -41,7 +42,7 @@ def kept_distance_sums(rows: Rows) -> Float[Tensor, "image head"]:
 
 
 def leaving_sums(rows: Rows) -> Float[Tensor, "image head 2"]:
-    """Attended distance, and mass, of the attention that leaves its own patch."""
+    """Attended distance and mass of the attention that leaves its patch, summed over queries."""
     own = rows.geometry.near[0][:, None, rows.span, :1]  # [window, 1, query, 1]
     away = rows.weights.scatter(-1, own.expand(*rows.weights.shape[:4], 1), 0.0)
     table = rows.geometry.distances[:, None, rows.span].to(away.dtype)
@@ -52,10 +53,10 @@ def leaving_sums(rows: Rows) -> Float[Tensor, "image head 2"]:
 def derived_leaving_sums(
     distances: Float[Tensor, "image head"], near: Float[Tensor, "image head radius"], at: Geometry
 ) -> Float[Tensor, "image head 2"]:
-    """``leaving_sums``, computed from the attended distance and the mass on the own patch.
+    """Compute ``leaving_sums`` from the attended distance and the mass on the own patch.
 
-    The result is NaN where so little attention leaves the own patch that the difference loses
-    digits, and everywhere for pooled keys, whose own key is not at distance 0.
+    The result is NaN where so little attention leaves the own patch that the difference would lose
+    digits. It is NaN everywhere if keys are pooled, because the own key is then not at distance 0.
     """
     mass = at.grid.num_patches - near[..., 0]
     sums = torch.stack([distances, mass], dim=-1)

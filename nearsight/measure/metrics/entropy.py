@@ -17,8 +17,8 @@ from nearsight.measure.layout import Geometry
 from nearsight.measure.metrics.definition import RowMetric, Sum, mean_over_rows, whole_block
 from nearsight.measure.rows import Rows, wide
 
-# Inside the logarithm, where the paper has a small number too. Our text of it lacks the value, so
-# this one is assumed. It changes no entropy by more than N x 1e-12.
+# Added inside the logarithm, as in the paper. Our copy of the paper lacks the value, so this one is
+# assumed. It changes no entropy by more than N x 1e-12.
 EPS = 1e-12
 
 

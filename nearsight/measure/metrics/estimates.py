@@ -39,7 +39,10 @@ class Estimates:
 
     @cached_property
     def _intervals(self) -> list[tuple[np.ndarray, ...]]:
-        """Mean, ends of its interval and standard deviation; one image has only a mean."""
+        """Mean, both ends of its interval and standard deviation of every layer.
+
+        For a single image, all but the mean are NaN.
+        """
         if len(self.values[0]) < 2:
             none = [np.full_like(mean, np.nan) for mean in self.mean]
             return [(mean, x, x, x) for mean, x in zip(self.mean, none)]

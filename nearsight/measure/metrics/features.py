@@ -2,7 +2,7 @@
 
 The features are the output of the block that contains the attention: the innermost module around
 the attention that is an element of a Sequential or ModuleList. If that output is not one vector per
-patch in the order of the image, the metric has no value, and the reason is recorded.
+patch in the order of the image, the metric has no value, and the profile records the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nearsight.models.layers import Grid
 CONTAINERS = (nn.Sequential, nn.ModuleList)
 CLASS_TOKENS = ("cls_token", "class_token", "class_embedding")
 NO_CLASS = "no class token takes part in this layer"
-FORWARD = ((0, 1), (1, -1), (1, 0), (1, 1))  # half of the 8 neighbours; symmetry gives the rest
+FORWARD = ((0, 1), (1, -1), (1, 0), (1, 1))  # 4 of the 8 neighbours; the others mirror them
 
 
 def locality_score(features: Float[Tensor, "batch row col width"]) -> Float[Tensor, " batch"]:
@@ -49,7 +49,10 @@ def locality_score(features: Float[Tensor, "batch row col width"]) -> Float[Tens
     """
     _, rows, cols, _ = features.shape
     if rows * cols < 2:
-        raise UserError("the map has one patch, but neighbours need at least 2 patches")
+        raise UserError(
+            "locality_score compares neighbouring patches and needs at least 2 patches, but the "
+            "map has only one"
+        )
     wide = F.normalize(features.double(), dim=-1)
     sums = wide.new_zeros(features.shape[:3])
     counts = wide.new_zeros(rows, cols)
@@ -100,13 +103,13 @@ class Missing:
 def feature_values(
     metrics: Mapping[str, FeatureMetric], output: Any, layout: Layout, model: nn.Module
 ) -> dict[str, Tensor | Missing]:
-    """Return the metrics per image, in float64 on the CPU, of the output of a block.
+    """Compute metrics of features from the output of a block, per image, in float64 on the CPU.
 
     Args:
         metrics: The metrics to compute, by name.
         output: What the block's forward returned.
         layout: Where the layer's tokens are on the image.
-        model: The model, which tells about class and prefix tokens.
+        model: The model, from which the numbers of class and prefix tokens are read.
     """
     patches = patch_features(output, layout, carried_tokens(model))
     cls = class_feature(output, layout, model)
@@ -133,9 +136,9 @@ def block_of(call: AttentionCall) -> Place | Missing:
 
 
 def carried_tokens(model: nn.Module) -> int:
-    """Return how many prefix tokens pass unchanged through blocks that only see patches.
+    """Return how many prefix tokens pass unchanged through blocks that attend between patches only.
 
-    Such a block has an attribute ``carries_prefix``.
+    Such a block (of GPSA) has an attribute ``carries_prefix``.
     """
     declared: Any = getattr(model, "num_prefix", getattr(model, "num_prefix_tokens", 0))
     carried = any(getattr(module, "carries_prefix", False) for module in model.modules())
@@ -148,15 +151,15 @@ def patch_features(output: Any, layout: Layout, carried: int = 0) -> Tensor | Mi
     Args:
         output: What the block's forward returned.
         layout: Where the layer's tokens are on the image.
-        carried: Number of leading prefix tokens that may be in the output although no attention saw
-            them.
+        carried: Number of prefix tokens that may stand first in the output although the attention
+            did not see them.
     """
     output = _tensor(output)
     grid = layout.grid
     if grid.num_patches < 2:
         return Missing("a map of one patch has no neighbours")
     if output is None or not output.is_floating_point():
-        return Missing("the output of its block is no tensor of features")
+        return Missing("the output of its block is not a tensor of features")
     if output.ndim == 4:
         size = (grid.rows, grid.cols)
         last, first = output.shape[1:3] == size, output.shape[2:] == size

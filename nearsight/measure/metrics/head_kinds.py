@@ -4,15 +4,15 @@ The first rule that applies gives the name:
 
 - ``sink``: at least half of its attention goes to prefix tokens (or padding).
 - ``identity``: at least half of its attention stays on the patch itself.
-- ``local``: at least half of its attention stays in the 3x3 box, or all of it goes to one nearby
-  place (a mean offset of at most 3 patches with a spread of at most 2). A head whose score makes it
-  ``global`` is never local: on a grid of a few patches everything is near.
-- ``positional``: it attends alike whatever the image shows (position share of at least 0.9), and
-  not just because it is nearly uniform (entropy below 0.9).
+- ``local``: at least half of its attention stays in the 3x3 box, or its attention goes to one
+  nearby place (a mean offset of at most 3 patches with a spread of at most 2). A head whose score
+  makes it ``global`` is never local, because on a grid of a few patches everything is near.
+- ``positional``: it attends in the same way whatever the image shows (position share of at least
+  0.9), and not just because it is nearly uniform (entropy below 0.9).
 - ``global``: it looks at least three quarters as far as uniform attention (score of at most 0.25).
 - ``mixed``: none of these.
 
-Identity, local and sink heads may be positional as well; the profile holds the share itself.
+Identity, local and sink heads may be positional too, as the position share in the profile shows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def head_names(
         lacking.append("position_share")
     if lacking or position_share is None:
         raise UserError(
-            f"heads cannot be named, because {', '.join(lacking)} was not measured; "
+            f"heads cannot be named without the metrics {', '.join(lacking)}; "
             "measure with metrics='all'"
         )
     means = {name: metrics[name].mean for name in NEEDED}

@@ -25,7 +25,7 @@ def key_sums(rows: Rows) -> Float[Tensor, "image head more"]:
 
 
 def normalised_information(total: Tensor, at: Geometry) -> Tensor:
-    """NMI from the rows' entropies and the mass on every key, both summed over all queries."""
+    """NMI, given the rows' entropies and the mass on every key, both summed over all queries."""
     num_queries = at.grid.num_patches
     of_keys = torch.special.entr(total[..., 1:] / num_queries).sum(-1)
     shared = (of_keys - total[..., 0] / num_queries).clamp(min=0)
@@ -44,8 +44,8 @@ def mutual_information(
     p(k|q) is the attention and p(k) its mean row, so I = H(k) - mean row entropy and H(q) = log N,
     as defined by Park et al. (cl-vs-mim). It has no unit. 0: every query attends alike. 1: the
     queries attend to different patches, one each. It is 0 by definition if H(k) is 0 (all queries
-    attend to one patch) or N is 1. Windows count over the whole image: that they differ is
-    information.
+    attend to one patch) or N is 1. In a layer with windows, positions are those in the whole image,
+    so attending to different windows counts as information.
 
     Args:
         attention: Attention over patches, whose rows sum to one; see ``patch_attention``.

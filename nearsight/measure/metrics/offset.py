@@ -36,7 +36,7 @@ def offset_sums(rows: Rows) -> Float[Tensor, "image head 4"]:
 
 
 def spread(total: Tensor, at: Geometry) -> Tensor:
-    """Root mean square distance of attended offsets from their mean."""
+    """Root mean square distance of attended offsets from their mean, given ``offset_sums``."""
     mass, offset, square = total.split([1, 2, 1], dim=-1)
     variance = square / mass - (offset / mass).square().sum(-1, keepdim=True)
     return variance[..., 0].clamp(min=0).sqrt()
@@ -52,9 +52,9 @@ def mean_offset(
 ) -> Float[Tensor, "batch head 2"]:
     """Mean attended offset (dy, dx) = (1/N) sum_i sum_j A_ij (p_j - p_i), per image and head.
 
-    It is in patches; down and right are positive. (0, 0): the head attends evenly around itself (to
-    itself, to a box, or uniformly). (rows - 1, cols - 1) cannot be reached: only a corner can look
-    so far.
+    It is in patches; down and right are positive. (0, 0): attention goes as far in one direction as
+    in the opposite one (to the patch itself, to a box around it, or everywhere). The extreme value
+    (rows - 1, cols - 1) cannot be reached, because only a patch in a corner can look so far.
 
     Args:
         attention: Attention over patches, whose rows sum to one; see ``patch_attention``.
@@ -75,8 +75,8 @@ def offset_spread(
     """Root mean square distance of attended offsets from the head's mean offset.
 
     sqrt((1/N) sum_i sum_j A_ij |p_j - p_i - offset|^2), in patches, over all queries of an image.
-    0: every patch attends in one direction and exactly as far. Large: directions or distances vary,
-    within rows or from row to row.
+    0: every patch attends to a single patch, always in the same direction and at the same distance.
+    Large: directions or distances vary within rows or from row to row.
 
     Args:
         attention: Attention over patches, whose rows sum to one; see ``patch_attention``.

@@ -2,7 +2,8 @@
 
 A positional head attends in the same way whatever the image shows. Two images are compared by the
 inner product of their attention maps. The squared norm of the sum of all maps contains the products
-of all pairs of images, so one pass and one map per head suffice.
+of all pairs of images, so a single pass over the images suffices, and only one map per head is
+kept.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def position_share(
     """Mean of <A, B> over pairs of images, relative to the mean of <A, A> over images, per head.
 
     <A, B> is the sum of A_ij B_ij over queries and keys. It is a share without a unit. 1: the maps
-    of all images are the same, whether local or not. 0: no two images let a patch attend to the
-    same place. Diffuse maps always overlap, uniform ones entirely.
+    of all images are the same, whether local or not. 0: in no two images does a patch attend to the
+    same place. Diffuse maps always overlap, and uniform maps entirely, so a large share means
+    little for a head with a large entropy.
 
     Args:
         attention: Attention over patches of at least two images, whose rows sum to one; see
@@ -47,12 +49,18 @@ def position_share(
 
 
 def share_of_pairs(of_sum: Tensor, of_each: Tensor, num_images: int) -> Tensor:
-    """Return the position share from |sum of maps|^2 and the sum of |map|^2.
+    """Return the position share, given |sum of maps|^2 and the sum of |map|^2.
 
-    Maps that are 0 in every image are the same in every image: their share is 1.
+    Maps that are 0 in every image count as the same in every image: their share is 1.
+
+    Raises:
+        UserError: If there is only one image.
     """
     if num_images < 2:
-        raise UserError(f"position_share compares images and needs at least 2, got {num_images}")
+        raise UserError(
+            "position_share compares images with each other and needs at least 2, but there is "
+            f"only {num_images}"
+        )
     safe = torch.where(of_each > 0, of_each, 1.0)
     return torch.where(of_each > 0, (of_sum / safe - 1) / (num_images - 1), 1.0).clamp(0, 1)
 
@@ -60,10 +68,10 @@ def share_of_pairs(of_sum: Tensor, of_each: Tensor, num_images: int) -> Tensor:
 class MeanMap:
     """The sum of a layer's attention maps over images, and the sum of their squared norms.
 
-    With up to ``max_patches`` patches (1,024) it sums the maps themselves, [window, head, query,
-    key]. With more, it sums the mean offset of every query, whose size grows with N only. The
-    offset of uniform attention is subtracted first: it is the same in every image and would make
-    all diffuse heads positional.
+    With up to ``max_patches`` patches (1,024 by default) it sums the maps themselves, [window,
+    head, query, key]. With more, it sums the mean offset of every query instead, which needs memory
+    for N instead of N^2 numbers. The offset of uniform attention is subtracted first, because it is
+    the same in every image and would make all diffuse heads positional.
     """
 
     def __init__(self, num_heads: int, max_patches: float | None = None) -> None:
