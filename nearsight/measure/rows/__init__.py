@@ -1,7 +1,7 @@
 """Recompute attention weights in blocks of rows and check them against the layer's output.
 
-``attention_rows`` yields the blocks, ``row_sums`` lets compiled code sum them up without keeping
-them, ``prove`` makes the check, and ``capture_attention`` returns whole attention maps of a few
+``attention_rows`` yields the blocks. ``row_sums`` lets compiled code sum up the rows without
+storing them. ``prove`` makes the check. ``capture_attention`` returns whole attention maps of a few
 images.
 """
 

@@ -1,12 +1,13 @@
 """Recompute the attention between patches, one block of query rows at a time.
 
-Dropping the prefix columns and renormalising equals a softmax over the patch keys alone. So the
-weights are recomputed from the queries and keys of the patches only, and no tensor larger than a
-block is made, whatever the number of tokens. Weights are float32 (float64 for a float64 model).
+To drop the prefix columns and renormalise is the same as to take the softmax over the patch keys
+alone. So the weights are recomputed from the queries and keys of the patches only, and no tensor is
+larger than a block, whatever the number of tokens. Weights are float32 (float64 in a float64
+model).
 
 The entropy of a row is its logsumexp minus its mean logit, which needs no logarithm of the weights.
-If both are large (a mask may hide a whole row by adding a large negative number), rounding would
-swamp their difference, so the largest logit is subtracted first.
+If both are large (a mask may hide a whole row by adding a large negative number), their difference
+would be lost in rounding, so the largest logit is subtracted first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torch import Tensor
 from nearsight.measure.layout import Geometry
 from nearsight.measure.rows.unfold import RowBlock, Unfolded
 
-SMALLEST = 1e-30  # smallest weight whose logarithm float32 represents exactly enough
+SMALLEST = 1e-30  # smallest weight whose logarithm is accurate enough in float32
 LARGE = 64.0  # above this logsumexp, the largest logit is subtracted from a row first
 
 
@@ -30,9 +31,9 @@ class Rows:
     """Attention weights of some query rows of every window, of some images and heads of a layer.
 
     Each row of ``weights`` sums to one over the keys that have a position on the image. Rows of
-    queries without a position are 0. ``entropies`` are in nats. ``sink``, if requested, is the
-    share that a row gave to keys without a position (prefix tokens, padding) before they were
-    dropped.
+    queries without a position are 0. ``entropies`` are in nats. ``sink`` is the share of its
+    attention that a row gave to keys without a position (prefix tokens, padding) before they were
+    dropped; it is None unless it was requested.
     """
 
     weights: Float[Tensor, "image window head query key"]
@@ -40,13 +41,13 @@ class Rows:
     sink: Float[Tensor, "image window head query"] | None
     geometry: Geometry
     block: RowBlock
-    span: slice  # which of the geometry's queries these rows are
+    span: slice  # the queries of the geometry that these rows belong to
     scratch: Tensor  # memory of the shape of ``weights`` that a metric may overwrite
 
 
 @dataclass(frozen=True)
 class RowSums:
-    """Sums over all rows of a layer, computed by code that does not keep the rows."""
+    """Sums over all rows of a layer, computed by compiled code that does not store the rows."""
 
     distance_sums: Float[Tensor, "image head"]
     near_sums: Float[Tensor, "image head 4"]
@@ -67,8 +68,7 @@ def attention_rows(
 ) -> Iterator[Rows]:
     """Yield all attention rows of a layer in blocks.
 
-    The next block overwrites the memory of the previous one, so use a block before asking for
-    another.
+    All blocks share the same memory, so use a block before you ask for the next one.
 
     Args:
         tensors: The tensors of the attention call.
@@ -81,8 +81,8 @@ def attention_rows(
     num_keys = tensors.num_keys if with_sink else geometry.num_keys
     for block in tensors.blocks(tensors.num_images, queries, num_keys, whole_layers, heads):
         span = slice(block.queries.start - first, block.queries.stop - first)
-        make = _recomputed if tensors.is_softmax else _made
-        weights, entropies, sink = make(tensors, geometry, block, with_sink)
+        weights_of = _recompute_softmax if tensors.is_softmax else _renormalise_rows
+        weights, entropies, sink = weights_of(tensors, geometry, block, with_sink)
         if geometry.query_missing is not None:
             missing = geometry.query_missing[:, None, span]
             weights = weights.masked_fill(missing[..., None], 0.0)
@@ -92,10 +92,10 @@ def attention_rows(
         yield Rows(weights, entropies, sink, geometry, block, span, scratch)
 
 
-def _recomputed(
+def _recompute_softmax(
     tensors: Unfolded, geometry: Geometry, block: RowBlock, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return weights, entropies and sink of a fused call; NaN for rows without a visible key."""
+    """Return weights, entropies and sink of a fused call; rows without a visible key are NaN."""
     logits = tensors.logits(block, geometry.key_tokens)
     if geometry.key_missing is not None:
         logits.masked_fill_(geometry.key_missing[:, None, None], -torch.inf)
@@ -114,15 +114,16 @@ def _recomputed(
     everything = tensors.logits(block)
     if top is not None:
         everything.sub_(top)
-    log_share = (total - everything.logsumexp(-1)).clamp(max=0)  # of the keys with a position
+    # The logarithm of the share that the keys with a position have in all attention of a row.
+    log_share = (total - everything.logsumexp(-1)).clamp(max=0)
     return weights, entropies, -torch.expm1(log_share)
 
 
 def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
     """Return the logsumexp of rows whose softmax is known: a key's logit minus its log weight.
 
-    The first key of each row is used, unless its weight is too small for a logarithm; then the key
-    with the largest weight.
+    Any key gives the same result. The first one is used, or the one with the largest weight if the
+    weight of the first is too small for an accurate logarithm.
     """
     logit, weight = logits[..., 0], weights[..., 0]
     if bool((weight < SMALLEST).any()):
@@ -130,18 +131,19 @@ def _logsumexp(logits: Tensor, weights: Tensor) -> Tensor:
     return logit - weight.log()
 
 
-def _made(
+def _renormalise_rows(
     tensors: Unfolded, geometry: Geometry, block: RowBlock, with_sink: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return weights, entropies and sink of weights that are no plain softmax of logits.
+    """Return weights, entropies and sink if the weights are not a plain softmax of logits.
 
-    The model made them itself, or mixed content with position.
+    These are the weights of explicit attention, as the model computed them, and those that GPSA
+    mixes from content and position.
     """
     rows = tensors.weights(block)
     weights = rows[..., geometry.key_tokens]
     if geometry.key_missing is not None:
         weights = weights.masked_fill(geometry.key_missing[:, None, None], 0.0)
-    shares = weights.sum(-1)  # of the keys with a position
+    shares = weights.sum(-1)  # attention on keys with a position
     weights = weights / shares[..., None]
     sink = (rows.sum(-1) - shares).clamp(min=0) if with_sink else None
     return weights, torch.special.entr(weights).sum(-1), sink

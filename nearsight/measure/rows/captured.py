@@ -1,6 +1,7 @@
-"""Capture whole attention maps of a few images, in the order of the image, from any model.
+"""Capture the attention maps of a few images from any model, with tokens in the order of the image.
 
-``capture_attention`` keeps every map in memory; ``measure_model`` measures many images.
+``capture_attention`` keeps every map in memory. For many images use ``measure_model``, which stores
+no map.
 """
 
 from __future__ import annotations
@@ -30,17 +31,19 @@ from nearsight.models.layers import Grid
 def capture_attention(
     model: nn.Module, grid: Grid | None = None, num_prefix: int | None = None
 ) -> Iterator[list[Tensor]]:
-    """Yield a list that holds the attention of the last forward inside the ``with`` block.
+    """Yield a list that every forward inside the ``with`` block fills with its attention maps.
 
-    The list has one tensor [batch, head, query, key] per layer. Tokens are in the order of the
-    image: prefix tokens first, then the patches row by row. Windows are placed on the whole grid,
-    with zeros where a patch cannot attend; pooled keys stay pooled. The model runs in the mode it
-    is in (training or evaluation). The weights are checked against the layer's real output.
+    The list has one tensor [batch, head, query, key] per layer, and holds the maps of the last
+    forward only. Tokens are in the order of the image: prefix tokens first, then the patches row by
+    row. Windows are placed on the whole grid, with zeros where a patch cannot attend. Pooled keys
+    stay pooled. The model runs in the mode it is in (training or evaluation). The weights are
+    checked against the layer's real output.
 
     Args:
         model: The model to watch; run it inside the block.
-        grid: Patch grid, for models whose grid cannot be found.
-        num_prefix: Number of prefix tokens, for models where it cannot be found.
+        grid: Rows and columns of patches, for models whose grid cannot be found automatically.
+        num_prefix: Number of class and register tokens, for models where it cannot be found
+            automatically.
 
     Raises:
         UserError: If a layer cannot be measured, or if no forward with attention between patches
@@ -71,13 +74,18 @@ def capture_attention(
     refuse_unseen(capture.unseen)
     if not maps:
         raise UserError(
-            f"no attention between patches was captured from {type(inner).__name__}. Run the model "
+            f"no attention between patches was captured from {type(inner).__name__}; run the model "
             "inside the `with capture_attention(model)` block"
         )
 
 
 def on_the_image(tensors: Unfolded, layout: Layout) -> Tensor:
-    """Return weights [batch, head, query, key] over prefix tokens and all patches of the image."""
+    """Return weights [batch, head, query, key] over the prefix tokens and all patches of the image.
+
+    Args:
+        tensors: The tensors of the attention call.
+        layout: Where the tokens of the call are on the image.
+    """
     everything = RowBlock(slice(None), slice(None), slice(None))
     weights = tensors.weights(everything)  # [image, window, head, query, key]
     images, num_windows, heads = weights.shape[:3]
@@ -104,7 +112,7 @@ def num_leading(tokens: Tensor) -> int:
 
 
 def _scattered(layout: Layout, num_prefix: tuple[int, int]) -> bool:
-    """Return whether the patch tokens are in another order than on the image."""
+    """Return whether the patches are not in the order of the image, row by row."""
     queries, keys = layout.queries[0, num_prefix[0] :], layout.keys[0, num_prefix[1] :]
     return not (
         torch.equal(queries, torch.arange(layout.grid.num_patches))

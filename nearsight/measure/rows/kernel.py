@@ -1,8 +1,9 @@
 """Sum up attention rows with compiled code, for the default metrics on a CPU.
 
 torch must write the attention of a block to memory and read it again for every sum. ``kernel.c``
-never writes it and takes half of that time. If it was not compiled, on other devices, in float64
-and for all other metrics, the rows of ``blocks.py`` give the same numbers to about 1e-7.
+never writes it and takes half of that time. The rows of ``blocks.py``, which give the same numbers
+to about 1e-7, are used if ``kernel.c`` was not compiled, on other devices, in float64, and for all
+other metrics.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from nearsight.measure.rows.blocks import RowSums
 from nearsight.measure.rows.unfold import Unfolded
 from nearsight.native import LANES, load_library
 
-CHUNK = 768  # queries of a head per thread at most; every chunk packs the keys again
+CHUNK = 768  # most queries of a head in one job; every job packs the keys again, which takes time
 
 
 def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     """Return the sums over all rows of a layer, or None if the kernel does not support the call.
 
-    It supports softmax attention in float32 or less on a CPU, plain or with a float32 bias, in
-    windows without padding.
+    The kernel supports softmax attention on a CPU whose queries and keys are float32 or half
+    precision, without a bias or with a float32 bias, and without padded windows.
     """
     compiled = load_library()
-    if compiled is None or not _serves(tensors, geometry):
+    if compiled is None or not _supports(tensors, geometry):
         return None
     assert tensors.queries is not None
     assert tensors.keys is not None
@@ -38,7 +39,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
         bias = bias[..., geometry.query_tokens, geometry.key_tokens]
     images, windows, heads, num_queries, width = queries.shape
     if keys.shape != (images, windows, heads, geometry.num_keys, width):
-        return None  # several images or heads share keys
+        return None  # several images or heads share the same keys
     near, taken = geometry.near
     distances = geometry.offset_distances if geometry.grid.cols % LANES == 0 else None
     columns = 0 if distances is None else geometry.grid.cols
@@ -52,7 +53,7 @@ def row_sums(tensors: Unfolded, geometry: Geometry) -> RowSums | None:
     return RowSums(distance[..., 0], slots @ geometry.near_counts, entropy[..., 0])
 
 
-def _serves(tensors: Unfolded, geometry: Geometry) -> bool:
+def _supports(tensors: Unfolded, geometry: Geometry) -> bool:
     """Return whether the kernel supports this call."""
     mask = tensors.mask
     given = tensors.queries, tensors.keys, mask

@@ -1,6 +1,7 @@
 """Check that the recomputed attention weights are those that the layer used.
 
-On the first batch, attention @ values must equal what the attention call itself returned.
+On the first batch, attention @ values must equal what the attention call itself returned, up to
+rounding.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from nearsight.core import UserError
 from nearsight.measure.capture import AttentionCall
 from nearsight.measure.rows.unfold import Unfolded
 
-NUM_PROVED = 2  # images of the first batch that are checked
-NUM_ROWS = 128  # rows checked per head and window, evenly spread; all if fewer than twice that
+NUM_PROVED = 2  # how many images of the first batch are checked
+NUM_ROWS = 128  # rows checked per head and window, evenly spread; all if there are fewer than 256
 TOLERANCE = 1e-4  # relative to the layer's largest output
-HALF_TOLERANCE = 2e-2  # bf16 and fp16
+HALF_TOLERANCE = 2e-2  # for outputs in bf16 and fp16
 
 
 def prove(call: AttentionCall, tensors: Unfolded) -> float:
@@ -42,10 +43,12 @@ def prove(call: AttentionCall, tensors: Unfolded) -> float:
         raise UserError(
             f"layer {call.name} ({type(call.path[-1].module).__name__}) cannot be measured: the "
             f"recomputed attention times the values differs from the layer's output by "
-            f"{relative:.1e} of its largest entry (allowed: {allowed:g})"
+            f"{relative:.1e} of its largest entry (allowed: {allowed:g}), so the layer computes "
+            "something else than softmax attention; nearsight cannot measure this model"
         )
     return relative
 
 
 def _largest(x: torch.Tensor) -> float:
+    """Return the largest magnitude in a tensor, or 0 if it is empty."""
     return float(x.abs().max()) if x.numel() else 0.0

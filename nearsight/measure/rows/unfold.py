@@ -1,7 +1,8 @@
 """Bring the tensors of an attention call into one order and cut them into blocks.
 
-However a model stores its windows, the tensors here are [image, window, head, token, width]. A
-block covers some images, heads and queries and is small enough to stay in the processor's cache.
+Models store their windows in different ways. Here all tensors are [image, window, head, token,
+width]. A block covers some images, heads and queries and is small enough to stay in the processor's
+cache.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nearsight.measure.capture import AttentionCall
 from nearsight.measure.layout import Fold, Layout
 
 BLOCK_SIZES = {"cpu": 2**20}  # attention weights per block: 4 MB in float32
-LARGE_BLOCK = 2**22  # for devices on which launching a kernel costs more than the cache saves
+LARGE_BLOCK = 2**22  # for devices on which starting a kernel costs more time than the cache saves
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,13 @@ class Buffers:
 class Unfolded:
     """The tensors of an attention call as [image, window, head, token, width].
 
-    It holds queries and keys, or the weights that the model made itself, with values and output.
+    They are the values, the output, and either queries and keys (of fused attention) or the weights
+    that the model computed itself (``made``).
+
+    Args:
+        call: The attention call.
+        layout: Where its tokens are on the image.
+        buffers: Memory for the weights and logits of blocks.
     """
 
     def __init__(self, call: AttentionCall, layout: Layout, buffers: Buffers) -> None:
@@ -66,12 +73,12 @@ class Unfolded:
         self.mixture = call.mixture
         self.mask = None if call.mask is None else self.unfold(call.mask.expand(call.sizes))
         self.values, self.output = self.unfold(call.values), self.unfold(call.output)
-        shown = self.queries if self.made is None else self.made
-        assert shown is not None
-        self.num_images, _, self.num_heads = shown.shape[:3]
+        given = self.queries if self.made is None else self.made
+        assert given is not None
+        self.num_images, _, self.num_heads = given.shape[:3]
         self.num_queries, self.num_keys = call.sizes[-2:]
-        self.device = shown.device
-        self.dtype = torch.promote_types(shown.dtype, torch.float32)
+        self.device = given.device
+        self.dtype = torch.promote_types(given.dtype, torch.float32)
         self.buffers = buffers
 
     def unfold(self, x: Tensor) -> Tensor:
@@ -83,9 +90,10 @@ class Unfolded:
         return x.unflatten(0, (-1, self.num_windows))
 
     def logits(self, block: RowBlock, keys: slice = slice(None)) -> Tensor:
-        """Return scale q k^T + mask as [image, window, head, query, key], in memory that is reused.
+        """Return scale q k^T + mask as [image, window, head, query, key].
 
-        The logit of a key that a boolean mask hides is -inf.
+        The logit of a key that a boolean mask hides is -inf. The next call overwrites the memory of
+        the result.
         """
         assert self.queries is not None
         assert self.keys is not None
@@ -130,9 +138,9 @@ class Unfolded:
 
         Args:
             num_images: How many images to cover.
-            queries: Which queries to cover. If the slice has a step, the blocks have it too, and
-                still as many rows as without it.
-            num_keys: Number of keys per row, which decides the size of a block.
+            queries: Which queries to cover. If the slice has a step, so do the blocks, which then
+                span more queries, so that they have as many rows as without it.
+            num_keys: Number of keys per row; the more keys, the fewer rows in a block.
             whole_layers: Keep all heads of an image in one block.
             of_heads: Cover these heads only.
         """
