@@ -161,7 +161,7 @@ class OnePatch(nn.Module):
 
 
 def test_one_patch_is_refused_with_the_true_reason():
-    with pytest.raises(UserError, match="attends to 1 token only"):
+    with pytest.raises(UserError, match="attends to a single token"):
         ns.measure_model(OnePatch(), torch.randn(3, 3, 8, 8))
 
 

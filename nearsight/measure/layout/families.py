@@ -1,9 +1,9 @@
 """The table of model families: from the class of a module to the layout of its attention.
 
-A class is named with its package, so that a module of the same name elsewhere is not mistaken for
-it. Subclasses count as their parents. The innermost module of an attention call that is in the
-table decides. The table saves time: a model that is not in it and does not declare its grid and
-prefix tokens is measured to find its layout (found.py).
+A class is listed with the name of its package, so that another module with the same class name is
+not mistaken for it. Subclasses count as their parents. If several modules around an attention call
+are in the table, the innermost one decides. The table saves time: if a model is not in it and does
+not declare its grid and prefix tokens, its layout is found by measuring the model (found.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Family = Callable[[AttentionCall, Place, Given], Layout | Skipped]
 
 
 def own_grids(layout: Callable[[AttentionCall, Place], Layout]) -> Family:
-    """Make a family whose layers determine their own grids; the user cannot set them."""
+    """Make a family whose layers determine their own grids, which the user cannot set."""
 
     def family(call: AttentionCall, place: Place, given: Given) -> Layout:
         if given.grid is not None or given.num_prefix is not None:
@@ -68,19 +68,19 @@ def refuse_models(reason: str) -> Family:
 
 
 def feature_map(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
-    """Locate tokens in attention between all patches of its input map [b, c, row, col]."""
+    """Locate tokens in a module that attends between all patches of its input [b, c, row, col]."""
     rows, cols = call.path[-1].inputs[0].shape[2:4]
     return global_layout(call, given, num_prefix=0, sizes=[(rows, cols)])
 
 
 def naflex(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
-    """Locate tokens in timm's NaFlexViT, which must get images and not patches."""
+    """Locate tokens in timm's NaFlexViT, which must be given images instead of patches."""
     images = place.inputs[0]
     if getattr(images, "ndim", None) != 4:
         refuse(
             call,
-            "NaFlex patches cut beforehand have a grid per image; give the model images "
-            "[n, 3, height, width] of one size",
+            "NaFlex was given patches, whose grid may differ from image to image; give the model "
+            "images [n, 3, height, width] of one size",
         )
     model: Any = place.module
     size = model.embeds.dynamic_feat_size(tuple(images.shape[2:4]))
@@ -88,7 +88,7 @@ def naflex(call: AttentionCall, place: Place, given: Given) -> Layout | Skipped:
 
 
 def _registers(place: Place) -> int:
-    """Return the number of class and register tokens by a Hugging Face configuration."""
+    """Return the number of class and register tokens that a Hugging Face configuration states."""
     model: Any = place.module
     return 1 + model.config.num_register_tokens
 
@@ -99,9 +99,9 @@ def class_name(kind: type) -> str:
 
 
 CHANNELS = "it attends between channels, not between patches"
-ONE_QUERY = "pooling by learned queries, which are no patches"
-CLASS_ATTENTION = "class attention: the only query is the class token"
-REFINEMENT = "patch refinement, which pools for the head and is no layer"
+ONE_QUERY = "it pools by learned queries, which are not patches"
+CLASS_ATTENTION = "its only query is the class token (class attention)"
+REFINEMENT = "it is patch refinement, which pools for the head and is not a layer"
 SHUFFLED = "it drops and shuffles patches at random"
 
 FAMILIES: dict[str, Family] = {
@@ -168,7 +168,7 @@ def layout_of(
             message names the layer.
     """
     if call.sizes[-1] == 1:
-        return Skipped("it attends to 1 token only, which has no distance to any other")
+        return Skipped("it attends to a single token, which has no distance to any other")
     given = Given(grid, num_prefix)
     for place in reversed(call.path):
         if family := family_of(type(place.module)):
@@ -180,10 +180,10 @@ def layout_of(
 
 
 def unlisted_layout(call: AttentionCall, given: Given) -> Layout | Skipped:
-    """Return where the tokens are in a model that the table does not know.
+    """Return where the tokens of a model are that is not in the table.
 
-    The user's word comes first, then what a model of a known library declares, if it fits;
-    otherwise the model is measured.
+    What the user gives is used first; then what the model declares, if it agrees with the call.
+    Otherwise the layout is found by measuring the model.
     """
     if given != Given():
         return global_layout(call, given)
@@ -191,12 +191,12 @@ def unlisted_layout(call: AttentionCall, given: Given) -> Layout | Skipped:
         try:
             return global_layout(call, given)
         except UserError:
-            pass  # not a ViT with prefix tokens and patches in rows
+            pass  # the declared grid does not fit this call, which may attend within windows
     return find_layout(call)
 
 
 def family_of(kind: type[nn.Module]) -> Family | None:
-    """Return the table's entry of a class or of the classes it inherits from."""
+    """Return the entry of a class, or else of the nearest class that it inherits from."""
     for each in kind.__mro__:
         if family := FAMILIES.get(class_name(each)):
             return family

@@ -1,7 +1,7 @@
-"""Keep layouts that were found by measuring a model, by its architecture and image size.
+"""Find layouts by measuring a model, and keep them for each architecture and image size.
 
-Positions of tokens do not depend on weights, so each layout is found once. It is kept in memory,
-and in the output folder of a command that uses ``keep_places``.
+Positions of tokens do not depend on weights, so each layout is found only once. It is kept in
+memory, and in the output folder of a command that uses ``keep_places``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nearsight.measure.layout.placing import (
 from nearsight.measure.layout.tokens import Layout, Skipped, refuse
 from nearsight.models.layers import Grid
 
-VERSION = 2  # of the method and the file; positions of another version are measured again
+VERSION = 2  # of the method and of the file; positions found by another version are found again
 PLACES_FILE = "places.json"
 LIBRARIES = ("torch", "timm", "torchvision", "transformers")
 SIMPLE = (bool, int, float, str, type(None), torch.Size)
@@ -57,9 +57,9 @@ def keep_places(
     """Store layouts found inside the ``with`` block in a folder, and report progress.
 
     Args:
-        folder: An existing folder for ``places.json``; by default that of an enclosing block.
+        folder: An existing folder for ``places.json``; by default the folder of an enclosing block.
         progress: Called with the number of forward passes done and the largest possible number; by
-            default that of an enclosing block.
+            default the function of an enclosing block.
     """
     outer = _keeping.get()
     token = _keeping.set(_Keeping(folder or outer.folder, progress or outer.progress))
@@ -70,21 +70,23 @@ def keep_places(
 
 
 def find_layout(call: AttentionCall) -> Layout | Skipped:
-    """Return where the tokens of a call are by measuring the model that made it.
+    """Return where the tokens of a call are, found by measuring the model that made it.
 
     Raises:
-        UserError: If the model has no fixed positions, or makes other calls than those measured.
+        UserError: If the model's tokens have no fixed positions, or the model made other attention
+            calls than now when they were located.
     """
     images = [x for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
     if not images:
-        refuse(call, "the model did not get images [n, 3, height, width], and where its tokens sit "
-                     "is not known for this family")  # fmt: skip
+        refuse(call, "the positions of its tokens must be measured, for which the model needs "
+                     "images [n, 3, height, width]; give it such images")  # fmt: skip
     places = model_places(call.path[0])
     if places.refusal:
         refuse(call, places.refusal)
     entry = places.calls[call.number] if call.number < len(places.calls) else None
     if entry is None or entry.name != call.name or entry.sizes[-2:] != call.sizes[-2:]:
-        refuse(call, "the model made other attention calls when its tokens were placed")
+        refuse(call, "the model made other attention calls when the positions of its tokens were "
+                     "measured, so it does not run the same layers for every image")  # fmt: skip
     placed = entry.found
     if isinstance(placed, Unplaced):
         return Skipped(placed.reason)
@@ -107,9 +109,9 @@ def model_places(place: Place) -> ModelPlaces:
 
 
 def fingerprint(place: Place) -> str:
-    """Return a hash of all that positions depend on: code, sizes, options and tables.
+    """Return a hash of all that positions depend on: code, sizes, options and tables of indices.
 
-    Weights are not part of it.
+    It does not depend on weights.
     """
     model = place.module
     facts: list[Any] = [VERSION, [(x, _version(x)) for x in LIBRARIES]]
@@ -127,7 +129,7 @@ def fingerprint(place: Place) -> str:
 
 
 def _version(library: str) -> str | None:
-    """Return the version of an installed library."""
+    """Return the version of a library; None if it is not installed."""
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
@@ -135,7 +137,7 @@ def _version(library: str) -> str | None:
 
 
 def _code(kind: type[nn.Module]) -> str:
-    """Return a hash of a module's forward."""
+    """Return a hash of the code of a module's ``forward``."""
     code = getattr(kind.forward, "__code__", None)
     return hashlib.sha256(repr((code.co_code, code.co_names)).encode()).hexdigest() if code else ""
 
@@ -157,7 +159,7 @@ def _table(buffer: Tensor) -> Any:
 
 
 def _read(folder: Path | None, key: str) -> ModelPlaces | None:
-    """Return positions from a file; None if it lacks them or is broken."""
+    """Return the positions kept in a folder under a key; None without any that can be read."""
     path = folder / PLACES_FILE if folder else None
     if path is None or not path.exists():
         return None
@@ -165,11 +167,11 @@ def _read(folder: Path | None, key: str) -> ModelPlaces | None:
         contents = json.loads(path.read_text())
         return _parse(contents[key]) if key in contents else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # treat a broken file as missing
+        return None  # a broken file is treated as if it were missing
 
 
 def _write(folder: Path, key: str, places: ModelPlaces) -> None:
-    """Add positions to a file."""
+    """Add positions to the file in a folder, under a key."""
     path = folder / PLACES_FILE
     try:
         contents = json.loads(path.read_text()) if path.exists() else {}

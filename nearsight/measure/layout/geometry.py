@@ -1,7 +1,8 @@
 """Compute distances between the queries and keys of a layer once and keep them for all batches.
 
-Tokens without a position (prefix tokens, padding) are cut off if they are the same in every window
-and otherwise marked as missing. Windows that are alike share one table.
+Tokens without a position (prefix tokens, padding) are left out if they are the same ones in every
+window, and otherwise marked as missing. If all windows have the same distances, they share one
+table.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ TOLERANCE = 1e-6  # in patches; coordinates of pooled cells are multiples of 1/2
 class Geometry:
     """Positions of, and distances between, the queries and keys of a layout.
 
-    ``distances`` is [window, query, key] in patches, with a single window if all are alike; the
-    error of float32 is below 1e-7 of a grid diagonal. ``near`` keys are those within ``max_radius``
-    patches.
+    ``distances`` is [window, query, key] in patches, with a single window if all windows are alike.
+    In float32 its error is below 1e-7 grid diagonals. ``near`` lists the keys within ``max_radius``
+    patches of each query.
 
     Args:
         layout: Where the tokens are.
-        device: Device of the tables.
+        device: Where the tables are needed.
         dtype: Precision of the distances.
-        max_radius: Largest radius for which near keys are listed.
+        max_radius: Largest radius, in patches, for which near keys are listed.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class Geometry:
         self.dtype = dtype
         self.max_radius = max_radius
         self.num_windows = len(layout.queries)
-        self.query_tokens = _placed(layout.queries)
-        self.key_tokens = _placed(layout.keys)
+        self.query_tokens = _placed_tokens(layout.queries)
+        self.key_tokens = _placed_tokens(layout.keys)
         queries = layout.queries[:, self.query_tokens]
         keys = layout.keys[:, self.key_tokens]
         self.query_missing = _missing(queries, device)  # bool [window, query] or None
@@ -73,7 +74,7 @@ class Geometry:
         return self.cells.shape[1]
 
     def _parts(self) -> Iterator[Tensor]:
-        """Yield positions [window, query, 2] of a few queries at a time, to limit the pairs."""
+        """Yield positions [window, query, 2] of a few queries at a time, to limit memory."""
         yield from self.points.split(max(1, CHUNK // (len(self.cells) * self.num_keys)), dim=1)
 
     @cached_property
@@ -84,9 +85,9 @@ class Geometry:
 
     @cached_property
     def offset_distances(self) -> Tensor | None:
-        """Distances by difference in rows and in columns (left to right), float32 [row, column].
+        """Distances by difference in rows (0, 1, ...) and in columns (..., -1, 0, 1, ...), float32.
 
-        It is None unless the queries and the keys are the patches row by row.
+        It is None unless both queries and keys are the patches of the grid, row by row.
         """
         patches = self.grid.coordinates()[None]
         if not (torch.equal(self.points, patches) and torch.equal(self.cells, patches)):
@@ -112,7 +113,7 @@ class Geometry:
 
     @cached_property
     def num_rings(self) -> int:
-        """Number of rings: max(rows, cols), and more if the centre of a cell is off the grid."""
+        """Number of rings: max(rows, cols), or more if the centre of a cell is off the grid."""
         last = torch.tensor([self.grid.rows - 1, self.grid.cols - 1])
         low, high = self.image_cells.amin(0), self.image_cells.amax(0)
         reach = torch.maximum(high, last - low).max().sub(TOLERANCE).ceil()
@@ -128,10 +129,10 @@ class Geometry:
 
     @cached_property
     def near(self) -> tuple[Tensor, Tensor]:
-        """The keys near every query, in slots: the key's index, and 1 if the slot is used, else 0.
+        """The keys near every query: their indices, and 1 for each slot that holds a key, else 0.
 
-        Both are [window, query, slot], int64 and float. ``near_counts`` tells what a slot counts
-        for.
+        Both are [window, query, slot], int64 and float. Queries with fewer near keys than others
+        have unused slots. ``near_counts`` tells which masses a slot counts for.
         """
         parts = zip(self._parts(), self._neighbours)
         slots = [self._slots(points, *neighbours) for points, neighbours in parts]
@@ -149,10 +150,10 @@ class Geometry:
 
     @cached_property
     def near_counts(self) -> Tensor:
-        """Whether a slot counts as the own key, and within radius 1, 2, ...: float64 [slot, 4].
+        """For each slot, whether it counts for self-mass and for radius 1, 2, 3: float64 [slot, 4].
 
-        The first slot is the own key (the nearest cell) and counts for self-mass only. The others
-        hold the keys of rings 0 and 1, of ring 2, of ring 3, ...
+        The first slot is the own key (the nearest cell) and counts for self-mass only. It is listed
+        again among the others, which hold the keys of rings 0 and 1, of ring 2, of ring 3, ...
         """
         rings = [0] + [radius for radius, size in enumerate(self._sizes, 1) for _ in range(size)]
         counts = [
@@ -174,9 +175,9 @@ class Geometry:
 
     @cached_property
     def _neighbours(self) -> list[tuple[Tensor, Tensor]]:
-        """For some queries at a time: which keys may be near, and the ring of each.
+        """For a few queries at a time: which keys may be near, and the ring of each pair.
 
-        The pair is [key] and [window, query, key]. A ring is the smallest radius 1, 2, ... that
+        They are [key] and [window, query, key]. The ring is the smallest radius 1, 2, ... that
         contains the key, or 0 if none does.
         """
         neighbours = []
@@ -191,7 +192,12 @@ class Geometry:
         return neighbours
 
     def _nearest(self, points: Tensor, keys: Tensor) -> Tensor:
-        """Return the key nearest to every point, [window, query, 1]; ``keys`` are likely ones."""
+        """Return the key nearest to every point, [window, query, 1].
+
+        Args:
+            points: Positions of the queries.
+            keys: The keys that are searched first.
+        """
         far = self._to_keys(points, keys)
         if not len(keys) or far.amin(-1).max() > self.max_radius:  # another key may be nearer
             keys = torch.arange(self.num_keys)
@@ -199,14 +205,14 @@ class Geometry:
         return keys[far.argmin(-1, keepdim=True)]
 
     def _to_keys(self, points: Tensor, keys: Tensor) -> Tensor:
-        """Return distances, which are infinite for missing keys."""
+        """Return distances from points to keys, infinite for missing keys."""
         far = _far(points, self.cells[:, keys])
         if self.key_missing is None:
             return far
         return far.masked_fill_(self.key_missing[:, None, keys].cpu(), float("inf"))
 
     def _slots(self, points: Tensor, keys: Tensor, rings: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``near`` for some queries."""
+        """Return ``near`` for a few queries, given the keys that may be near and their rings."""
         own = self._nearest(points, keys)
         indices, taken = [own], [torch.ones_like(own, dtype=torch.float32)]
         for radius, size in enumerate(self._sizes, 1):
@@ -235,14 +241,16 @@ def _ring(points: Tensor, cells: Tensor) -> Tensor:
     return torch.maximum(rows.abs_(), cols.abs_()).sub_(TOLERANCE).ceil_()
 
 
-def _placed(tokens: Tensor) -> slice:
-    """Return the tokens that have a position in some window.
+def _placed_tokens(tokens: Tensor) -> slice:
+    """Return the range of tokens that have a position in some window.
 
-    They are adjacent in every known model.
+    In every known model they are adjacent, so a slice is enough.
     """
     kept = (tokens >= 0).any(0).nonzero().flatten()
     if not len(kept):
-        raise UserError("no token of this layer has a position on the image")
+        raise UserError(
+            "no token of this layer has a position on the image, so it has no distances to measure"
+        )
     first, last = int(kept[0]), int(kept[-1])
     return slice(first, last + 1)
 

@@ -47,7 +47,7 @@ def adaptive_centres(size: int, num_cells: int) -> Float[Tensor, " cell"]:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows and columns of pooled cells in patches of the map, and the step between neighbours."""
+    """Rows and columns of pooled cells in patches of the map, and the step from cell to cell."""
 
     rows: Float[Tensor, " row"]
     cols: Float[Tensor, " col"]
@@ -55,7 +55,10 @@ class Cells:
 
     @classmethod
     def of(cls, pool: Any, size: Sequence[int]) -> Cells:
-        """Return the cells of a pooling or convolution (or of none) over a map of this size."""
+        """Return the cells of a pooling or convolution over a map of this size.
+
+        If ``pool`` is None, every patch is a cell.
+        """
         if pool is None:
             kernel, stride, padding = (1, 1), (1, 1), (0, 0)
         else:
@@ -74,7 +77,7 @@ class Cells:
 
 
 def _pair(value: Any) -> tuple[int, int]:
-    """Return a size as a pair."""
+    """Return a size given as one number or as two as two numbers."""
     first, second = (value, value) if isinstance(value, int) else value
     return first, second
 

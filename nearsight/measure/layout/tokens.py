@@ -1,10 +1,10 @@
 """Locate the tokens of an attention call on the image when every token attends to every other.
 
 The grid and the number of prefix tokens are never guessed from a square root. They come from the
-user, from the model (``grid`` and ``num_prefix`` of ours, ``num_prefix_tokens`` of timm's, what is
-known of a family) and from the output sizes of the convolutions before the call. They must agree
-with the number of tokens; anything ambiguous is refused. A model that declares nothing is measured
-instead (``found.py``).
+user; from the model (``grid`` and ``num_prefix`` in ours, ``num_prefix_tokens`` in timm's, or what
+is known about its family); and from the output sizes of the convolutions before the call. They must
+agree with the number of tokens. If they do not, or if several grids agree, an error is raised. The
+layout of a model that declares nothing is found by measuring it (``found.py``).
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Given:
 
 
 def refuse(call: AttentionCall, reason: str) -> NoReturn:
-    """Raise a UserError that names the layer and why it cannot be measured."""
+    """Raise a UserError that names the layer and the reason why it cannot be measured."""
     kind = type(call.path[-1].module).__name__
     raise UserError(f"layer {call.name} ({kind}) cannot be measured: {reason}")
 
 
 def num_images(call: AttentionCall) -> int | None:
-    """Return the size of the batch that the model got, if it got images."""
+    """Return the size of the batch that the model was given; None if it was not given images."""
     images = [x for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim >= 4]
     return len(images[0]) if images else None
 
@@ -102,14 +102,15 @@ def global_layout(
     if len(leading) != 2 or leading[0] != (num_images(call) or leading[0]):
         refuse(
             call,
-            f"attention of sizes {list(call.sizes)} for {num_images(call)} images is not between "
-            "all tokens of an image (windows?), and where they sit is not known for this family",
+            f"its attention is {list(call.sizes)} for {num_images(call)} images, so it is not "
+            "between all tokens of an image (it may be in windows), and the positions of its "
+            "tokens are not known for this family of models",
         )
     if num_queries != num_keys:
         refuse(
             call,
-            f"{num_queries} queries attend to {num_keys} keys, and where those sit on the image is "
-            "not known for this family",
+            f"{num_queries} queries attend to {num_keys} keys, whose positions are not known for "
+            "this family of models",
         )
     known_prefix = given.num_prefix if given.num_prefix is not None else num_prefix
     if known_prefix is None:
@@ -140,15 +141,19 @@ def row_by_row(grid: Grid, num_prefix: int) -> Layout:
 
 
 def number_tokens(num_prefix: int, num_cells: int) -> Int64[Tensor, "1 token"]:
-    """Return one window of prefix tokens (-1) and numbered cells."""
+    """Return one window: -1 for every prefix token, then the numbers of the cells.
+
+    >>> number_tokens(num_prefix=2, num_cells=3)
+    tensor([[-1, -1,  0,  1,  2]])
+    """
     return torch.arange(-num_prefix, num_cells).clamp(min=-1)[None]
 
 
 def check_sizes(call: AttentionCall, layout: Layout) -> Layout:
-    """Return the layout after checking that the call has its windows, queries and keys.
+    """Return the layout after checking that it has as many windows, queries and keys as the call.
 
     Raises:
-        UserError: If the sizes of the attention are others.
+        UserError: If the numbers differ.
     """
     num_windows, num_queries = layout.queries.shape
     images, sizes = num_images(call), call.sizes
@@ -158,13 +163,17 @@ def check_sizes(call: AttentionCall, layout: Layout) -> Layout:
         if sizes != expected:
             refuse(
                 call,
-                f"its attention is {list(sizes)}, but its tokens were found to need "
-                f"{list(expected)}",
+                f"its attention is {list(sizes)}, but the positions that were measured for its "
+                f"tokens need {list(expected)}",
             )
         return layout
     inner = layout.windows == "inner"
     if len(sizes) != (5 if inner else 4):
-        refuse(call, f"its attention has {len(sizes)} dimensions {list(sizes)}, an unknown form")
+        refuse(
+            call,
+            f"its attention {list(sizes)} has {len(sizes)} dimensions, but {5 if inner else 4} are "
+            "expected for this family of models",
+        )
     if images is None:
         images = sizes[0] if inner else sizes[0] // num_windows
     leading = (images, sizes[1], num_windows) if inner else (images * num_windows, sizes[1])
@@ -179,14 +188,19 @@ def check_sizes(call: AttentionCall, layout: Layout) -> Layout:
 
 
 def _fits(left: int, num_prefix: int | None) -> bool:
-    """Return whether the tokens left over by a grid can be the prefix tokens."""
+    """Return whether the tokens that a grid leaves over can be the prefix tokens.
+
+    Args:
+        left: Number of tokens beyond the patches of the grid.
+        num_prefix: Number of prefix tokens, if it is known.
+    """
     return left >= 0 if num_prefix is None else left == num_prefix
 
 
 def declares(call: AttentionCall) -> bool:
     """Return whether the model declares its grid or its number of prefix tokens.
 
-    The number counts only in models of known libraries.
+    A number of prefix tokens counts only in models of known libraries.
     """
     return (
         _declared(call, ("num_prefix", "num_prefix_tokens"), int) is not None
@@ -195,9 +209,15 @@ def declares(call: AttentionCall) -> bool:
 
 
 def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
-    """Return what the outermost module declares under one of these names, if anything.
+    """Return the value of an attribute with one of these names, from the outermost module with one.
 
-    Outside known libraries a number may mean anything, but a ``Grid`` is our own type.
+    In models of other libraries, an attribute of the same name may mean something else. A ``Grid``
+    is our own type, so it is trusted in every model.
+
+    Args:
+        call: The attention call.
+        names: Names of the attribute.
+        kind: Type that the value must have.
     """
     for place in call.path:
         library = type(place.module).__module__.partition(".")[0]
@@ -211,9 +231,9 @@ def _declared(call: AttentionCall, names: tuple[str, ...], kind: type) -> Any:
 
 
 def _likely(call: AttentionCall) -> str:
-    """Return rows and columns to propose: a square that leaves few prefix tokens.
+    """Return rows and columns for an error message to propose: a square with few tokens left over.
 
-    This is only a suggestion in an error message; a grid is never taken from it.
+    It is only an example; no grid is ever taken from it.
     """
     side = math.isqrt(call.sizes[-1])
     return f"{side}, {side}"
@@ -222,7 +242,7 @@ def _likely(call: AttentionCall) -> str:
 def _refuse_grid(
     call: AttentionCall, grids: set[Grid], fits: list[Grid], num_prefix: int | None
 ) -> NoReturn:
-    """Raise a UserError that says why no grid fits and how to pass one."""
+    """Raise a UserError that says why no grid, or more than one, fits, and how to pass one."""
     prefix = f"{num_prefix} prefix tokens"
     if num_prefix is None:
         prefix = "prefix tokens"
@@ -232,12 +252,11 @@ def _refuse_grid(
         (grid,) = grids
         problem = f"they are not {prefix} and a {grid} grid"
     else:
-        problem = f"no convolution or cut before it gives a grid of that many, with {prefix}"
+        problem = f"no convolution or reshape before it gives a grid that fits, with {prefix}"
     refuse(
         call,
-        f"{call.sizes[-1]} tokens attend to each other, and {problem}; "
-        f"give its grid, such as grid=({_likely(call)}), and num_prefix= if its patches are in "
-        "rows after the prefix tokens",
+        f"{call.sizes[-1]} tokens attend to each other, but {problem}; if its patches follow its "
+        f"prefix tokens row by row, give its grid, such as grid=({_likely(call)}), and num_prefix=",
     )
 
 

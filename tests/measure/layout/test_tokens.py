@@ -93,7 +93,7 @@ def test_our_models_say_their_grid_themselves():
             {"num_prefix": 1},
             "no convolution .* with 1 prefix tokens",
         ),
-        (a_call(16, []), {"num_prefix": 1}, "no convolution or cut before it gives"),
+        (a_call(16, []), {"num_prefix": 1}, "no convolution or reshape before it gives"),
         (a_call(16), {"grid": Grid(3, 4), "num_prefix": 1}, "not 1 prefix tokens and a 3x4 grid"),
         (a_call(16), {"grid": Grid(3, 7)}, "16 tokens .* not prefix tokens and a 3x7 grid"),
         (a_call(15, batch=8), {"grid": Grid(3, 5)}, r"\[8, 3, 15, 15\] for 2 images .*windows"),

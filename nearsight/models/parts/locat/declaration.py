@@ -130,7 +130,7 @@ LOCAT_PART = Part(
         "norm_patches.": WeightOwner("Jumbo's refinement", "refine="),
     },
     gentle_start=GentleStart("GAug", ".gaug.", "start near strength 0", start_gently),
-    skipped={Refine: "patch refinement, which pools for the head and is no layer"},
+    skipped={Refine: "it is patch refinement, which pools for the head and is not a layer"},
     costs={Gaussian: KernelCost, Refine: RefineCost},
     cost_rows={"kernel_operations": "Gaussian kernel"},
     cost_text=CostText(
