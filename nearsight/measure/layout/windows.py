@@ -1,7 +1,7 @@
 """Locate tokens in models that attend within windows of a feature map.
 
-A map of patch numbers is treated as the model treats its features: rolled, padded with -1, and cut
-into windows.
+A map of patch numbers goes through the same steps as the model's features: it is rolled, padded
+(with -1) and cut into windows. What is then in a window are the numbers of its patches.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Pair = Sequence[int]
 
 
 def indices(grid: Grid) -> Int64[Tensor, "row col"]:
-    """Return a map of patch numbers."""
+    """Return a map of patch numbers, counted row by row."""
     return torch.arange(grid.num_patches).view(grid.rows, grid.cols)
 
 
 def pad_to_windows(tokens: Int64[Tensor, "row col"], window: Pair) -> Int64[Tensor, "row2 col2"]:
-    """Pad a map with -1 below and to the right, up to whole windows."""
+    """Pad a map with -1 at the bottom and on the right until windows cover it exactly."""
     below, right = (-size % side for size, side in zip(tokens.shape, window))
     return F.pad(tokens, (0, right, 0, below), value=-1)
 
@@ -63,7 +63,7 @@ def window_layout(grid: Grid, tokens: Int64[Tensor, "window token"]) -> Layout:
 
 
 def timm_swin(call: AttentionCall, place: Place) -> Layout:
-    """Locate tokens in timm's Swin, V2 and V2-CR: [b, row, col, c] is rolled, then padded."""
+    """Locate tokens in timm's Swin, V2 and V2-CR: the map is rolled, then padded."""
     grid = Grid(*place.inputs[0].shape[1:3])
     block: Any = place.module
     rolled = indices(grid).roll([-shift for shift in block.shift_size], (0, 1))
@@ -73,7 +73,7 @@ def timm_swin(call: AttentionCall, place: Place) -> Layout:
 def torchvision_swin(call: AttentionCall, place: Place) -> Layout:
     """Locate tokens in torchvision's Swin and V2: the map is padded, then rolled.
 
-    A side that is a single window is not rolled.
+    Along a side that a single window covers, it is not rolled.
     """
     grid = Grid(*place.inputs[0].shape[1:3])
     attention: Any = place.module
@@ -87,19 +87,19 @@ def torchvision_swin(call: AttentionCall, place: Place) -> Layout:
 
 
 def maxvit_channels_last(call: AttentionCall, place: Place) -> Layout:
-    """Locate tokens in MaxViT on [b, row, col, c]; its parallel block holds both partitions."""
+    """Locate tokens in MaxViT's partitions of a map [b, row, col, c], one or both in a block."""
     grid = Grid(*place.inputs[0].shape[1:3])
     return _maxvit(call, place, grid)
 
 
 def maxvit_channels_first(call: AttentionCall, place: Place) -> Layout:
-    """Locate tokens in MaxViT on [b, c, row, col]."""
+    """Locate tokens in MaxViT's partitions of a map [b, c, row, col]."""
     grid = Grid(*place.inputs[0].shape[2:4])
     return _maxvit(call, place, grid)
 
 
 def _maxvit(call: AttentionCall, place: Place, grid: Grid) -> Layout:
-    """Locate tokens in one of MaxViT's two partitions."""
+    """Locate tokens in one of MaxViT's two partitions: neighbouring patches, or distant ones."""
     block: Any = place.module
     in_blocks = getattr(block, "partition_block", None)
     if in_blocks is None:
@@ -111,8 +111,9 @@ def _maxvit(call: AttentionCall, place: Place, grid: Grid) -> Layout:
 def hiera(call: AttentionCall, place: Place) -> Layout:
     """Locate tokens in Hiera, whose windows are mask units.
 
-    Tokens are ordered so that those that are pooled together lie apart. A query pooled from 2x2
-    keys is at their centre, so its keys are a quarter of its side away.
+    Hiera orders tokens so that those that will be pooled together are far apart in the sequence. A
+    query pooled from 2x2 keys is at their centre; each of its keys is a quarter of the query's side
+    away from it, along both axes.
     """
     model: Any = next((x.module for x in call.path if hasattr(x.module, "unroll")), None)
     if model is None:
@@ -125,12 +126,13 @@ def hiera(call: AttentionCall, place: Place) -> Layout:
     while schedule and math.prod(size) > num_tokens:
         size = [n // step for n, step in zip(size, schedule.pop(0))]
     if len(size) != 2 or math.prod(size) != num_tokens:
-        refuse(call, f"{num_tokens} tokens are not a whole map (video, or patches masked out)")
+        refuse(call, f"its {num_tokens} tokens are not the patches of one whole image; give the "
+                     "model images, not videos, and mask no patches")  # fmt: skip
     key_grid, pooled = Grid(*size), attention.q_stride > 1
-    keys = _unrolled(key_grid, schedule)
+    keys = _unroll(key_grid, schedule)
     step = schedule[0] if pooled else (1, 1)
     grid = Grid(size[0] // step[0], size[1] // step[1])
-    queries = _unrolled(grid, schedule[1:] if pooled else schedule)
+    queries = _unroll(grid, schedule[1:] if pooled else schedule)
     coarse = torch.tensor(step, dtype=torch.float64)
     cells = (key_grid.coordinates() - (coarse - 1) / 2) / coarse
     if not attention.use_mask_unit_attn:
@@ -140,11 +142,11 @@ def hiera(call: AttentionCall, place: Place) -> Layout:
     return Layout(grid, queries, keys, cells, windows="inner")
 
 
-def _unrolled(grid: Grid, schedule: list[tuple[int, ...]]) -> Int64[Tensor, " token"]:
-    """Return patch numbers in Hiera's order: positions within pooled cells first, cells last."""
+def _unroll(grid: Grid, schedule: list[tuple[int, ...]]) -> Int64[Tensor, " token"]:
+    """Return patch numbers in Hiera's order: the position within a pooled cell varies slowest."""
     tokens = indices(grid)
     for level, (down, right) in enumerate(schedule):
-        inside = 2 * level  # axes before the map: positions within the cells so far
+        inside = 2 * level  # number of axes before the map, for positions within cells so far
         tokens = tokens.unflatten(inside + 1, (-1, right)).unflatten(inside, (-1, down))
         axes = [*range(inside), inside + 1, inside + 3, inside, inside + 2]
         tokens = tokens.permute(axes)

@@ -44,5 +44,5 @@ def test_naflex_patches_cut_beforehand_are_refused():
 def test_hiera_with_patches_masked_out_is_refused():
     model = create_timm("hiera_tiny_224", img_size=(64, 96), embed_dim=12, stages=(1, 1, 1, 1))
     kept = torch.tensor([[True, False, True, True, False, True]])
-    with pytest.raises(ValueError, match="256 tokens are not a whole map"):
+    with pytest.raises(ValueError, match="256 tokens are not the patches of one whole image"):
         refused_layout(model, torch.zeros(1, 3, 64, 96), mask=kept)

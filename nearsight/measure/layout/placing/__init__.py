@@ -1,8 +1,9 @@
-"""Find where the tokens of any attention call are by measuring the model itself.
+"""Find where the tokens of any attention call are, by measuring the model itself.
 
-``probe`` runs a copy of the model on noise, ``centres`` turns responses into centres in pixels,
-``grids`` sorts centres into rows and columns, ``folds`` distinguishes windows from heads,
-``call_places`` locates the queries and keys of one call, and ``model_places`` those of all calls.
+``probe`` runs a copy of the model on noise, ``centres`` turns the responses of tokens into centres
+in pixels, ``grids`` sorts centres into rows and columns, and ``folds`` distinguishes windows from
+heads. ``call_places`` uses these to locate the queries and keys of one call, and ``model_places``
+does so for all calls of a model. docs/places.md explains the method.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nearsight.measure.layout.placing.folds import Fold
 
-NARROW = 0.6  # share of the image; a token that depends on more has no position of its own
+NARROW = 0.6  # a token that depends on a larger share of the image has no position of its own
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Centres:
 
     Attributes:
         places: [window, token, 2] in pixels.
-        extents: [window, token, 2] in pixels: the side of an even box with the same deviation.
+        extents: [window, token, 2] in pixels: the sides of the part of the image that a token
+            depends on, if it depended evenly on a rectangle (the one with the same deviations).
         responds: Whether a token depends on the image, [window, token].
     """
 
@@ -36,12 +37,12 @@ class Centres:
 def unfolded_moments(
     draws: list[Tensor], fold: Fold, leading: tuple[int, ...], which: slice = slice(None)
 ) -> Tensor:
-    """Return the sum of some draws as [5, window, head, token].
+    """Return the moments summed over some draws, as [5, window, head, token].
 
     Args:
         draws: Moments of each draw.
         fold: How the leading dimensions are split into windows and heads.
-        leading: Leading sizes of the call.
+        leading: Sizes of all dimensions of the call's attention but the last two.
         which: Which draws to sum.
     """
     total = torch.stack(draws[which]).sum(0)
@@ -71,7 +72,12 @@ def centres_of(sums: Tensor, size: tuple[int, int], quiet: float) -> Centres:
 
 
 def without_wide(centres: Centres, size: tuple[int, int]) -> Centres:
-    """Mark tokens that depend on the whole image as unplaced, if other tokens do not."""
+    """Mark tokens that depend on most of the image as unplaced, if most tokens do not.
+
+    Args:
+        centres: Centres and extents of all tokens.
+        size: Height and width of the image in pixels.
+    """
     if not bool(centres.responds.any()):
         return centres
     shares = (centres.extents / torch.tensor(size, dtype=torch.float64)).amin(-1)

@@ -1,8 +1,8 @@
 """Split the leading dimensions of an attention call into images, windows and heads.
 
-Models fold them in many ways ([image x window, head], [image, head, window], [image x head,
-window], ...). The right way is found by measuring: a token has the same position in all heads, but
-not in all windows.
+Models fold these three axes into the leading dimensions in many ways: [image x window, head],
+[image, head, window], [image x head, window], and so on. The right way is found by measuring,
+because a token has the same position in all heads, but not in all windows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Literal
 from torch import Tensor
 
 Axis = Literal["image", "window", "head"]
-Factor = tuple[Axis, int]  # an axis and its size, which is not used for images
+Factor = tuple[Axis, int]  # an axis and its size, which is ignored for images
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The factors of every leading dimension, outermost first.
+    """The axes that every leading dimension is made of, outermost first.
 
     >>> swin = Fold(((("image", 1), ("window", 4)), (("head", 3),)))
     >>> import torch
@@ -63,10 +63,14 @@ class Fold:
         return moved.reshape(num_images, self.num_windows, self.num_heads, *rest)
 
     def fold(self, table: Tensor, leading: Sequence[Any]) -> Tensor:
-        """Return a table [window, ...] so that it can be added to tensors with these leading sizes.
+        """Return a table [window, ...] in a shape that can be added to tensors of these sizes.
 
-        Dimensions without windows have size 1; the others are expanded. A size is an integer, or a
-        symbolic integer while a model is exported.
+        Dimensions without windows get size 1; the others are expanded.
+
+        Args:
+            table: One entry per window, or a single one for all.
+            leading: Leading sizes of the tensors: integers, or symbolic integers while a model is
+                exported.
 
         >>> import torch
         >>> swin = Fold(((("image", 1), ("window", 4)), (("head", 3),)))
@@ -90,19 +94,25 @@ class Fold:
         return table.reshape(*own, *rest).expand(*sizes, *rest).reshape(*folded, *rest)
 
     def sizes(self, num_images: int) -> tuple[int, ...]:
-        """Return the leading sizes of a call for so many images."""
+        """Return the leading sizes of a call for this number of images."""
         return tuple(
             math.prod(num_images if name == "image" else size for name, size in dim)
             for dim in self.dims
         )
 
     def without_windows(self) -> Fold:
-        """Return the fold with every window treated as a head."""
+        """Return the fold in which every window counts as a head."""
         heads: dict[Axis, Axis] = {"window": "head", "head": "head", "image": "image"}
         return Fold(tuple(tuple((heads[x], size) for x, size in dim) for dim in self.dims))
 
     def with_images(self, dim: int, outer: int) -> Fold:
-        """Return the fold of a batch; ``outer`` slices of ``dim`` lie outside its images."""
+        """Return the fold of a batch, given that of one image.
+
+        Args:
+            dim: The leading dimension into which images are folded.
+            outer: Number of windows or heads that are folded into that dimension outside the
+                images, so that each of them holds all images.
+        """
         dims = []
         for number, factors in enumerate(self.dims):
             if number != dim:
@@ -127,7 +137,8 @@ class Fold:
 def candidate_folds(leading: tuple[int, ...]) -> Iterator[Fold]:
     """Yield all ways to split the leading dimensions of one image into windows and heads.
 
-    Folds with many heads come first: if they treat windows as heads, their tokens disagree.
+    Folds with many heads come first, because a fold that mistakes windows for heads is recognised:
+    its heads disagree about the positions of tokens.
     """
     options = [list(_splits(size)) for size in leading]
     folds = [Fold(dims) for dims in itertools.product(*options)]

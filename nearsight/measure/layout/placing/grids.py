@@ -1,10 +1,10 @@
 """Sort measured centres of tokens into the rows and columns of a grid.
 
 Centres are in pixels and never exactly on a lattice: convolutions pull those at the border inwards,
-and a few draws of noise leave an error. What counts is the gap between neighbouring rows and
-columns. It is given in cells (image side divided by the number of rows or columns), so that tokens
-which depend on the whole image, and whose centres all lie near its middle, have a small gap however
-little noise there is.
+and a few draws of noise leave an error. An arrangement is trusted if there is a clear gap between
+neighbouring rows and columns. The gap is given in cells (the side of the image divided by the
+number of rows or columns). The centres of tokens that depend on the whole image all lie near its
+middle, so their gap in cells is small however little noise there is.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Arrangement:
 
 
 def arrange(centres: Float[Tensor, "token 2"], size: tuple[int, int]) -> Arrangement | None:
-    """Find the grid of which every cell holds exactly one token, and the cell of every token.
+    """Find the grid in which every cell holds exactly one token, and the cell of every token.
 
-    All numbers of rows that divide the number of tokens are tried, and the grid with the tightest
-    rows and columns is taken. Too few rows would join tokens of different rows; too many would
-    leave too few columns.
+    All numbers of rows that divide the number of tokens are tried. The grid whose rows and columns
+    are tightest is taken: with too few rows, a row would contain tokens of different heights, and
+    with too many, the same would happen to the columns.
 
     Args:
         centres: Centres of the tokens in pixels.
         size: Height and width of the image in pixels.
 
     Returns:
-        The arrangement, whose gap may be too small to be trusted, or None if rows or columns of
-            the tightest grid overlap or two tokens are in one cell.
+        The arrangement, whose gap may be too small to be trusted; None if rows or columns of the
+            tightest grid overlap or two tokens are in one cell.
 
     >>> centres = torch.tensor([[12.0, 4.0], [4.0, 4.1], [4.1, 12.0], [12.0, 11.9]])
     >>> found = arrange(centres.double(), (16, 16))
@@ -111,7 +111,7 @@ def _cut(positions: Tensor, order: Tensor, num_groups: int, length: int) -> _Sid
 def coordinates(ruler: Float[Tensor, " mark"], positions: Tensor) -> Tensor:
     """Return positions in units of the marks of a ruler: 1.5 is halfway between marks 1 and 2.
 
-    Before the first and after the last mark the ruler continues with its median step.
+    Before its first and after its last mark, the ruler is continued with its median step.
 
     >>> coordinates(torch.tensor([10.0, 20.0, 40.0]), torch.tensor([30.0, 15.0, 0.0]))
     tensor([ 1.5000,  0.5000, -0.6667])
@@ -131,11 +131,11 @@ def coordinates(ruler: Float[Tensor, " mark"], positions: Tensor) -> Tensor:
 def nearest_cells(
     centres: Float[Tensor, "token 2"], among: Arrangement
 ) -> tuple[Int64[Tensor, " token"], float]:
-    """Return the cell of ``among`` nearest to each centre, and how clear that is.
+    """Return the cell of ``among`` nearest to each centre, and how clear the choice is.
 
     Returns:
-        Cells, and the smallest margin in cells: 1 if every centre is on a cell, 0 if one is
-            halfway between two.
+        The cells, and the margin of the least clear choice: 1 if every centre is exactly on the
+            middle of a cell, 0 if one is halfway between two.
     """
     margin, indices = 1.0, []
     for axis, ruler in enumerate((among.row_centres, among.col_centres)):
@@ -149,7 +149,7 @@ def nearest_cells(
 
 @dataclass(frozen=True)
 class Sampling:
-    """A convolution or pooling that the model ran: sizes before and after, and cell centres."""
+    """A convolution or pooling that the model ran: sizes before and after, and its cells' centres."""
 
     before: tuple[int, int]
     after: tuple[int, int]
@@ -162,16 +162,17 @@ def snap(
 ) -> Float[Tensor, " cell"]:
     """Return exact positions of pooled cells along one side, given measured ones.
 
-    Both are in units of the finer side. A pooled cell at the border is at the centre of its kernel,
-    padding included. This cannot be measured, because padding does not respond. So if a convolution
-    or pooling that the model ran fits the measured positions, its centres are taken. Otherwise
-    measured positions are rounded to half cells, or kept if they are not near one.
+    Both are in units of the cells that were pooled. By definition, a pooled cell is at the centre of
+    its kernel, padding included. At the border this cannot be measured, because padding does not
+    respond. So if a convolution or pooling that the model ran agrees with the measured positions,
+    its centres are taken. Otherwise the measured positions are rounded to half cells, or kept if
+    some are not near a half cell.
 
     Args:
         coarse: Measured centres of the pooled cells.
-        fine: Number of cells of the finer side.
-        samplings: Number of cells before, and centres of the cells after, of every convolution
-            and pooling that was seen.
+        fine: Number of cells that were pooled.
+        samplings: For every convolution and pooling that the model ran, the number of cells before
+            it and the centres of the cells after it.
     """
     for before, centres in samplings:
         if before != fine or len(centres) != len(coarse):
@@ -179,7 +180,7 @@ def snap(
         listed = torch.tensor(centres, dtype=torch.float64)
         step = float(listed.diff().abs().median()) if len(listed) > 1 else float(fine)
         most = torch.full_like(listed, max(0.5, 0.25 * step))
-        most[0] = most[-1] = max(1.0, 0.5 * step)  # the kernel's part on padding is invisible
+        most[0] = most[-1] = max(1.0, 0.5 * step)  # at the border, padding shifts what is measured
         if bool(((listed - coarse).abs() <= most).all()):
             return listed
     halves = (coarse * 2).round() / 2

@@ -1,10 +1,11 @@
 """Measure which pixels the tokens of every attention call of a model depend on.
 
 The output of every attention call is replaced by zeros, so that a token depends only on the pixels
-below it, through patch embedding, convolutions, norms and MLPs. Let v be small noise on an image,
-and J v and J (c v) the responses of a token (central differences in float64). The sum over features
-and draws of (J v)(J (c v)), divided by that of (J v)^2, is the mean coordinate c of the pixels that
-the token depends on, weighted by its squared sensitivity to each. Every draw has its own image.
+that reach it through patch embedding, convolutions, norms and MLPs. Let c be a coordinate of the
+pixels (row or column), v small noise on an image, and J v and J (c v) the responses of a token to
+the noise and to the noise multiplied by c (central differences in float64). Sum (J v)(J (c v)) over
+features and draws, and divide by the sum of (J v)^2. The result is the mean coordinate of the pixels
+that the token depends on, weighted by its squared sensitivity to each. Every draw has its own image.
 """
 
 from __future__ import annotations
@@ -27,28 +28,35 @@ from nearsight.measure.layout.placing.grids import (
 )
 
 STEP = {torch.float64: 1e-5, torch.float32: 1e-2}  # size of the noise on images of deviation 1
-QUIET = {torch.float64: 1e-12, torch.float32: 1e-7}  # share of the largest response that is noise
-FORWARDS_PER_DRAW = 6  # plus and minus v, y v and x v
-OUR_HOOKS = ("nearsight.measure.", "nearsight.evaluate.")  # hooks on a model under measurement
+QUIET = {torch.float64: 1e-12, torch.float32: 1e-7}  # smaller shares of the largest response are 0
+FORWARDS_PER_DRAW = 6  # with +v, -v, +yv, -yv, +xv and -xv; y and x are the pixels' coordinates
+OUR_HOOKS = ("nearsight.measure.", "nearsight.evaluate.")  # rooms that hook a model while measuring
 SEED = 20_000
 POOLS = ("max_pool2d", "avg_pool2d")
-OFF_CENTRE = 0.1  # factor for the weights of a kernel beside its middle
+OFF_CENTRE = 0.1  # factor for all weights of a kernel but the one in its middle
 ADAPTIVE_POOLS = ("adaptive_avg_pool2d", "adaptive_max_pool2d")
 
 
 @dataclass
 class Moments:
-    """Sums over features of one tensor of a call: a tensor [5, ..., token] for every draw.
+    """Responses of one tensor of a call, summed over features: [5, ..., token] for every draw.
 
-    The five are (J v)^2, (J v)(J y v), (J v)(J x v), (J y v)^2 and (J x v)^2, with y and x in half
-    image sides from the middle. ``turned`` holds the same with features and tokens exchanged.
+    The five are (J v)^2, (J v)(J y v), (J v)(J x v), (J y v)^2 and (J x v)^2. The coordinates y and
+    x are counted from the middle of the image, in half image sides. ``turned`` holds the same with
+    features and tokens exchanged.
     """
 
     draws: list[Tensor] = field(default_factory=list)
     turned: list[Tensor] = field(default_factory=list)
 
     def add(self, plain: Tensor, rows: Tensor, cols: Tensor) -> None:
-        """Add a draw: responses to plain noise, and to noise scaled by row and by column."""
+        """Add a draw.
+
+        Args:
+            plain: Responses to noise.
+            rows: Responses to the noise multiplied by the row of each pixel.
+            cols: Responses to the noise multiplied by the column of each pixel.
+        """
         products = (plain * plain, plain * rows, plain * cols, rows * rows, cols * cols)
         self.draws.append(torch.stack([x.sum(-1) for x in products]))
         self.turned.append(torch.stack([x.sum(-2) for x in products]))
@@ -56,7 +64,7 @@ class Moments:
 
 @dataclass
 class ProbedCall:
-    """One attention call of the model, for one image."""
+    """One attention call of the model for one image, and the moments of its tensors so far."""
 
     name: str
     kind: str
@@ -111,7 +119,12 @@ class Probe:
         return drawn.to(self._device, self.dtype)
 
     def run(self, images: Tensor, silent: bool = True) -> tuple[list[Record], list[ProbedCall]]:
-        """Return the tensors of all calls of one forward, by default without attention."""
+        """Run a forward and return the tensors and the sizes of all its attention calls.
+
+        Args:
+            images: The images.
+            silent: Whether attention outputs are replaced by zeros.
+        """
         self._records, self._seen, self._silent = [], [], silent
         inputs = self._place.inputs
         arguments = [self._for_batch(x, len(images)) for x in inputs]
@@ -124,7 +137,7 @@ class Probe:
     def __enter__(self) -> Probe:
         self._entered.enter_context(torch.no_grad())
         self._entered.enter_context(torch.random.fork_rng())
-        torch.seed()  # tokens that are dropped at random show as a difference between forwards
+        torch.seed()  # so that tokens dropped at random make two forwards differ
         self._entered.enter_context(eager())
         self._entered.enter_context(self._capture)
         return self
@@ -133,7 +146,7 @@ class Probe:
         self._entered.close()
 
     def _for_batch(self, value: Any, num_images: int) -> Any:
-        """Return another input of the model, for so many images."""
+        """Return one of the model's other inputs, made to fit this number of images."""
         if not isinstance(value, Tensor):
             return value
         if value.ndim and len(value) == self._batch:
@@ -186,7 +199,7 @@ class Probe:
                 moments.add(plain, responses[1][name], responses[2][name])
 
     def is_random(self) -> bool:
-        """Return whether two forwards of one image differ."""
+        """Return whether two forwards of the same image differ."""
         first, second = (self.run(self.image(1))[0] for _ in range(2))
         return any(
             a[name].shape != b[name].shape or not torch.equal(a[name], b[name])
@@ -197,12 +210,12 @@ class Probe:
 
 
 def sharpen(model: nn.Module) -> None:
-    """Reduce the weights beside the middle of all kernels that keep the size of a map.
+    """Reduce all weights but the middle one in kernels that keep the size of a map.
 
     Such a convolution keeps every cell where it is, whatever its weights. But it blurs what the
-    cell depends on and, with random weights, moves its centre. The larger the middle weight, the
-    clearer the positions. Kernels with a stride are left alone, because they decide where coarser
-    cells are.
+    cell depends on and, with random weights, moves its centre. The larger the middle weight is
+    beside the others, the clearer are the positions. Kernels with a stride stay unchanged, because
+    they decide where coarser cells are.
     """
     seen = set[int]()
     for module in model.modules():
@@ -218,7 +231,7 @@ def sharpen(model: nn.Module) -> None:
 
 
 def _keeps_size(conv: nn.Conv2d) -> bool:
-    """Return whether the middle of every kernel is at the cell that its output replaces."""
+    """Return whether a convolution keeps the size of a map and centres its kernel on each cell."""
     sides = list(zip(conv.kernel_size, conv.stride, conv.dilation))
     if not all(k % 2 == 1 and s == 1 for k, s, _ in sides) or max(conv.kernel_size) == 1:
         return False
@@ -227,7 +240,7 @@ def _keeps_size(conv: nn.Conv2d) -> bool:
 
 
 class Unstable(Exception):
-    """Raised if forwards of a model cannot be compared with each other."""
+    """Raised if two forwards of a model cannot be compared; the message says why."""
 
 
 class SamplingCapture(AttentionCapture):
@@ -250,7 +263,7 @@ class SamplingCapture(AttentionCapture):
 
 
 def _sampling(func: Callable, args: tuple, kwargs: dict, output: Tensor) -> Sampling | None:
-    """Return the sampling of a call of torch, if it is a convolution or pooling of a map."""
+    """Return the sampling of a call of a torch function; None if it does not convolve or pool."""
     name = getattr(func, "__name__", "").removeprefix("_")
     convolution = func is torch.conv2d
     if not (convolution or name in POOLS or name in ADAPTIVE_POOLS):
@@ -273,7 +286,7 @@ def _sampling(func: Callable, args: tuple, kwargs: dict, output: Tensor) -> Samp
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """Return a size as a pair."""
+    """Return a size given as one number or as two as two numbers."""
     if isinstance(value, int):
         return value, value
     return (value[0], value[-1])
@@ -300,19 +313,19 @@ def _record(call: AttentionCall) -> Record:
 
 
 def _difference(plus: Record, minus: Record, step: float) -> Record:
-    """Return the central differences of two forwards."""
+    """Return the difference of two forwards, divided by the step between their images."""
     return {name: ((x - minus[name]) / step).double() for name, x in plus.items() if name in minus}
 
 
 def _half_sides(size: tuple[int, int], like: Tensor) -> Iterator[Tensor]:
-    """Yield coordinates of pixels in half image sides from the middle, by row and by column."""
+    """Yield the row and then the column of each pixel, from -1 at one edge to 1 at the other."""
     for axis, length in enumerate(size):
         ramp = (torch.arange(length, dtype=torch.float64) + 0.5) * 2 / length - 1
         yield ramp.to(like).view((-1, 1) if axis == 0 else (1, -1))
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """Copy a model, which may be in the middle of a measured forward, without our hooks."""
+    """Copy a model without our hooks; it may be in the middle of a forward that is measured."""
     with _without_tensors_of_graphs(model):
         clone = copy.deepcopy(model)
     for module in clone.modules():
@@ -331,7 +344,7 @@ def copy_model(model: nn.Module) -> nn.Module:
 
 @contextlib.contextmanager
 def _without_tensors_of_graphs(model: nn.Module) -> Iterator[None]:
-    """Detach tensor attributes that belong to a graph inside the block.
+    """Detach tensor attributes that belong to a graph of gradients inside the block.
 
     Such tensors cannot be copied.
     """
