@@ -28,6 +28,8 @@ PATTERNS = (
     "results/README.md",
     "results/*/report.html",
 )
+INLINE_CODE = re.compile(r"<code>[^<]*</code>")
+OPTION = re.compile(r"(?<![\w-])--[\w-]+")
 REMOTE = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["'](https?:)?//""")
 
 
@@ -39,6 +41,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     ]
     theirs = [file for file in files if file.src_dir != config.docs_dir]
     return Files([*theirs, *pages])
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Keep a line from breaking inside an option such as ``--random-init``."""
+    return INLINE_CODE.sub(
+        lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html
+    )
 
 
 def on_post_build(config: MkDocsConfig) -> None:
