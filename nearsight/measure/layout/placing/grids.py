@@ -149,7 +149,7 @@ def nearest_cells(
 
 @dataclass(frozen=True)
 class Sampling:
-    """A convolution or pooling that the model ran: sizes before and after, and its cells' centres."""
+    """A convolution or pooling that the model ran: sizes before and after, and cell centres."""
 
     before: tuple[int, int]
     after: tuple[int, int]
@@ -162,8 +162,8 @@ def snap(
 ) -> Float[Tensor, " cell"]:
     """Return exact positions of pooled cells along one side, given measured ones.
 
-    Both are in units of the cells that were pooled. By definition, a pooled cell is at the centre of
-    its kernel, padding included. At the border this cannot be measured, because padding does not
+    Both are in units of the cells that were pooled. By definition, a pooled cell is at the centre
+    of its kernel, padding included. At the border this cannot be measured, because padding does not
     respond. So if a convolution or pooling that the model ran agrees with the measured positions,
     its centres are taken. Otherwise the measured positions are rounded to half cells, or kept if
     some are not near a half cell.

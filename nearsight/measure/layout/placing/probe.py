@@ -4,8 +4,9 @@ The output of every attention call is replaced by zeros, so that a token depends
 that reach it through patch embedding, convolutions, norms and MLPs. Let c be a coordinate of the
 pixels (row or column), v small noise on an image, and J v and J (c v) the responses of a token to
 the noise and to the noise multiplied by c (central differences in float64). Sum (J v)(J (c v)) over
-features and draws, and divide by the sum of (J v)^2. The result is the mean coordinate of the pixels
-that the token depends on, weighted by its squared sensitivity to each. Every draw has its own image.
+features and draws, and divide by the sum of (J v)^2. The result is the mean coordinate of the
+pixels that the token depends on, weighted by its squared sensitivity to each. Every draw has its
+own image.
 """
 
 from __future__ import annotations
