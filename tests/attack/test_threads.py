@@ -82,7 +82,7 @@ def test_a_model_that_another_thread_uses_meanwhile_is_measured_rightly():
 def test_a_measurement_inside_a_capture_is_refused_with_the_true_reason():
     model, other = model_of(3), model_of(5)
     expected = ns.measure_model(other, IMAGES)
-    reason = "attention of VisionTransformer is being captured.*leave the first `with` block"
+    reason = "VisionTransformer is already being captured.*leave the first `with` block"
     with ns.capture_attention(model) as captured:
         with pytest.raises(UserError, match=reason):
             ns.measure_model(other, IMAGES)

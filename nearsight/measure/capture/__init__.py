@@ -1,8 +1,8 @@
 """Watch every attention call inside a model without editing the model.
 
-``AttentionCapture`` shows each call to a function of the caller's choice. ``evaluation_mode``
-prepares a model for being watched, and the ``refuse_*`` functions explain why a model cannot be
-measured.
+``AttentionCapture`` passes each call to a function of the caller's choice. ``evaluation_mode``
+prepares a model for that and restores it afterwards. The ``refuse_*`` functions raise an error that
+explains why a model cannot be measured.
 """
 
 from __future__ import annotations

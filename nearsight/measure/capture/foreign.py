@@ -1,9 +1,10 @@
 """Watch the attention functions of other libraries and torch's flex attention, by their names.
 
-These functions do not pass through torch's function modes, so ``AttentionCapture`` cannot see them.
-While a capture is active, every reference to such a function in the modules that define the model's
-classes is replaced with a wrapper that reports the call. A call whose arguments cannot be
-reproduced (an unknown kind of mask, for example) raises a ``UserError``.
+Calls of these functions do not pass through torch's function modes, by which ``AttentionCapture``
+sees other calls. Therefore, while a capture is active, every reference to such a function in the
+Python modules that define the model's classes is replaced with a wrapper that reports the call. A
+call whose attention cannot be recomputed (because of an unknown kind of mask, for example) raises a
+``UserError``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def _tokens_first(x: Tensor) -> Tensor:
 
 
 def _xformers(given: dict[str, Any]) -> dict[str, Any]:
+    """Translate the arguments of xformers' attention to those of an ``AttentionCall``."""
     bias = given.get("attn_bias")
     if bias is not None and not isinstance(bias, Tensor):
         raise UserError(
@@ -40,6 +42,7 @@ def _xformers(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flash(given: dict[str, Any]) -> dict[str, Any]:
+    """Translate the arguments of flash-attention to those of an ``AttentionCall``."""
     window = given.get("window_size", (-1, -1))
     if tuple(window) != (-1, -1) or given.get("alibi_slopes") is not None or given.get("softcap"):
         raise UserError(
@@ -60,6 +63,7 @@ def _flash(given: dict[str, Any]) -> dict[str, Any]:
 def _arguments(
     q: Tensor, k: Tensor, v: Tensor, scale: float | None, mask: Tensor | None
 ) -> dict[str, Any]:
+    """Return the arguments of an ``AttentionCall`` for tensors [batch, token, head, width]."""
     q, k, v = (_tokens_first(x) for x in (q, k, v))
     if k.shape[1] != q.shape[1]:  # groups of heads share keys
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
@@ -68,6 +72,7 @@ def _arguments(
 
 
 def _flex(given: dict[str, Any]) -> dict[str, Any]:
+    """Translate the arguments of torch's flex attention to those of an ``AttentionCall``."""
     if given.get("score_mod") is not None or given.get("block_mask") is not None:
         raise UserError(
             "flex attention is called with score_mod or block_mask, which nearsight cannot "
@@ -100,11 +105,12 @@ def watch_foreign(model: nn.Module, show: Shown, unwatched: Unwatched) -> Iterat
     Args:
         model: The model whose modules may make such calls.
         show: Receives the output and the arguments of a call; returns the output for the model.
-        unwatched: Context manager inside which the capture sees nothing.
+        unwatched: Makes a context manager inside which the capture sees nothing, so that calls
+            inside the library's function are not reported as well.
     """
     replaced: list[tuple[dict[str, Any], str, Any]] = []
     functions = {
-        id(function): _shown(function, read, turned, show, unwatched)
+        id(function): _wrap(function, read, turned, show, unwatched)
         for home, name, read, turned in ENTRIES
         if (function := _original(getattr(sys.modules.get(home), name, None))) is not None
     }
@@ -124,11 +130,11 @@ def watch_foreign(model: nn.Module, show: Shown, unwatched: Unwatched) -> Iterat
 
 
 def _original(function: Any) -> Any:
-    """Return the function that a wrapper of an enclosing capture wraps, or the function itself."""
+    """Return the function inside a wrapper of an enclosing capture, or the function itself."""
     return vars(function).get(ORIGINAL, function) if inspect.isfunction(function) else function
 
 
-def _shown(
+def _wrap(
     function: Callable, read: Callable, turned: bool, show: Shown, unwatched: Unwatched
 ) -> Callable:
     """Wrap ``function`` so that ``show`` sees its calls and may replace its output.

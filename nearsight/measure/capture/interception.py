@@ -9,9 +9,9 @@ for attention in two forms:
 - *explicit*: a softmax whose rows are later multiplied with values. The consumer receives the
   weights.
 
-Module hooks only tell which module a call came from. Nothing is stored after a call. All model
-families are measured through this one class. It can also replace the output of a call, which
-``nearsight/evaluate/intervention.py`` uses.
+Hooks of modules serve only to tell which module a call came from. Nothing is kept after a call. All
+models are measured through this one class. It can also replace the output of a call, as
+``nearsight/evaluate/intervention.py`` does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
 # Whole words only, because FlattenTokens and ScatterHead contain "att" but are not attention.
 NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
-SOFTMAX = "a softmax was taken"
+SOFTMAX = "a softmax was taken"  # a mark of a module, as LINEAR and UNBATCHED
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class Place:
     module: nn.Module
     inputs: tuple[Any, ...]  # positional arguments, then the values of ``keywords``
     keywords: tuple[str, ...] = ()
-    output_callbacks: list[Callable[[Any], None]] = field(default_factory=list)
-    marks: set[str] = field(default_factory=set)  # what was seen inside; explains refusals
+    output_callbacks: list[Callable[[Any], None]] = field(default_factory=list)  # get its output
+    marks: set[str] = field(default_factory=set)  # what was seen inside, to explain an error
 
 
 @dataclass(frozen=True)
 class AttentionCall:
     """One attention call, fused (queries to mask) or explicit (``weights_made``).
 
-    Tensors are as the call had them: queries, keys, values and output [..., token, width], the mask
-    in torch's form, and weights [..., query, key] whose rows sum to one.
+    Tensors are as in the call: queries, keys, values and output are [..., token, width], the mask
+    has torch's form, and weights are [..., query, key] with rows that sum to one.
     """
 
     path: tuple[Place, ...]  # from the model down to the module that made the call
@@ -77,14 +77,14 @@ class AttentionCall:
     mask: Tensor | None = None
     mixture: Mixture | None = None  # positional attention that the layer mixes with the softmax
     weights_made: Tensor | None = None  # the softmax of explicit attention
-    multiplied: Tensor | None = None  # the tensor that multiplied the values, if another one
-    factors: tuple[Factors, ...] = ()  # of explicit attention's logits, if ``with_factors``
+    multiplied: Tensor | None = None  # what multiplied the values, if not the softmax itself
+    factors: tuple[Factors, ...] = ()  # of the logits of explicit attention, if ``with_factors``
     number: int = 0  # index of the call within its forward
     repeat: int = 0  # how many calls the same module made earlier in this forward
 
     @property
     def name(self) -> str:
-        """The module's name; later calls of the same module carry a number in brackets."""
+        """The module's name, with a number in brackets for later calls of the same module."""
         name = self.path[-1].name or type(self.path[-1].module).__name__
         return f"{name}[{self.repeat}]" if self.repeat else name
 
@@ -108,7 +108,8 @@ CUTS = frozenset({Tensor.reshape, Tensor.view, torch.reshape})
 def cut_grid(image: Any, output: Any) -> tuple[int, int] | None:
     """Return the grid of patches if ``output`` is ``image`` cut into patches by a reshape.
 
-    einops patchifies images this way, without a convolution. Returns None for any other reshape.
+    Patch embeddings written with einops cut images this way instead of by a convolution. For any
+    other reshape the result is None.
 
     >>> cut_grid(torch.zeros(2, 3, 12, 20), torch.zeros(2, 3, 3, 4, 5, 4))
     (3, 5)
@@ -123,19 +124,21 @@ def cut_grid(image: Any, output: Any) -> tuple[int, int] | None:
 
 
 class AttentionCapture(TorchFunctionMode):
-    """Show every attention call that a model makes inside the ``with`` block to a function.
+    """Pass every attention call that a model makes inside the ``with`` block to a function.
 
     Args:
-        model: The model to watch. Only calls made inside its forward are shown.
+        model: The model to watch. Calls made outside its forward are ignored.
         consumer: Called with each ``AttentionCall``.
-        change: Returns the call whose output replaces the real one, for the model and the consumer.
+        change: Gets each call and returns a changed one. Its output replaces the real output in the
+            model, and the consumer gets the changed call.
         with_factors: Also record the queries and keys whose product became the logits of explicit
             attention (``AttentionCall.factors``), as far as they can be followed.
 
     Attributes:
-        unseen: Modules named for attention that made no visible call although one was expected.
-        passed_over: Modules named for attention that made no call while other modules did.
-        callers: Names of the modules that made the calls of this forward, in order.
+        unseen: Modules named for attention that made no visible call, if no other module made one
+            either or if they use another library's attention. The model cannot be measured.
+        passed_over: Other modules named for attention that made no call.
+        callers: Names of the modules that made the calls of the last forward, in order.
 
     >>> from nearsight.models.load.registry import create_model
     >>> seen, model = [], create_model("mu").eval()
@@ -168,16 +171,17 @@ class AttentionCapture(TorchFunctionMode):
         self._path: list[tuple[Place, int]] = []  # with the number of calls made before it
         self._convolved: list[tuple[int, int]] = []
         self.callers: list[str] = []
-        self.took_softmax = False  # over the last axis, as attention does
+        self.took_softmax = False  # whether a softmax over the last axis, as in attention, was seen
         self.unseen.clear()
         self._tracking.clear()
 
     def __enter__(self) -> AttentionCapture:
         if outer := getattr(_capturing, "model", None):
             raise UserError(
-                f"The attention of {type(outer).__name__} is being captured in this thread. A "
-                f"second capture, of {type(self.model).__name__}, would see what the first one "
-                "computes: leave the first `with` block before you capture or measure again."
+                f"the attention of {type(outer).__name__} is already being captured in this "
+                f"thread, and a second capture, of {type(self.model).__name__}, would see what "
+                "the first one computes; leave the first `with` block before you capture or "
+                "measure again"
             )
         _capturing.model, self._thread = self.model, threading.get_ident()
         try:
@@ -187,6 +191,7 @@ class AttentionCapture(TorchFunctionMode):
             raise
 
     def _watch(self) -> AttentionCapture:
+        """Add the hooks and begin to see calls."""
         for name, module in self.model.named_modules():
             simple = type(module).__module__.startswith("torch.nn.") and not [*module.children()]
             if name == "" or not simple:
@@ -207,7 +212,7 @@ class AttentionCapture(TorchFunctionMode):
             self._leave()
 
     def _leave(self) -> None:
-        """Take the hooks away, so that another capture may begin."""
+        """Remove the hooks, so that another capture may begin."""
         _capturing.model = None
         for handle in self._handles:
             handle.remove()
@@ -215,10 +220,11 @@ class AttentionCapture(TorchFunctionMode):
         self._tracking.clear()
 
     def _hooks(self, name: str) -> tuple[Callable, Callable]:
+        """Return the hooks that run before and after the forward of the module of this name."""
+
         def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            if (
-                threading.get_ident() != self._thread
-            ):  # hooks see every thread, modes only their own
+            # Hooks run in every thread, but function modes see only their own thread.
+            if threading.get_ident() != self._thread:
                 return
             if not name:
                 self._begin()
@@ -279,7 +285,10 @@ class AttentionCapture(TorchFunctionMode):
         return output
 
     def _tracked(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
-        """Return weights and values if this product applies attention; errors name the layer."""
+        """Return weights and values if this product applies attention to values.
+
+        Errors name the layer.
+        """
         if mark := self._tracking.other_factor(func, args):
             self._mark(mark)
         try:
@@ -294,12 +303,13 @@ class AttentionCapture(TorchFunctionMode):
             ) from None
 
     def _mark(self, mark: str) -> None:
+        """Mark all modules that are active now."""
         for place, _ in self._path:
             place.marks.add(mark)
 
     @contextmanager
     def _unwatched(self) -> Iterator[None]:
-        """Make the capture blind inside the ``with`` block."""
+        """Let the capture see no calls inside the ``with`` block."""
         super().__exit__(None, None, None)
         try:
             yield
@@ -309,7 +319,7 @@ class AttentionCapture(TorchFunctionMode):
     def _multi_head(self, *args: Any, **kwargs: Any) -> Any:
         """Run torch's multi-head attention with its inner calls visible.
 
-        It folds the heads into the batch, so their number is kept for ``_show``.
+        Torch's function folds the heads into the batch, so their number is kept for ``_show``.
         """
         given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
         self._folded_heads = given["num_heads"]
@@ -344,7 +354,8 @@ class AttentionCapture(TorchFunctionMode):
                 repeat=repeat,
                 **arguments,
             )
-            with _not_capturing():  # torch switches the mode off meanwhile: a consumer may capture
+            # Torch switches a mode off while it handles a call, so a consumer may capture as well.
+            with _not_capturing():
                 shown = self.change(call) if self.change else call
                 self.consumer(shown)
         if shown is call:
@@ -354,6 +365,7 @@ class AttentionCapture(TorchFunctionMode):
 
 @contextmanager
 def _not_capturing() -> Iterator[None]:
+    """Allow another capture in this thread inside the ``with`` block."""
     outer, _capturing.model = getattr(_capturing, "model", None), None
     try:
         yield

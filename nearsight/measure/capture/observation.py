@@ -17,20 +17,23 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from nearsight.core import UserError
 from nearsight.measure.capture.refusals import refuse_scripted
 
-BATCH_SIZE = 32  # into which images given as one tensor are split
+BATCH_SIZE = 32  # images given as one tensor are split into batches of this size
 
 
 def check_model(model: Any) -> None:
     """Raise a UserError unless it is a model."""
     if not isinstance(model, nn.Module):
-        by_name = "; for the name of a model use measure_named" if isinstance(model, str) else ""
-        raise UserError(f"expected a model (torch.nn.Module), got {model!r:.60}{by_name}")
+        by_name = "; to measure a model by its name, use measure_named" * isinstance(model, str)
+        raise UserError(f"expected a model (torch.nn.Module), but got {model!r:.60}{by_name}")
 
 
 def inner_model(model: nn.Module) -> nn.Module:
     """Return the model inside torch.compile, DataParallel and DistributedDataParallel wrappers.
 
-    FSDP is left in place, because it gathers its weights in hooks of the wrapped modules.
+    A wrapper of FSDP stays, because its hooks gather the weights before each forward.
+
+    Raises:
+        UserError: If this is not a model.
     """
     check_model(model)
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -45,7 +48,7 @@ def inner_model(model: nn.Module) -> nn.Module:
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """Run compiled modules, wherever they are in a model, as plain Python inside the block."""
+    """Run modules compiled by torch.compile as plain Python inside the ``with`` block."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and importing it is slow
         yield
         return
@@ -53,15 +56,15 @@ def eager() -> Iterator[None]:
         yield
 
 
-_TURN = threading.RLock()  # modes, random numbers and compile settings belong to the process
+_TURN = threading.RLock()  # random numbers and compile settings are shared by all threads
 
 
 @contextlib.contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
     """Yield the inner model in evaluation mode, without gradients and without torch.compile.
 
-    Afterwards the modes of all modules and the random number generators are as before. Threads of a
-    process take turns, because each would otherwise restore what another one has set.
+    Afterwards the modes of all modules and the random number generators are restored. Threads of a
+    process take turns, because one thread could otherwise restore the settings that another needs.
 
     Raises:
         UserError: If a module is scripted, because attention inside TorchScript cannot be seen.
@@ -80,7 +83,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def _batches(images: Any) -> Iterable[Any]:
-    """Return batches of a tensor, an array or a data set; take anything else for batches."""
+    """Cut a tensor, an array or a data set into batches; return any other iterable unchanged."""
     if isinstance(images, np.ndarray):
         images = torch.from_numpy(images)
     if isinstance(images, Tensor):
@@ -89,8 +92,8 @@ def _batches(images: Any) -> Iterable[Any]:
         return DataLoader(images, BATCH_SIZE)
     if not isinstance(images, Iterable) or isinstance(images, (str, Path)):
         raise UserError(
-            "expected images as a tensor [n, 3, h, w], a Dataset or an iterable of batches, got "
-            f"{images!r:.60}; a folder of images is read by measure_named"
+            "images must be a tensor [n, 3, height, width], a Dataset or an iterable of batches, "
+            f"but they are {images!r:.60}; to read a folder of images, use measure_named"
         )
     return images
 
@@ -99,8 +102,8 @@ def image_batches(images: Any, model: nn.Module) -> Iterator[Tensor]:
     """Yield batches of images on the model's device and in its precision; skip empty batches.
 
     Args:
-        images: A tensor or array [n, 3, height, width], a data set, or an iterable of batches. Of a
-            batch that is a tuple or a dict, the first entry is taken.
+        images: A tensor or array [n, 3, height, width], a data set, or an iterable of batches. If a
+            batch is a tuple or a dictionary, its first entry must be the images.
         model: The model that will see the images.
 
     Raises:

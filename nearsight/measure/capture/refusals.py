@@ -1,7 +1,8 @@
 """Explain why the attention of a model cannot be seen.
 
-There are two causes: a scripted module runs outside Python, and a module that is named for
-attention but makes no visible attention call may use a fused kernel of another library.
+There are two causes. A scripted module runs outside Python. A module whose name contains
+"attention" but that makes no visible attention call may use a fused kernel of another library, or
+attention without a softmax over keys.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SWITCH = "switch the model to torch's scaled_dot_product_attention or to explici
 
 
 def refuse_scripted(model: nn.Module) -> None:
-    """Raise a UserError that names the first TorchScript module: nothing in it can be seen."""
+    """Raise a UserError if a module is TorchScript, because nothing inside it can be seen."""
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             kind = getattr(module, "original_name", type(module).__name__)
@@ -31,7 +32,7 @@ def refuse_scripted(model: nn.Module) -> None:
 
 
 def refuse_unseen(unseen: Sequence[Place]) -> None:
-    """Raise a UserError about modules that are named for attention but made no visible call."""
+    """Raise a UserError if modules that are named for attention made no visible attention call."""
     if not unseen:
         return
     place = unseen[0]
@@ -57,8 +58,8 @@ def unseen_reason(place: Place) -> str:
         )
     if UNBATCHED in place.marks:
         return (
-            "its softmax has only two axes and thus mixes the images of a batch; nearsight needs "
-            "weights [image, query, key]"
+            "its softmax has only two axes, so it mixes the images of a batch; give it weights "
+            "[image, query, key]"
         )
     if SOFTMAX in place.marks:
         return (
@@ -66,6 +67,6 @@ def unseen_reason(place: Place) -> str:
             "kernels do, so there is no row of weights per query"
         )
     return (
-        "no softmax over keys was seen in it. If a kernel of another library computes one, "
+        "no softmax over keys was seen in it; if a kernel of another library computes one, "
         f"{SWITCH}"
     )

@@ -1,11 +1,11 @@
-"""Follow a softmax to the product with the values, to recognise explicit attention.
+"""Recognise explicit attention by following a softmax until it is multiplied with the values.
 
 Between the softmax and the values, the weights may pass through dropout, casts, reshapes, gates
-(ConViT) or a mixing of heads (CaiT). The tensor that finally multiplies the values is taken as the
-attention if its rows still sum to one; otherwise the softmax itself is, and the tensor is recorded
-as ``multiplied``. The weights may stand on the left (``weights @ values``) or on the right
-(``values @ weights.mT``, as in SHViT). A softmax may be written by hand: exponentials divided by
-their sums, or the exponential of ``log_softmax``.
+(ConViT) or a mixing of heads (CaiT). If the rows of the tensor that finally multiplies the values
+still sum to one, this tensor is taken as the attention. Otherwise the softmax itself is taken, and
+the tensor is recorded as ``multiplied``. The weights may be on the left (``weights @ values``) or
+on the right (``values @ weights.mT``, as in SHViT). A softmax may also be written by hand, as
+exponentials divided by their sums or as the exponential of ``log_softmax``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SOFTMAXES = frozenset({torch.softmax, F.softmax, Tensor.softmax, torch.special.s
 ROW_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 HALF_TOLERANCE = 2e-2
 Orders = tuple[tuple[int, ...], ...]  # permutations of the axes of weights, values and output
-SUMMED_PRODUCTS = frozenset({torch.baddbmm, Tensor.baddbmm})  # arguments: a bias, two factors
+SUMMED_PRODUCTS = frozenset({torch.baddbmm, Tensor.baddbmm})  # arguments: a bias and two factors
 PERMUTATIONS = frozenset({torch.permute, Tensor.permute})
 EXCHANGES = frozenset(
     {
@@ -62,7 +62,8 @@ DIVISIONS = frozenset(
         F.normalize,
     }
 )
-TURNS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
+TRANSPOSITIONS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
+# Marks that a module gets if a softmax that cannot be measured was a factor of a product in it.
 LINEAR = "a softmax over another axis than the keys was multiplied"
 UNBATCHED = "a softmax of two axes was multiplied"
 MIN_DIMENSIONS = 3  # attention is [batch x head, query, key]; a classifier's softmax has two axes
@@ -72,7 +73,8 @@ MIN_DIMENSIONS = 3  # attention is [batch x head, query, key]; a classifier's so
 class Factors:
     """Queries [..., query, width] and keys [..., key, width] whose product became logits.
 
-    ``query_axis`` and ``key_axis`` are axes of the tensor that was made from the product.
+    ``query_axis`` and ``key_axis`` tell where the two are in the tensor that was made from the
+    product, which may have been reshaped or transposed since.
     """
 
     queries: Tensor
@@ -83,7 +85,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class TrackedProduct:
-    """A product of attention and values, in the form ``weights @ values``.
+    """A product of attention and values, brought into the form ``weights @ values``.
 
     Attributes:
         arguments: Arguments for an ``AttentionCall``.
@@ -97,12 +99,15 @@ class TrackedProduct:
 class SoftmaxTracking:
     """Remember which tensors were made from which softmax until they are multiplied with values.
 
-    Tensors are remembered by identity with weak references, so nothing is kept alive.
+    Tensors are remembered by weak references, so none is kept in memory for this.
+
+    Args:
+        with_factors: Also remember which queries and keys a softmax was made from.
     """
 
     def __init__(self, with_factors: bool = False) -> None:
         self._sources: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}  # id -> tensor, softmax
-        self._others: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # no attention over keys
+        self._others: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # softmaxes not over keys
         self._exponentials: dict[int, weakref.ref[Tensor]] = {}
         self._factors: dict[int, tuple[weakref.ref[Tensor], tuple[Factors, ...]]] = {}
         self._with_factors = with_factors
@@ -154,20 +159,20 @@ class SoftmaxTracking:
         return softmax if tensor is not None and tensor() is value else None
 
     def _other(self, value: Any) -> str | None:
-        """Return the mark of the softmax this tensor was made from, if that is not over keys."""
+        """Return the mark of the softmax this tensor was made from, if it was not over keys."""
         if not isinstance(value, Tensor):
             return None
         tensor, mark = self._others.get(id(value), (None, None))
         return mark if tensor is not None and tensor() is value else None
 
     def other_factor(self, func: Callable, args: tuple) -> str | None:
-        """Return the mark of a factor of this product whose softmax was not over keys, if any."""
+        """Return a mark if a factor of this product was made from a softmax not over keys."""
         if not self._others:
             return None
         return next(filter(None, map(self._other, _factors_given(func, args))), None)
 
     def follow(self, func: Callable, args: tuple, kwargs: dict, output: Any) -> None:
-        """Remember ``output`` if it is a softmax, or was made from one without losing elements.
+        """Remember ``output`` if it is a softmax, or was made from one with as many elements.
 
         Args:
             func: The torch function that was called.
@@ -201,7 +206,7 @@ class SoftmaxTracking:
                 return
 
     def _by_hand(self, func: Callable, args: tuple, output: Tensor) -> bool:
-        """Return whether ``output`` is a softmax by hand: exponentials divided by their sums."""
+        """Return whether ``output`` is a softmax written by hand, and follow exponentials to it."""
         if func in EXPONENTIALS:
             is_new = True
         elif self._exponentials:
@@ -220,8 +225,13 @@ class SoftmaxTracking:
     def product(self, func: Callable, args: tuple, output: Tensor) -> TrackedProduct | None:
         """Return weights and values if one factor of a product was made from a softmax, else None.
 
+        Args:
+            func: The torch function of the product.
+            args: Its positional arguments.
+            output: The product.
+
         Raises:
-            UserError: If the weights no longer sum to one and multiply the values from the right.
+            UserError: If weights that no longer sum to one multiply the values from the right.
         """
         factors = _factors_given(func, args)
         if len(factors) != 2:
@@ -243,11 +253,11 @@ class SoftmaxTracking:
             return TrackedProduct(arguments | {"weights_made": weights}, order)
         if weights_order == _identity_order(made):
             return TrackedProduct(arguments | {"weights_made": softmax, "multiplied": made}, order)
-        if _is_stochastic(made):  # its rows are shares of the queries, not of the keys
+        if _is_stochastic(made):  # its rows sum to one over queries instead of keys
             return None
         raise UserError(
             "its weights are changed after the softmax and multiply the values from the right, so "
-            "they are not shares per query; nearsight cannot measure this form of attention"
+            "the attention of a query does not sum to one; nearsight cannot measure this form"
         )
 
 
@@ -260,7 +270,7 @@ def _factors_given(func: Callable, args: tuple) -> tuple:
 def _is_mixing(
     func: Callable, args: tuple, side: int, made: Tensor, softmax: Tensor, output: Tensor
 ) -> bool:
-    """Return whether a product mixes the heads of the weights, as DeepViT does; it sums no keys.
+    """Return whether a product mixes the heads of the weights, as in DeepViT, and sums no keys.
 
     Args:
         func: The torch function of the product.
@@ -281,7 +291,7 @@ def _is_mixing(
 
 
 def over_keys(func: Callable, args: tuple, kwargs: dict) -> bool:
-    """Return whether a call of torch may be the softmax, over the last axis, of attention."""
+    """Return whether a call of torch is a softmax over the last axis, as attention needs it."""
     if func not in SOFTMAXES or not args:
         return False
     dim, num = kwargs.get("dim", args[1] if len(args) > 1 else None), args[0].ndim
@@ -330,11 +340,11 @@ def _moved_axes(
     Args:
         func: The torch function that made ``output``.
         args: Its positional arguments.
-        value: The one of them whose axes are followed.
+        value: The argument whose axes are followed.
         output: What the function returned.
         axes: The query and the key axis of ``value``.
     """
-    if func in PERMUTATIONS or func in EXCHANGES or func in TURNS:
+    if func in PERMUTATIONS or func in EXCHANGES or func in TRANSPOSITIONS:
         order = list(range(value.ndim))
         if func in PERMUTATIONS:
             given = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
@@ -362,13 +372,14 @@ def _is_stochastic(rows: Tensor) -> bool:
 
 
 def _identity_order(tensor: Tensor) -> tuple[int, ...]:
+    """Return the permutation that leaves the axes of a tensor as they are."""
     return tuple(range(tensor.ndim))
 
 
 def _matmul_orders(side: int, tensors: tuple[Tensor, ...]) -> Orders:
-    """Return the orders that bring a matrix product to ``weights @ values``.
+    """Return the orders that bring a matrix product into the form ``weights @ values``.
 
-    Weights on the right (``side`` 1) are transposed, and so are the values and the output.
+    If the weights are on the right (``side`` is 1), all three tensors are transposed.
     """
     if side == 0:
         return tuple(_identity_order(x) for x in tensors)
@@ -376,7 +387,7 @@ def _matmul_orders(side: int, tensors: tuple[Tensor, ...]) -> Orders:
 
 
 def _einsum_orders(equation: str, side: int, tensors: tuple[Tensor, ...]) -> Orders:
-    """Return the orders that bring an einsum to ``...qk,...kw->...qw``.
+    """Return the orders that bring an einsum into the form ``...qk,...kw->...qw``.
 
     Raises:
         UserError: If the equation does not sum over the keys, or has other axes than these.
@@ -397,7 +408,7 @@ def _einsum_orders(equation: str, side: int, tensors: tuple[Tensor, ...]) -> Ord
     if [sorted(x) for x in wanted] != [sorted(x) for x in given] or len(width) != 1:
         raise UserError(
             f"its einsum {equation!r} does not have the form '...qk,...kw->...qw', which sums "
-            "over the keys; nearsight cannot measure this form of attention"
+            "over the keys; write it in this form, so that nearsight can measure it"
         )
     return tuple(
         (*range(first := x.ndim - len(have)), *(first + have.index(letter) for letter in want))
