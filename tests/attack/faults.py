@@ -37,9 +37,11 @@ FULL = (
 )  # calls that need room
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.utime")
 HOOK = "event"  # the name of a point that the audit hook counts
-SECONDS = 300.0
+SECONDS = 1200.0  # for one command, on a very busy machine
 Kind = Literal["kill", "full", "interrupt"]
 SIGNALS = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
+STOPPED = {"kill": "+++ killed by SIGKILL", "interrupt": "--- SIGINT"}  # in what strace says
+HIT = "hit"  # an empty file that the audit hook makes when it stops the command
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended: its exit code (negative: a signal), what it said, and its calls."""
+    """How a command ended: its exit code (negative: a signal), what it said, and its calls.
+
+    ``hit`` is whether it reached the point at which it, or a process of its own, was to be stopped.
+    """
 
     code: int
     said: str
     points: tuple[Point, ...] = ()
+    hit: bool = False
 
 
 def has_strace() -> bool:
@@ -72,7 +78,7 @@ def has_strace() -> bool:
     return attached
 
 
-def _is_attached(tracer: Any, process: int, seconds: float = 30.0) -> bool:
+def _is_attached(tracer: Any, process: int, seconds: float = 180.0) -> bool:
     """Wait until a tracer has attached to a process; False if it ended or took too long."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and tracer.poll() is None:
@@ -101,6 +107,7 @@ def run(
     """
     said = place.parent / "said.txt"
     log = place.parent / "strace.txt"
+    (place.parent / HIT).unlink(missing_ok=True)
     go_reading, go_writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -111,11 +118,14 @@ def run(
     os.close(go_writing)
     code = _ended(child)
     if tracer is not None:
-        tracer.wait(timeout=60)
+        tracer.wait(timeout=180)
     points: tuple[Point, ...] = ()
     if kind is None:
         points = _traced_points(log, place, child) if traced else _counted_points(place)
-    return Ending(code, said.read_text(errors="replace"), points)
+    hit = (place.parent / HIT).exists()
+    if traced and kind is not None:
+        hit = STOPPED[kind] in log.read_text(errors="replace")
+    return Ending(code, said.read_text(errors="replace"), points, hit)
 
 
 def _ended(child: int) -> int:
@@ -178,6 +188,7 @@ def _tracer(child: int, log: Path, kind: Kind | None, at: Point | None) -> Any:
 
 
 CREATING = re.compile(r"O_CREAT|O_TRUNC")
+UNUSED = re.compile(r'AT_FDCWD<[^>]*>(?=, "/)')  # the folder beside a path that is absolute
 LINE = re.compile(r"^(\d+)\s+(\w+)\((.*)$")
 
 
@@ -191,6 +202,7 @@ def _traced_points(log: Path, place: Path, child: int) -> tuple[Point, ...]:
             continue
         process, call, given = match.groups()
         number = counts[process, call] = counts.get((process, call), 0) + 1
+        given = UNUSED.sub("", given)
         if str(place) not in given or (call == "openat" and not CREATING.search(given)):
             continue
         found.append(Point(call, number))
@@ -218,8 +230,11 @@ def _count(place: Path, kind: Kind | None, at: Point | None) -> None:
             with_number = str(number).encode()
             file = real_open(tally, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             real_write(file, with_number)
-            os.close(file)
-        elif kind == "full":
+            real_close(file)
+            return
+        if number >= at.number:
+            real_close(real_open(place.parent / HIT, os.O_WRONLY | os.O_CREAT))
+        if kind == "full":
             if number >= at.number:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         elif number == at.number:
@@ -234,7 +249,7 @@ def _count(place: Path, kind: Kind | None, at: Point | None) -> None:
             return  # they need no room
         one(given[0])
 
-    real_write, real_sync, real_open = os.write, os.fsync, os.open
+    real_write, real_sync, real_open, real_close = os.write, os.fsync, os.open, os.close
 
     def write(file: int, content: bytes) -> int:
         one(file)

@@ -18,6 +18,14 @@ DISK = 64 << 20  # bytes of the small disk
 FILLER = "filler"
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What was wrong after a command was stopped, and how often the stops took place."""
+
+    wrong: list[str]
+    hits: int
+
+
 @dataclass
 class Stopping:
     """A command whose unstopped run is known, to be stopped as often as one likes.
@@ -58,18 +66,20 @@ class Stopping:
         finally:
             shutil.rmtree(holder, ignore_errors=True)
 
-    def stopped(self, kind: Kind, *at: Point) -> list[str]:
-        """Stop the command at these points one after another; return what was wrong."""
+    def stopped(self, kind: Kind, *at: Point) -> Seen:
+        """Stop the command at these points one after another, then let it finish."""
         with self.folder() as place:
             self.command.begin(place)
             wrong: list[str] = []
+            hits = 0
             for point in at:
                 ending = run(self.command.call(place), place, kind, point, self.traced)
+                hits += ending.hit
                 wrong += self._seen(place, kind, ending)
             wrong += self._finished(place)
-            return [f"{self.command.name}, {kind} at {_told(at)}: {x}" for x in wrong]
+        return Seen([f"{self.command.name}, {kind} at {_told(at)}: {x}" for x in wrong], hits)
 
-    def without_room(self, num_bytes: int) -> list[str]:
+    def without_room(self, num_bytes: int) -> Seen:
         """Run the command on a disk with this much room left, and again with enough."""
         with self.folder() as place, small_disk(place):
             self.command.begin(place)
@@ -79,7 +89,7 @@ class Stopping:
             wrong = self._seen(place, "full", run(self.command.call(place), place))
             (place / FILLER).unlink()
             wrong += self._finished(place)
-        return [f"{self.command.name}, {num_bytes} bytes of room: {x}" for x in wrong]
+        return Seen([f"{self.command.name}, {num_bytes} bytes of room: {x}" for x in wrong], 1)
 
     def _finished(self, place: Path) -> list[str]:
         """Let the same command finish, and compare its result with that of an unstopped run."""

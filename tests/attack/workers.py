@@ -23,20 +23,31 @@ from attack.verdicts import HANG, SECONDS, TRACEBACK
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 CHUNK = 200  # inputs per process
-WALL_SECONDS = 600.0  # for one input, on a busy machine
-ADDRESS_SPACE = 12 << 30  # bytes: settings that ask for more run out of memory, not of the machine
+WALL_SECONDS = 1800.0  # for one input, on a busy machine
+ADDRESS_SPACE = 6 << 30  # bytes: settings that ask for more run out of memory, not of the machine
 Outcome = dict[str, Any]
 
 
-def outcomes(attack: Attack, number: int, first_seed: int, room: Path) -> Iterator[Outcome]:
-    """Yield what became of ``number`` different inputs, or of as many as there are."""
-    known: set[str] = set()
+def outcomes(
+    attack: Attack, number: int, first_seed: int, room: Path, known: set[str]
+) -> Iterator[Outcome]:
+    """Yield what became of ``number`` inputs that are not ``known``, or of as many as there are.
+
+    Args:
+        attack: The kind of input.
+        number: How many.
+        first_seed: Of the random numbers that make them; the next ones are used too.
+        room: An existing folder to work in.
+        known: The hashes of inputs that count no more; those that are yielded are added.
+    """
+    new = 0
     for turn in range(first_seed, first_seed + 10 + 4 * number // CHUNK):
-        for outcome in _chunk(attack, min(CHUNK, number - len(known)), turn, room):
+        for outcome in _chunk(attack, min(CHUNK, number - new), turn, room):
             if outcome["case"] not in known:
                 known.add(outcome["case"])
+                new += 1
                 yield outcome
-            if len(known) >= number:
+            if new >= number:
                 return
 
 
@@ -53,15 +64,17 @@ def _chunk(attack: Attack, number: int, turn: int, room: Path) -> Iterator[Outco
             os._exit(code)
     os.close(writing)
     begun: Outcome | None = None
-    with os.fdopen(reading, "rb", buffering=0) as pipe:
-        for line in _lines(pipe, child):
-            told = json.loads(line)
-            if "what" in told:
-                yield told
-                begun = None
-            else:
-                begun = told
-    _, status = os.waitpid(child, 0)
+    try:
+        with os.fdopen(reading, "rb", buffering=0) as pipe:
+            for line in _lines(pipe, child):
+                told = json.loads(line)
+                if "what" in told:
+                    yield told
+                    begun = None
+                else:
+                    begun = told
+    finally:
+        _, status = os.waitpid(child, 0)
     if begun is not None:
         hung = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         yield begun | {"what": HANG if hung else TRACEBACK, "text": f"ended with status {status}"}
