@@ -29,7 +29,7 @@ from nearsight.measure.profile import (
     VALUES,
     Profile,
     measure_model,
-    measured_nulls,
+    measure_nulls,
     values_bytes,
 )
 from nearsight.measure.readouts import capture_examples
@@ -272,7 +272,7 @@ def _nulls(
     """Measure the null lines, or let the source note why that failed."""
     few = source.batches(spread_positions(len(source.names)))
     try:
-        return measured_nulls(source.model, source.fresh_model(), few, profile, progress)
+        return measure_nulls(source.model, source.fresh_model(), few, profile, progress)
     except ValueError as error:
         source.null_problem(error)
         return {}

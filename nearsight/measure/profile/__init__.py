@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearsight.measure.profile.nulls import NULL_IMAGES, measured_nulls, null_lines
+from nearsight.measure.profile.nulls import NULL_IMAGES, measure_nulls, null_lines
 from nearsight.measure.profile.profile import Profile, measure_model
 from nearsight.measure.profile.unread import unread_layers
 from nearsight.measure.profile.values import (
@@ -19,7 +19,7 @@ __all__ = [
     "Profile",
     "load_profile",
     "measure_model",
-    "measured_nulls",
+    "measure_nulls",
     "null_lines",
     "read_values",
     "unread_layers",

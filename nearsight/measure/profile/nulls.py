@@ -1,8 +1,9 @@
-"""Null lines: what attention would score without learning, or without an image.
+"""Compute and measure null lines: the values of metrics that need no learning, or no whole image.
 
-Two lines need no model: uniform attention and an even 3x3 box. Two are measured: the same
-architecture at random initialisation shows what training added, and the model on images with
-shuffled patches shows what comes from content and not from where patches lie in the picture.
+Two lines need no model: uniform attention, and attention spread evenly over the 3x3 box. Two are
+measured. The same architecture at random initialisation shows what training has changed. The model
+on images with shuffled patches shows how much of its locality comes from the contents of patches
+and not from their places in the picture.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ from nearsight.measure.metrics import mathematics, metric_of_attention
 from nearsight.measure.profile.profile import Profile, measure_model
 from nearsight.models.layers import Grid
 
-NULL_IMAGES = 64  # images for the two lines that are measured
-SEED = 0  # of the order of shuffled patches
+NULL_IMAGES = 64  # number of images for the two lines that are measured
+SEED = 0  # for the order of shuffled patches
 
 
 def null_lines(grid: Grid, metrics: Iterable[str] = ()) -> dict[str, float]:
-    """Return the scores of uniform attention and of an even 3x3 box (cut at the edge) on a grid.
+    """Return the metrics of uniform attention and of an even 3x3 box (cut at the edge) on a grid.
 
     Args:
         grid: Rows and columns of patches.
-        metrics: Names of metrics that were measured beside the default ones.
+        metrics: Names of the metrics that were measured; those that are not measured by default
+            have lines only if they are named here.
+
+    Returns:
+        Numbers with names such as ``uniform_mad`` and ``box_mad``.
 
     >>> round(null_lines(Grid(8, 8))["uniform_mad"], 4)
     0.4178
@@ -44,7 +49,7 @@ def null_lines(grid: Grid, metrics: Iterable[str] = ()) -> dict[str, float]:
 
 @cache
 def _uniform_line(name: str, grid: Grid) -> float:
-    """Return the score of uniform attention, in closed form if the metric has one."""
+    """Return a metric of uniform attention, in closed form if the metric has one."""
     closed_form = mathematics(metric(name)).uniform
     if closed_form is not None:
         return closed_form(grid)
@@ -54,7 +59,7 @@ def _uniform_line(name: str, grid: Grid) -> float:
 
 @cache
 def _box_line(name: str, grid: Grid) -> float:
-    """Return the score of an even 3x3 box."""
+    """Return a metric of attention spread evenly over the 3x3 box."""
     near = grid.box().double()
     box = (near / near.sum(-1, keepdim=True))[None, None]
     return metric_of_attention(metric(name), box, grid).item()
@@ -66,9 +71,10 @@ def shuffled_patches(
     """Return images with their patches in random order, a new order for every image.
 
     Args:
-        images: The images; no patch is changed.
+        images: The images, whose patches are moved but not changed.
         grid: Rows and columns of patches, which must divide the images.
-        first: Number of the first image. The order depends on the number of the image alone.
+        first: Number of the first image. The order of an image's patches depends only on the number
+            of the image.
 
     Raises:
         UserError: If the grid does not divide the images.
@@ -76,8 +82,8 @@ def shuffled_patches(
     height, width = images.shape[-2:]
     if height % grid.rows or width % grid.cols:
         raise UserError(
-            f"patches cannot be shuffled: a {grid} grid does not divide images of "
-            f"{height}x{width} pixels"
+            f"the patches of images of {height}x{width} pixels cannot be shuffled, because a "
+            f"{grid} grid does not divide the images; choose another image size"
         )
     sizes = (grid.rows, height // grid.rows), (grid.cols, width // grid.cols)
     patches = images.unflatten(-1, sizes[1]).unflatten(-3, sizes[0])  # [n, c, row, y, col, x]
@@ -91,14 +97,14 @@ def shuffled_patches(
     return moved.reshape(images.shape)
 
 
-def measured_nulls(
+def measure_nulls(
     model: nn.Module,
     fresh: nn.Module,
     batches: Iterable[Tensor],
     profile: Profile,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Measure layer means of an untrained model, and of images with shuffled patches.
+    """Measure the mean of every layer for an untrained model, and on images with shuffled patches.
 
     The line of shuffled patches is left out if the grid does not divide the images.
 

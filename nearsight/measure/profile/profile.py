@@ -45,8 +45,8 @@ from nearsight.models.layers import Grid, as_grid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VIEWS = "nearsight.explore.profile_views"
-COMPARED = ("layers", "skipped", "metrics", "convention", "unavailable")  # by ==
+VIEWS = "nearsight.explore.profile_views"  # tables and figures of profiles
+COMPARED = ("layers", "skipped", "metrics", "convention", "unavailable")  # fields that == compares
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,12 +71,12 @@ class Profile:
     unavailable: tuple[tuple[str, str, str], ...] = ()  # metric, layer, reason; the values are NaN
     position_share: tuple[np.ndarray, ...] | None = None  # one array per layer [head]
     readouts: Collection = field(default_factory=dict)  # by key, then by number of the layer
-    name: str = ""  # of the model in tables and figures
+    name: str = ""  # name of the model in tables and figures
     num_parameters: int = 0
     seconds: float = 0.0  # duration of the measurement
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both hold the same numbers for the same layers; names may differ."""
+        """Return whether both have the same numbers for the same layers; their names may differ."""
         if not isinstance(other, Profile):
             return NotImplemented
         mine, yours = self.position_share or (), other.position_share or ()
@@ -108,7 +108,7 @@ class Profile:
 
     @property
     def grid(self) -> Grid:
-        """The grid of the first layer; later layers of a hierarchical model are coarser."""
+        """The grid of the first layer. In a hierarchical model, later layers have coarser grids."""
         return self.layers[0].grid
 
     @property
@@ -118,11 +118,11 @@ class Profile:
 
     @property
     def read_layers(self) -> list[int]:
-        """The layers, counted from 0, whose patch rows an output may read.
+        """The layers, counted from 0, in which the attention of patches may influence an output.
 
-        These are all layers, except those whose patch rows are known not to influence the logits,
-        such as the last layer of a classifier that reads only its class token. Means, minima and
-        counts are over these layers.
+        These are all layers, except those that are known not to influence the logits, such as the
+        last layer of a classifier that reads only its class token. Means, minima and counts over
+        all heads use these layers.
         """
         return [i for i, layer in enumerate(self.layers) if not layer.unread]
 
@@ -170,10 +170,10 @@ class Profile:
 
 
 def _view(name: str) -> Callable[..., Any]:
-    """Return a function that shows a profile.
+    """Return the function of this name that shows a profile.
 
-    Pages, tables and figures are made in rooms above this one. Measuring must not depend on them,
-    so they are imported when a profile is shown.
+    Pages, tables and figures are made in a room above this one, which this room may not import. So
+    it is imported only when a profile is shown.
     """
     return getattr(import_module(VIEWS), name)
 
@@ -264,7 +264,7 @@ def _concatenate(batches: list[list[dict[str, Tensor]]], layer: int, metric: str
 
 
 def _check_layers(recorder: Recorder, model: nn.Module, took_softmax: bool) -> None:
-    """Raise a UserError unless every forward shows the same layers, at least one."""
+    """Raise a UserError unless there are layers to measure, the same ones in all batches."""
     kind = type(model).__name__
     if not recorder.values and recorder.skipped:
         reasons = {reason: name for name, reason in reversed(recorder.skipped)}
@@ -272,9 +272,9 @@ def _check_layers(recorder: Recorder, model: nn.Module, took_softmax: bool) -> N
         raise UserError(f"no attention layer of {kind} can be measured ({each})")
     if not recorder.values and took_softmax:
         raise UserError(
-            f"{kind} takes a softmax over a last axis, but no product of it with values was seen, "
-            "so it has no attention that can be measured; if it has attention, multiply weights "
-            "and values with matmul, einsum or scaled_dot_product_attention"
+            f"{kind} computes a softmax over a last axis, but no product of it with values was "
+            "seen, so it has no attention that can be measured; if it has attention, multiply "
+            "weights and values with matmul or einsum, or use scaled_dot_product_attention"
         )
     if not recorder.values:
         raise UserError(

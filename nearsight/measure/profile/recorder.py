@@ -30,22 +30,22 @@ from nearsight.models.layers import Grid
 
 
 class Recorder:
-    """Consume the attention calls of one forward after another and hold their metrics.
+    """Compute the metrics of the attention calls of one forward after another.
 
     Args:
         metrics: The metrics to compute.
-        grid: Patch grid; found automatically by default.
-        num_prefix: Number of prefix tokens; found automatically by default.
+        grid: Rows and columns of patches; found automatically by default.
+        num_prefix: Number of class and register tokens; found automatically by default.
         convention: How distances are counted.
-        readouts: Read-outs that see the same calls.
+        readouts: Read-outs of the model's parts, which are shown the same calls.
 
     Attributes:
         values: By layer and metric, the numbers of the last forward: [image, head, ...] in float64
             on the CPU, or [image] for metrics of a whole layer.
         layers: Facts of the measured layers, from the first forward.
-        skipped: Names of layers that cannot be measured, with the reason.
-        unavailable: Metric, layer and reason of each metric that a layer does not have.
-        maps: The mean attention map of each layer over all forwards.
+        skipped: Names of layers that cannot be measured, each with the reason.
+        unavailable: Each metric that has no value in a layer: metric, layer and reason.
+        maps: The sum of the attention maps of each layer over all forwards, for position_share.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Recorder:
         self.unavailable: list[tuple[str, str, str]] = []  # metric, layer, reason
         self.values: list[dict[str, Tensor]] = []
         self.maps: list[MeanMap] = []
-        self.num_images = 0  # in earlier forwards
+        self.num_images = 0  # measured in earlier forwards
         self._proved = False
         self._buffers = Buffers()
         self._geometries: list[tuple[Layout, Geometry]] = []
@@ -111,7 +111,7 @@ class Recorder:
         return self._geometries[-1][1]
 
     def _metrics_of(self, tensors: Unfolded, geometry: Geometry, layer: str) -> dict[str, Tensor]:
-        """Return the metrics of attention of one layer."""
+        """Return the metrics that are computed from the attention of one layer."""
         totals = self._totals(tensors, geometry)
         values = {
             name: each.value(totals[each.total], geometry).cpu()
@@ -121,7 +121,7 @@ class Recorder:
         return values
 
     def _totals(self, tensors: Unfolded, geometry: Geometry) -> dict[Sum, Tensor]:
-        """Return the totals over all rows of a layer."""
+        """Return the totals over all rows of a layer from which metrics are computed."""
         asked = list(dict.fromkeys(each.total for each in self.metrics.of_rows.values()))
         totals = self._sum_rows(tensors, geometry, asked)
         for each in asked:
@@ -134,7 +134,14 @@ class Recorder:
     def _add_directly(
         self, tensors: Unfolded, geometry: Geometry, each: Sum, total: Tensor
     ) -> None:
-        """Replace totals that could not be derived (NaN) with the sum over rows, head by head."""
+        """Replace totals that could not be derived (NaN) with the sum over rows, head by head.
+
+        Args:
+            tensors: The tensors of the attention call.
+            geometry: Positions of its tokens.
+            each: The sum.
+            total: The derived totals, which are changed in place.
+        """
         lost = total.isnan().flatten(2).any(-1)  # [image, head]
         if not bool(lost.any()):
             return
@@ -149,7 +156,7 @@ class Recorder:
     def _sum_rows(
         self, tensors: Unfolded, geometry: Geometry, asked: list[Sum]
     ) -> dict[Sum, Tensor]:
-        """Add up sums over rows: those asked for, and the parts others are derived from."""
+        """Add up sums over rows: those asked for, or the parts from which they are derived."""
         sums = list(dict.fromkeys(part for each in asked for part in each.parts or (each,)))
         mean_map = self._mean_map()
         if not mean_map and not sums:  # metrics of features only
@@ -182,9 +189,9 @@ class Recorder:
         return tuple(x.share(self.num_images).numpy() for x in self.maps)
 
     def _mean_map(self) -> MeanMap | None:
-        """Return the mean map of the current layer, if asked for.
+        """Return the map of the current layer, if position_share was asked for.
 
-        It is None for layers that the first forward did not have.
+        It is None for a layer that the first forward did not have.
         """
         layer = len(self.values)
         return self.maps[layer] if self.metrics.position_share and layer < len(self.maps) else None
@@ -192,12 +199,12 @@ class Recorder:
     def _await_features(
         self, call: AttentionCall, layout: Layout, values: dict[str, Tensor], num_images: int
     ) -> None:
-        """Compute metrics of features as soon as the block around the attention has its output.
+        """Compute metrics of features as soon as the block around the attention has returned.
 
         Args:
             call: The attention call of the layer.
             layout: Where its tokens are.
-            values: Where to put the metrics.
+            values: The metrics of the layer, to which these are added.
             num_images: Number of images in the batch.
         """
         metrics, first = self.metrics.of_features, not self._proved
@@ -225,15 +232,16 @@ class Recorder:
 
         Args:
             values: Values by metric.
-            of: What they are of, for the message.
+            of: What they were computed from, for the message: "attention of" or "features after".
             layer: Name of the layer.
         """
         for name, value in values.items():
             if not math.isfinite(value.sum()):  # one NaN makes a sum NaN
                 raise UserError(
                     f"{name} is NaN in the {of} layer {layer} "
-                    f"for image {self._first_image(~value.isfinite())} (counted from 0): the model "
-                    "computes NaN or infinite numbers for it"
+                    f"for image {self._first_image(~value.isfinite())} (counted from 0), because "
+                    "the model computes NaN or infinite numbers for it; check the weights of the "
+                    "model and how the image was prepared"
                 )
             if not value.numel():
                 continue
@@ -243,8 +251,8 @@ class Recorder:
                 raise UserError(
                     f"{name} in the {of} layer {layer} is {bad:.3g} for image "
                     f"{self._first_image(value == bad)} (counted from 0), but it must lie between "
-                    f"{least:g} and {most:g}: the model's logits are too large to be measured, or "
-                    "the model is broken"
+                    f"{least:g} and {most:g}; the model's logits are too large to be measured, or "
+                    "its weights are damaged"
                 )
 
     def _first_image(self, is_bad: Tensor) -> int:
@@ -263,7 +271,7 @@ def _equal(a: Layout, b: Layout) -> bool:
 
 
 def _image_size(call: AttentionCall) -> tuple[int, int] | None:
-    """Return the height and width of the images that the model got, if it got images."""
+    """Return the height and width of the images that the model was given, if it was given any."""
     sizes = [x.shape[-2:] for x in call.path[0].inputs if isinstance(x, Tensor) and x.ndim == 4]
     return (sizes[0][0], sizes[0][1]) if sizes else None
 

@@ -1,9 +1,10 @@
 """Find the layers whose patches no output reads.
 
 A classifier that reads only its class token never uses what the patches gather in its last
-attention layer: their rows could hold anything without changing the logits. Where such heads attend
-says nothing about what the model uses. These layers are found by the gradient of the logits with
-respect to the patch rows of every attention layer's output, which is 0 if nothing reads them.
+attention layer: the outputs of the patches could be anything without changing the logits. So the
+attention of patches in such a layer says nothing about what the model uses. These layers are found
+by the gradient of the logits with respect to the patches' outputs of every attention layer: it is 0
+if nothing reads them.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from nearsight.measure.capture import AttentionCall, AttentionCapture, evaluatio
 from nearsight.measure.layout import Fold, Layout, Skipped, layout_of
 from nearsight.models.layers import Grid
 
-CLASSIFIERS = ("head", "heads", "classifier", "fc")  # names of the last module in libraries
+CLASSIFIERS = ("head", "heads", "classifier", "fc")  # usual names of the classifier's module
 NOT_DIFFERENTIABLE = (RuntimeError, TypeError, ValueError, AssertionError)
 
 
 def unread_layers(
     model: nn.Module, images: Tensor, grid: Grid | None = None, num_prefix: int | None = None
 ) -> list[bool] | None:
-    """Return for every measured layer whether its patch rows reach no class logit.
+    """Return for every measured layer whether its outputs for patches influence no class logit.
 
-    A model without a classifier returns features to its caller, patches included, so each of its
-    layers counts as read.
+    A model without a classifier returns features to its caller, also those of the patches, so all
+    of its layers count as read.
 
     Args:
         model: The model; its state is restored afterwards.
@@ -38,9 +39,9 @@ def unread_layers(
         num_prefix: The number of class and register tokens; found automatically by default.
 
     Returns:
-        One value per layer with attention between patches, in order. None if it is unknown, because
-            the model cannot be differentiated or its logits depend on no layer at all (a classifier
-            whose weights start at 0).
+        One value per layer with attention between patches, in order. None if this cannot be known,
+            because the model cannot be differentiated or its logits depend on no layer at all (for
+            example because the weights of its classifier are 0).
 
     >>> from nearsight.models.load import create_model
     >>> unread_layers(create_model("mu"), torch.ones(1, 3, 32, 32))
@@ -80,7 +81,7 @@ def unread_layers(
 
 
 def _reaches_patches(gradient: Tensor, layout: Layout) -> bool:
-    """Return whether a gradient is nonzero in a row of a patch."""
+    """Return whether a gradient with respect to a layer's output is nonzero for any patch."""
     nonzero = (gradient != 0).any(-1)  # [image * window, head, token] or [image, head, window, ...]
     if isinstance(layout.windows, Fold):
         nonzero = layout.windows.unfold(nonzero).transpose(1, 2)

@@ -1,9 +1,10 @@
 """Store a profile as one safetensors file: every metric per image and head.
 
-There is one float64 array [image, head] or [image, head, few] per metric and layer, named ``mad.3``
-(layers are counted from 0). The header holds the names of the images, the facts of the layers and
-the read-outs of the model's parts. ``measure.safetensors`` of a run folder is such a file, which
-allows paired comparisons of two models.
+There is one float64 array per metric and layer, named for example ``mad.3`` (layers are counted
+from 0). It is [image, head], or [image, head, number] for a metric with a few numbers per head. The
+header holds the names of the images, the facts of the layers and the read-outs of the model's
+parts. ``measure.safetensors`` in a run folder is such a file. With the values of every image, two
+models can be compared image by image.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from nearsight.measure.readouts import read_collection, written_collection
 from nearsight.models.layers import Grid
 
 VALUES = "measure.safetensors"
-MOST_PER_HEAD = 4  # numbers per head; of longer metrics, measure.json has the means only
-POSITION_SHARE = "position_share"  # [head] over all images, not per image
+MOST_PER_HEAD = 4  # metrics with more numbers per head are left out; measure.json has their means
+POSITION_SHARE = "position_share"  # an array [head] over all images, without values per image
 
 
 def write_values(
@@ -42,7 +43,7 @@ def write_values(
 
     Args:
         path: The file; its folder must exist.
-        profile: What was measured.
+        profile: The measurement.
         image_names: Names of the images; by default their numbers.
         most_per_head: Leave out metrics with more numbers per head and image; None keeps all.
 
@@ -64,10 +65,10 @@ def values_bytes(
     image_names: Sequence[str] | None = None,
     most_per_head: int | None = MOST_PER_HEAD,
 ) -> bytes:
-    """Return the content of the file of a profile.
+    """Return the content of the file that ``write_values`` writes.
 
     Args:
-        profile: What was measured.
+        profile: The measurement.
         image_names: Names of the images; by default their numbers.
         most_per_head: Leave out metrics with more numbers per head and image; None keeps all.
 
@@ -109,7 +110,7 @@ def read_values(path: str | Path) -> tuple[Profile, list[str]]:
     path = Path(path)
     if not path.is_file():
         raise UserError(
-            f"the values of every image should be in {path}, but there is no such file; "
+            f"there is no file {path}, which should hold the values of every image; "
             "run nearsight measure again"
         )
     try:
