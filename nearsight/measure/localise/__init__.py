@@ -1,4 +1,4 @@
-"""Make the attention of a model local without training it, as ``ns.localise`` does."""
+"""Make the attention of a model local without training it (``ns.localise``, ``--localise``)."""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ window:SIDE     lets a patch attend only to the window of SIDE x SIDE patches ar
 outside:SIDE    lets a patch attend only to patches outside that window
 identity        lets a patch attend only to itself (MaskCLIP's method); also hides prefix tokens
 shifted:WIDTH   centres the Gaussian on a wrong patch, half a grid down and half a grid to the right
-sinks:TIMES     hides patches that receive more than TIMES the attention of an even spread from all
-                other patches, per image and head
+sinks:TIMES     hides the patches of an image that receive more than TIMES as much attention from
+                the other patches of a head as if it were spread evenly
 
-The last three are controls. They show what is gained without mixing patches, without locality, and
-without sinks.
+The last three are controls. ``identity`` shows what is gained if patches do not mix at all,
+``shifted`` what the same Gaussian gains without locality, and ``sinks`` what is gained by hiding
+sinks alone.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Locality:
     """How to make a model's attention local.
 
     Args:
-        kind: What to do to the logits between patches.
-        value: Width in patches, side in patches, or multiple of the even share, depending on the
-            kind. ``identity`` has no value.
+        kind: What to do to the logits between patches: ``gaussian``, ``window``, ``outside``,
+            ``identity``, ``shifted`` or ``sinks``.
+        value: WIDTH or SIDE in patches, or TIMES, depending on the kind. ``identity`` has none.
         layers: ``last3``, ``all``, or numbers counted from 1 (``4,6`` or ``4-6``).
         keep_share: Keep the share of attention that each patch gives to prefix tokens.
 
@@ -56,13 +57,14 @@ class Locality:
             )
         if self.kind != IDENTITY and (math.isnan(self.value) or self.value <= 0):
             raise UserError(
-                f"{self.kind}:{self.value:g} is not possible: the number must be positive. For the "
-                f"limit of width 0 use window:1, or {IDENTITY}, which also hides prefix tokens"
+                f"{self.kind}:{self.value:g} is not possible, because the number must be positive; "
+                f"to let a patch attend only to itself, write window:1, or {IDENTITY}, which also "
+                "hides prefix tokens"
             )
         if self.kind in SIDES and (self.value % 2 != 1):
             raise UserError(
-                f"{self.kind}:{self.value:g} is not possible: the side of a window must be odd "
-                "(1, 3, 5), so that the patch is in its middle"
+                f"{self.kind}:{self.value:g} is not possible, because the patch must be in the "
+                "middle of the window; choose an odd side (1, 3, 5)"
             )
         if self.keep_share and self.kind == IDENTITY:
             raise UserError(
@@ -75,14 +77,14 @@ class Locality:
 
     @property
     def width(self) -> float:
-        """The width of its Gaussian in patches, or 1 for kinds without a Gaussian."""
+        """The width of the Gaussian in patches; 1 for kinds without a Gaussian."""
         return self.value if self.kind in ("gaussian", "shifted") else VALUES["gaussian"]
 
     def choose_layers(self, num_layers: int) -> list[int]:
         """Return the indices, counted from 0, of the layers to change.
 
         Raises:
-            UserError: If the model has no such layer, or the text cannot be read.
+            UserError: If the model has no such layer, or ``layers`` cannot be read.
 
         >>> Locality(layers="last2").choose_layers(5), Locality(layers="1,3-4").choose_layers(5)
         ([3, 4], [0, 2, 3])
@@ -105,9 +107,10 @@ class Locality:
         return sorted(chosen)
 
     def _unknown(self, num_layers: int) -> UserError:
+        """Return the error that a model with this number of layers lacks the chosen ones."""
         return UserError(
-            f"there are no layers {self.layers!r}: the model has layers 1 to {num_layers} with "
-            "attention between patches; write last3, all, or numbers like 4,6 or 4-6"
+            f"there are no layers {self.layers!r}, because the model has layers 1 to {num_layers} "
+            "with attention between patches; write last3, all, or numbers like 4,6 or 4-6"
         )
 
 

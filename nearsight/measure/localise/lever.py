@@ -1,7 +1,8 @@
 """Make attention local by a fixed term on the logits of a model, without training it again.
 
-Attention becomes softmax(q k^T / sqrt(width) + bias), with bias = -d^2 / (2 width^2) between
-patches at a distance of d patches, and 0 for prefix tokens. Rows of prefix tokens do not change.
+Attention becomes softmax(q k^T / sqrt(head width) + bias), with bias = -d^2 / (2 width^2) between
+patches at a distance of d patches, and 0 for prefix tokens. The attention of prefix tokens does not
+change.
 
 Prior art, all for CLIP and all in its last layer: MaskCLIP (Zhou et al. 2022) lets a patch attend
 only to itself, SCLIP (Wang et al. 2024) to patches with similar queries or keys, ClearCLIP (Lan et
@@ -13,9 +14,9 @@ localise``).
 Implementation: the attention module of each chosen layer gets a child module ``locality``, which
 holds the bias in buffers that are not part of the state dict, and a new ``forward`` that runs the
 old one inside a torch function mode. The mode adds the bias to the mask of fused attention (or to
-the logits before an explicit softmax) and passes all other calls on. Attention stays fused, and
-``measure``, ``torch.export`` and ONNX see attention with a mask. The changed attention of each
-layer is checked on a test image.
+the logits before an explicit softmax) and passes all other calls on unchanged. Attention stays
+fused, and ``measure``, ``torch.export`` and ONNX see attention with a mask. The changed attention
+of each layer is checked on test images.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ NUM_IMAGES = 2  # with a single test image, images and windows could be confused
 FUSED = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"
 )  # fmt: skip
-OURS = ("queries", "keys", "values", "scale", "bias", "mask", "dropout")
+OURS = ("queries", "keys", "values", "scale", "bias", "mask", "dropout")  # arguments of attend
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -68,17 +69,18 @@ def localise(
 ) -> Model:
     """Make the attention of a model local, in place and without training.
 
-    Weights and their names do not change. Patches give a larger share to prefix tokens than before,
-    because the added term is never positive; ``measure_model(..., metrics=("sink",))`` measures it.
+    Weights and their names do not change. Because the added term is never positive, patches give a
+    larger share of their attention to prefix tokens than before, unless ``keep_share`` is set. The
+    metric ``sink`` measures this share.
 
     Args:
         model: Any model that ``measure_model`` can measure.
         width: Standard deviation of the Gaussian in patches, or a text such as ``window:3`` or
             ``gaussian:0.7@last3`` (see ``nearsight evaluate --help``). None removes the term again.
         layers: ``last3`` (the default), ``all``, or numbers counted from 1 like ``4,6`` or ``4-6``.
-        keep_share: Keep the share that patches give to prefix tokens. Attention is then computed
-            twice.
-        image_size: Height and width of the images; by default the model's own.
+        keep_share: Keep the share of attention that patches give to prefix tokens. The logits are
+            then computed twice.
+        image_size: Height and width of the images; by default the size that the model declares.
 
     Returns:
         The model itself.
@@ -125,7 +127,7 @@ def _setting(width: float | int | str | Locality, layers: str | None, keep_share
         locality = read_locality(width, layers)
         if layers is not None and locality.layers != layers:
             raise UserError(
-                f"layers is {layers!r}, but {width!r} names layers as well; remove one of the two"
+                f"layers is {layers!r}, but {width!r} names other layers; remove one of the two"
             )
     else:
         locality = Locality(value=float(width), layers=layers or Locality.layers)
@@ -173,9 +175,9 @@ class _AddingTerm(TorchFunctionMode):
         num_queries, num_keys = queries.shape[-2], keys.shape[-2]
         if not self.term.fits(num_queries, num_keys):
             raise UserError(
-                f"attention was made local for a grid of {self.term.grid}, but these images have "
-                f"{num_queries} queries and {num_keys} keys; call ns.localise again with their "
-                "image_size"
+                f"attention was made local for a grid of {self.term.grid}, but these images need "
+                f"attention of {num_queries} queries to {num_keys} keys; call ns.localise again "
+                "with their image_size"
             )
         mask, logits = given.get("attn_mask"), None
         if self.term.needs_logits:
@@ -190,8 +192,8 @@ class _AddingTerm(TorchFunctionMode):
         )
         if self.term.needs_logits:
             raise UserError(
-                f"{self.term.locality} needs the logits of each head, to which torch's "
-                "MultiheadAttention gives no access; choose another locality"
+                f"{self.term.locality} needs the logits of each head, which torch's "
+                "MultiheadAttention does not give access to; choose another locality"
             )
         queries, num_heads = arguments["query"], arguments["num_heads"]  # [query, batch, width]
         num_batch = queries.shape[1] if queries.ndim == 3 else 1
@@ -213,12 +215,17 @@ def _sum_of(mask: Tensor | None, term: Tensor) -> Tensor:
 class LocalForward:
     """The forward of an attention module that has a child ``locality``.
 
-    It is an object and not a closure, so that copies and pickles of the model get their own.
+    It is an object and not a closure, so that copies and pickles of the model contain their own.
+
+    Args:
+        module: The attention module.
+        earlier: The forward that was set on the module itself, if there was one; otherwise its
+            class has it.
     """
 
     def __init__(self, module: nn.Module, earlier: Callable | None) -> None:
         self.module = module
-        self.earlier = earlier  # a forward set on the module itself instead of its class
+        self.earlier = earlier
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module's own forward with the term added to its logits."""
@@ -249,7 +256,7 @@ def _undo(model: nn.Module) -> dict[nn.Module, LayerLocality]:
 
 @dataclass(frozen=True)
 class SeenLayer:
-    """A layer with attention between patches, as observed on a test image."""
+    """A layer with attention between patches, as observed on the test images."""
 
     call: AttentionCall
     layout: Layout
@@ -270,7 +277,7 @@ def _test_images(model: nn.Module, size: tuple[int, int]) -> Tensor:
 
 
 def _watch(model: nn.Module, image: Tensor) -> list[SeenLayer]:
-    """Return every layer with attention between patches."""
+    """Run the model on test images and return every layer with attention between patches."""
     layers: list[SeenLayer] = []
 
     def see(call: AttentionCall) -> None:
@@ -285,7 +292,7 @@ def _watch(model: nn.Module, image: Tensor) -> list[SeenLayer]:
     if not layers:
         raise UserError(
             f"{type(model).__name__} cannot be made local, because none of its layers attends "
-            "between patches"
+            "between patches; choose another model"
         )
     return layers
 
@@ -304,7 +311,7 @@ def _term_of(locality: Locality, layer: SeenLayer, layers: Sequence[SeenLayer]) 
 
 
 def _check(model: nn.Module, image: Tensor, layer: SeenLayer, term: LayerLocality) -> None:
-    """Compare a layer's new attention on the test image with its old attention plus the term.
+    """Check that a layer's new attention on the test images is its old one with the term added.
 
     Raises:
         UserError: If they differ by more than rounding explains.
@@ -316,11 +323,11 @@ def _check(model: nn.Module, image: Tensor, layer: SeenLayer, term: LayerLocalit
         _undo(model)
     logits = layer.weights.log()
     expected = (logits + term.unfolded_term(logits)).softmax(-1)
-    known = expected.isfinite().all(-1)  # not so if all weights that are left were rounded to 0
+    known = expected.isfinite().all(-1)  # NaN if all weights that remain had been rounded to 0
     error = float((seen.weights - expected)[known].abs().max()) if bool(known.any()) else 0.0
     if not error <= TOLERANCE.get(image.dtype, HALF_TOLERANCE):
         raise UserError(
             f"layer {layer.call.name} ({type(layer.module).__name__}) cannot be made local: its "
             f"attention is more than a softmax of logits between tokens, because a term added to "
-            f"the logits changes it otherwise than expected (by {error:.2g})"
+            f"the logits changes it otherwise than expected (by {error:.2g}); choose other layers"
         )

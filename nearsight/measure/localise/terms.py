@@ -1,7 +1,8 @@
-"""Compute what a locality adds to the logits of a layer whose tokens have known positions.
+"""Compute the term that a locality adds to the logits of a layer whose tokens have known positions.
 
-Nothing is added in rows and columns of tokens without a position (prefix tokens, padding). The row
-of a patch that could attend to no patch at all stays unchanged.
+Nothing is added in rows and columns of tokens without a position (prefix tokens, padding), except
+that ``identity`` hides prefix tokens from patches. If a locality would hide every patch from a
+patch, the row of that patch stays unchanged.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ def placed_pairs(layout: Layout) -> Placed:
 def offsets(layout: Layout, shifted: bool = False) -> Float[Tensor, "window query key 2"]:
     """Return rows and columns from every query to every key in patches, in float64.
 
-    With ``shifted``, a query counts as the patch half a grid down and half a grid to the right; the
-    grid continues at its opposite side.
+    Args:
+        layout: Where the tokens are.
+        shifted: Whether to take, instead of each query, the patch half a grid down and half a grid
+            to the right of it. Beyond its edge, the grid continues at the opposite side.
 
     Raises:
         UserError: If the queries cannot be shifted, because the layer attends in windows.
@@ -79,10 +82,10 @@ def locality_bias(locality: Locality, layout: Layout) -> Bias:
 
 
 class LayerLocality(nn.Module):
-    """The term added to the logits of one layer; it is the child ``locality`` of the attention.
+    """The term added to the logits of one layer: the child module ``locality`` of its attention.
 
-    It has only buffers, which are not part of the state dict. Its ``repr`` distinguishes a
-    localised model from a plain one.
+    It has only buffers, which are not part of the state dict. Because of its ``repr``, a printed
+    model shows that it was made local.
 
     Args:
         locality: What to do to the logits.
@@ -100,7 +103,7 @@ class LayerLocality(nn.Module):
         self.windows = _fold_of(layout)
         if locality.kind == "sinks" and not torch.equal(layout.queries, layout.keys):
             raise UserError(
-                "sinks can be hidden only in layers whose queries are all keys as well; "
+                "sinks can be hidden only in layers whose queries and keys are the same tokens; "
                 "choose other layers"
             )
         bias, pairs = _alike(locality_bias(locality, layout), placed_pairs(layout))
@@ -121,11 +124,12 @@ class LayerLocality(nn.Module):
         return (num_queries, num_keys) == tuple(self.bias.shape[-2:])
 
     def folded_term(self, leading: Sequence[Any], logits: Tensor | None = None) -> Tensor:
-        """Return the term for logits [*leading, query, key], ready to be broadcast.
+        """Return the term in a shape that can be added to logits [*leading, query, key].
 
         Args:
-            leading: Leading sizes of the attention as the model folds images, windows and heads.
-            logits: The logits, if ``needs_logits``.
+            leading: Sizes of the leading dimensions, into which the model folds images, windows
+                and heads.
+            logits: The logits; required if ``needs_logits``.
         """
         windows, sizes = self.windows, tuple(leading)
         if len(sizes) < len(windows.dims):  # heads are folded into the batch, or there is one head
@@ -137,6 +141,7 @@ class LayerLocality(nn.Module):
         return self._term(self.bias[:, None], self.pairs[:, None], logits)
 
     def _term(self, bias: Tensor, pairs: Tensor, logits: Tensor | None) -> Tensor:
+        """Return the term, given the bias and the pairs in the shape of the logits."""
         if logits is None or not self.needs_logits:
             return bias
         bias = bias.to(logits.dtype)
@@ -152,7 +157,7 @@ class LayerLocality(nn.Module):
         return bias
 
     def _sinks(self, logits: Tensor, pairs: Tensor) -> Tensor:
-        """Return -inf for keys that are a sink of this image and head, except for the own patch."""
+        """Return -inf for keys that are sinks in this image and head, except for the own patch."""
         among = logits.masked_fill(~pairs, -torch.inf)
         weights = (among - among.logsumexp(-1, keepdim=True)).exp().nan_to_num(0.0)
         own = torch.eye(*weights.shape[-2:], dtype=torch.bool, device=weights.device)
@@ -162,7 +167,7 @@ class LayerLocality(nn.Module):
 
 
 def _fold_of(layout: Layout) -> Fold:
-    """Return how the layer folds its windows; the number of heads does not matter here."""
+    """Return how the layer folds its windows; the number of heads is given as 1."""
     if isinstance(layout.windows, Fold):
         return layout.windows
     num_windows = len(layout.queries)

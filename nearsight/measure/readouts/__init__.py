@@ -1,4 +1,4 @@
-"""Read what a model's parts (GAug, GPSA) have learned, and capture example images."""
+"""Read what a model's parts (GAug, GPSA) have learned, and capture attention in example images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read-outs that ``nearsight`` exports as functions."""
+"""Functions that read what GAug and GPSA have learned; ``import nearsight`` offers them by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from nearsight.models.parts.locat import LayerWidths, WidthReadOut
 
 
 def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[LayerWidths, ...]:
-    """Return standard deviations and strengths of the Gaussians of every GAug layer over images.
+    """Return the standard deviations and strengths of the Gaussians in every GAug layer.
+
+    They depend on the image, so they are collected over all images.
 
     Args:
         model: A model with GAug (LocAt); its state is restored afterwards.
@@ -34,7 +36,7 @@ def gaussian_widths(model: nn.Module, images: Tensor | Iterable[Any]) -> tuple[L
 
 
 def gpsa_gates(model: nn.Module) -> dict[str, LayerGates]:
-    """Return gates, centres and spans of every GPSA layer, by the layer's name.
+    """Return the gates, centres and spans of the heads of every GPSA layer, by the layer's name.
 
     They are parameters of the model, so no image is needed.
 

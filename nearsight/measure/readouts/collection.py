@@ -1,8 +1,8 @@
 """Collect, merge and write the read-outs of all parts of a model.
 
-The table of parts (``PARTS``) lists the read-outs; nothing here depends on a particular one. A
-collection is a dictionary by the read-out's key, whose values are dictionaries by layer number.
-Read-outs without a layer are left out.
+A read-out reads what a part (GAug, GPSA) has learned. The table of parts (``PARTS``) lists the
+read-outs; nothing here depends on a particular one. A collection is a dictionary by the read-out's
+key, whose values are dictionaries by layer number. Read-outs that found no layer are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Collection = dict[str, dict[int, Any]]
 
 
 class ReadOuts:
-    """Watch what the parts of a model do inside the ``with`` block."""
+    """Run the read-outs of all parts of a model inside the ``with`` block."""
 
     def __init__(self, model: nn.Module) -> None:
         self.all = [kind(model) for kind in _kinds().values()]
@@ -50,7 +50,7 @@ class ReadOuts:
 
     @property
     def collected(self) -> Collection:
-        """What was read so far, without read-outs that have no layer."""
+        """What was read so far, without read-outs that found no layer."""
         return {each.key: each.layers for each in self.all if each.layers}
 
 
@@ -61,7 +61,7 @@ def _kinds() -> dict[str, type[ReadOut]]:
 
 
 def merge_collections(shares: Sequence[Collection]) -> Collection:
-    """Merge what several processes collected from their shares of the images."""
+    """Merge what several processes collected, each from its share of the images."""
     kinds = _kinds()
     return {
         key: {layer: kinds[key].merge([share[key][layer] for share in shares]) for layer in layers}
@@ -74,7 +74,7 @@ class WrittenLayers(dict[int, Any]):
 
     def __init__(self, layers: Mapping[int, Any], contents: dict[str, Any]) -> None:
         super().__init__(layers)
-        self.contents = contents  # what applies to all layers together
+        self.contents = contents  # the read-out's contents for all layers together
 
 
 def layer_contents(collected: Collection, layer: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def overall_contents(collected: Collection) -> dict[str, Any]:
 
 
 def written_collection(collected: Collection) -> dict[str, Any]:
-    """Convert a collection to JSON contents; equal collections give equal text."""
+    """Convert a collection to JSON contents, which are equal if collections are equal."""
     overall = overall_contents(collected)
     contents = {
         key: {
@@ -120,9 +120,13 @@ def read_collection(written: Mapping[str, Any]) -> Collection:
 
 
 def training_contents(collected: Collection, num_layers: int) -> dict[str, Any]:
-    """Return what train.jsonl keeps of the read-outs of every layer.
+    """Return what train.jsonl records of the read-outs: by key, a list with an entry per layer.
 
-    A layer without the part has None.
+    The entry of a layer without the part is None.
+
+    Args:
+        collected: The read-outs.
+        num_layers: Number of layers of the model.
     """
     kinds = _kinds()
     return {
@@ -146,7 +150,7 @@ def read_layers(
         kind: The read-out.
 
     Raises:
-        UserError: If the model does not have what is read, or there are no images.
+        UserError: If the model does not have the part, or there are no images.
     """
     num_layers = 0
 
@@ -170,15 +174,16 @@ def read_layers(
 
 
 def refuse_absent(model: nn.Module, kind: type[ReadOut]) -> None:
-    """Raise a UserError that says how to add what a read-out reads."""
+    """Raise a UserError about a model without the part, which says how to add it."""
     raise UserError(
-        f"{type(model).__name__} has no {kind.title} to read; {kind.added_by} adds it to a model"
+        f"{type(model).__name__} has no {kind.title} to read; to add it to a model, call "
+        f"{kind.added_by}"
     )
 
 
 @dataclass(frozen=True)
 class ShownShare:
-    """A share of a head's attention and its label (see ``HeadShare``)."""
+    """A share of a head's attention, with the texts of its ``HeadShare``."""
 
     name: str
     label: str
@@ -194,12 +199,12 @@ class HeadShares:
     values: tuple[float, ...]
 
     def of_head(self, head: int | None) -> ShownShare | None:
-        """Return the share of one head, or None for the mean over heads."""
+        """Return the share of one head; None if ``head`` is None, the mean over heads."""
         return None if head is None else ShownShare(self.name, self.label, self.values[head])
 
 
 def head_shares(call: AttentionCall) -> HeadShares | None:
-    """Return the share that a part shows beside the maps of this layer's heads, if any does."""
+    """Return the shares of a layer's heads that a part shows beside their maps, if it has any."""
     for part in PARTS.values():
         if part.head_share and (values := part.head_share.of(call)):
             return HeadShares(part.head_share.name, part.head_share.label, values)

@@ -39,13 +39,13 @@ from nearsight.runs import (
     picture_source,
 )
 
-MAX_WEIGHTS = 2**27  # attention weights of one image in all layers that a page can hold
+MAX_WEIGHTS = 2**27  # most attention weights of one image, in all layers, that a page can hold
 NUM_COLOURS = 3  # principal components shown as red, green and blue
 
 
 @dataclass
 class _Seen:
-    """What one forward shows of a layer."""
+    """The attention of a layer, and the features after it, in one forward."""
 
     name: str
     layout: Layout
@@ -69,7 +69,7 @@ def capture_examples(
         names: Names of the images.
 
     Raises:
-        UserError: If the model has no attention between patches, or too much for a page.
+        UserError: If the model has no attention between patches, or more than a page can hold.
 
     >>> from nearsight.models.load import create_model
     >>> pixels = [np.zeros((32, 32, 3), np.uint8)]
@@ -107,7 +107,7 @@ def prefix_names(model: nn.Module, num_prefix: int) -> tuple[str, ...]:
 
 
 def _forward(model: nn.Module, image: Float[Tensor, "1 3 h w"]) -> list[_Seen]:
-    """Return what one forward shows of every layer with attention between patches."""
+    """Run a forward and return the attention and features of every layer."""
     layers: list[_Seen] = []
     num_weights = 0
 
@@ -136,7 +136,8 @@ def _forward(model: nn.Module, image: Float[Tensor, "1 3 h w"]) -> list[_Seen]:
     refuse_unseen(capture.unseen)
     if not layers:
         raise UserError(
-            f"{type(model).__name__} has no softmax attention between patches to explore"
+            f"{type(model).__name__} has no softmax attention between patches, so there is nothing "
+            "to explore; choose a Vision Transformer"
         )
     return layers
 
@@ -196,9 +197,13 @@ def principal_parts(
 ) -> Float[np.ndarray, "patch 3"]:
     """Return the first three principal components of the patches of one image.
 
-    The sign of a component is arbitrary. It is chosen to agree with the layer ``before``, so that
-    colours do not flip from layer to layer. Without one, the entry of largest magnitude is
-    positive.
+    The sign of a component is arbitrary. It is chosen to agree with the components of the layer
+    before, so that colours do not flip from layer to layer. In the first layer, the entry of
+    largest magnitude is made positive.
+
+    Args:
+        features: The features of the patches.
+        before: The components of the layer before, if there is one.
 
     >>> parts = principal_parts(torch.tensor([[0.0, 3.0], [0.0, 0.0], [0.0, -6.0]]))
     >>> parts[:, 0].round(3).tolist()
@@ -216,7 +221,7 @@ def principal_parts(
 
 
 def part_colours(parts: Float[np.ndarray, "patch 3"]) -> UInt8[np.ndarray, "patch 3"]:
-    """Scale every component to 0..255; a constant component becomes 128.
+    """Scale every component to 0..255, as red, green and blue; a constant component becomes 128.
 
     >>> part_colours(np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0]])).tolist()
     [[0, 128, 255], [255, 128, 0]]
