@@ -62,11 +62,12 @@ def check_data(
 ) -> None:
     """Read a whole data set and check that it is the official one."""
     from nearsight.data.sets import NOT_OFFICIAL, check_dataset, dataset_name
+    from nearsight.runs.records import origin_text
 
     found = check_dataset(dataset_name(name, data_root), data_root)
     print(
-        f"{found.name}: {found.verdict}, {found.num_train} training and {found.num_test} test "
-        f"images of {found.num_classes} classes, hash {found.hash}"
+        f"{found.name} ({origin_text(found.verdict)}): {found.num_train:,} training and "
+        f"{found.num_test:,} test images of {found.num_classes} classes, hash {found.hash}"
     )
     if found.verdict == NOT_OFFICIAL:
         print("All files can be read, but their contents are not those of the official archive.")

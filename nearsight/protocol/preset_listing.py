@@ -11,7 +11,7 @@ from rich.table import Table
 from nearsight.protocol.deit import FAMILIES, LAYERS, RECIPES
 from nearsight.protocol.dino_preset import DINO
 from nearsight.protocol.locat_presets import LOCAT
-from nearsight.protocol.presets import EIGHT, assumed_values, preset
+from nearsight.protocol.presets import EIGHT, assumed_values, preset, spoken_name
 
 WIDTH = 80
 DEIT = tuple(name for name in RECIPES if name.startswith("deit"))
@@ -86,6 +86,8 @@ def _table(
         changes = preset_changes(name, data, against)
         if name == against and first_against:
             changes = [f"against {first_against}:", *preset_changes(name, data, first_against)]
+        if (spoken := spoken_name(name)) != name:
+            changes = [f"{spoken}:", *changes]
         table.add_row(name, "\n".join(changes) or "–", end_section=name == against)
     return table
 

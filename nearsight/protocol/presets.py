@@ -49,8 +49,11 @@ EIGHT = {
 PRESETS = (*EIGHT, *RECIPES, *LOCAT, DINO)
 SPOKEN = {
     "autoaugment": "AutoAugment", "colorjitter": "ColorJitter", "cutmix": "CutMix",
-    "labelsmoothing": "label smoothing",
+    "labelsmoothing": "label smoothing", "randaugment": "RandAugment", "mixup": "Mixup",
+    "randomerasing": "random erasing", "droppath": "drop path",
+    "repeats": "repeated augmentation",
 }  # fmt: skip
+SIGNS = (("modern-", "without"), ("deit-", "without"), ("baseline+", "with"))
 
 _SCHEDULES: dict[str, dict[str, Any]] = {
     "cifar10": {"epochs": 600, "patience": 20, "warmup_epochs": 5, "batch_size": 128},
@@ -125,9 +128,11 @@ def spoken_name(name: str) -> str:
     ('modern without AutoAugment', 'baseline with label smoothing')
     >>> spoken_name("modern-cutmix@10%"), spoken_name("deit")
     ('modern without CutMix@10%', 'deit')
+    >>> spoken_name("deit-mixup")
+    'deit without Mixup'
     """
     whole = whole_name(name)
-    for start, word in (("modern-", "without"), ("baseline+", "with")):
+    for start, word in SIGNS:
         part = whole.removeprefix(start)
         if part != whole and part in SPOKEN:
             return f"{start[:-1]} {word} {SPOKEN[part]}{name[len(whole) :]}"

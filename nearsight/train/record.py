@@ -12,9 +12,9 @@ from torch import nn
 import nearsight
 from nearsight.core import UserError, World
 from nearsight.data.sets import Dataset
-from nearsight.protocol import Protocol, assumed_values, protocol_from, stored_settings
+from nearsight.protocol import Protocol, assumed_values, protocol_from, spoken_name, stored_settings
 from nearsight.runs import RECORD, SCHEMA_VERSION, file_hash, provenance, read_record, settle
-from nearsight.runs.records import RunRecord, TrainedRun
+from nearsight.runs.records import RunRecord, TrainedRun, origin_text
 from nearsight.train.objectives import FinalScores
 from nearsight.train.state import Counters
 
@@ -107,12 +107,14 @@ def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
     data, model = record["data"], record["model"]
     used = record["provenance"]["hardware"]
     part = "" if data["fraction"] == 1 else f"{100 * data['fraction']:g} % of "
+    processes = f", {used['processes']} processes" if used["processes"] > 1 else ""
     return "\n".join(
         [
-            f"{record['protocol']['name']}, seed {record['seed']}: {model['name']} "
+            f"{spoken_name(record['protocol']['name'])}, seed {record['seed']}: {model['name']} "
             f"({model['num_parameters'] / 1e6:.2f} M parameters) on {part}{data['name']} "
-            f"({data['num_train']} train, {data['num_validation']} validation, {data['origin']}), "
-            f"{used['device']}, {used['threads']} thread(s), {used['processes']} process(es)",
+            f"({origin_text(data['origin'])}): "
+            f"{data['num_train']:,} training and {data['num_validation']:,} validation images. "
+            f"{used['device']}, {used['threads']} thread{'s' * (used['threads'] != 1)}{processes}",
             *notes,
         ]
     )

@@ -59,7 +59,7 @@ def test_a_fraction_of_the_data_is_trained_longer_and_told_in_the_report(
     assert record["result"]["images_seen"] == 2 * 48
     assert nearsight("measure", "run", "--num-images", "3")[0] == 0
     assert nearsight("report", "run", "--out", "r.html")[0] == 0
-    assert "50 % of the training images: 48 train, 12 validation" in Path("r.html").read_text()
+    assert "50 % of the training images: 48 for training, 12 for validation" in Path("r.html").read_text()
 
 
 def test_alone_it_prints_its_help_to_stderr_and_exits_2(nearsight: Callable[..., Answer]):

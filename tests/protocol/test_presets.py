@@ -160,3 +160,10 @@ def test_the_listing_says_what_each_preset_changes() -> None:
     families = ["convit+layers=N", "convit+strength=N"]
     assert names == [*EIGHT, *RECIPES, *families, *LOCAT, "dino"]
     assert set(names) == {*PRESETS, *families}
+
+
+def test_the_list_of_presets_says_what_a_minus_takes_away() -> None:
+    protocols = preset_tables("shapes")[0]
+    changes = dict(zip(*(column.cells for column in protocols.columns)))
+    assert str(changes["modern-autoaugment"]).startswith("modern without AutoAugment:\n")
+    assert "without" not in str(changes["modern"])

@@ -10,7 +10,7 @@ from nearsight.protocol import preset, protocol_from
 from nearsight.report.read import ConditionRuns, Evidence, Family, flat_settings
 from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.table import Column, Table
-from nearsight.runs.records import MeasuredModel, TeacherRecord
+from nearsight.runs.records import MeasuredModel, TeacherRecord, origin_text
 
 WHERE = ("data.name", "model.name", "name")  # settings that the page gives elsewhere
 
@@ -115,8 +115,9 @@ def _run_facts(run: Evidence) -> dict[str, str]:
         f"{result.images_seen:,} images seen",
         "time": f"training {_duration(result.seconds)}, measuring "
         f"{_duration(run.measure.seconds)}; started {record.provenance.started}",
-        "data": f"{data.name} ({data.origin}), hash {data.hash}; {part}"
-        f"{data.num_train:,} train, {data.num_validation:,} validation, {data.num_test:,} test",
+        "data": f"{data.name} ({origin_text(data.origin)}), hash {data.hash}; {part}"
+        f"{data.num_train:,} for training, {data.num_validation:,} for validation, "
+        f"{data.num_test:,} for testing",
         "model": f"{record.model.name}, {record.model.num_parameters:,} parameters",
         "teacher": _teacher_text(record.teacher),
     }
