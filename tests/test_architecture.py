@@ -77,6 +77,7 @@ def test_a_room_says_what_it_is_for_and_has_at_most_14_modules(room: str) -> Non
     assert len(list(folder.glob("*.py"))) - 1 <= 14
 
 
+@pytest.mark.slow
 def test_no_two_modules_or_classes_share_a_name() -> None:
     """A name means one thing; ``declaration`` is the same thing of every part."""
     modules = [path.stem for path in MODULES if path.stem not in SAME_EVERYWHERE]

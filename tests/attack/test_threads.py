@@ -34,6 +34,7 @@ def stance() -> str:
     return str(frame._stance.stance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False])
 def test_two_threads_measure_right_numbers_and_leave_all_as_it_was(same: bool):
     import torch._dynamo  # only then is there a stance to put back
@@ -59,6 +60,7 @@ def test_two_threads_measure_right_numbers_and_leave_all_as_it_was(same: bool):
         assert not any(x._forward_hooks or x._forward_pre_hooks for x in model.modules())
 
 
+@pytest.mark.slow
 def test_a_model_that_another_thread_uses_meanwhile_is_measured_rightly():
     model = model_of(3)
     expected = ns.measure_model(model, IMAGES)
@@ -79,6 +81,7 @@ def test_a_model_that_another_thread_uses_meanwhile_is_measured_rightly():
     assert found == [expected] * 3
 
 
+@pytest.mark.slow
 def test_a_measurement_inside_a_capture_is_refused_with_the_true_reason():
     model, other = model_of(3), model_of(5)
     expected = ns.measure_model(other, IMAGES)

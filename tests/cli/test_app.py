@@ -130,6 +130,7 @@ def test_an_unwritable_output_is_named(nearsight: Callable[..., Answer], train: 
     assert "run: File exists" in err
 
 
+@pytest.mark.slow
 def test_more_images_than_there_are_is_refused(nearsight: Callable[..., Answer], train: list[str]):
     nearsight(*train)
     code, _, err = nearsight("measure", "run", "--num-images", "100000")
@@ -239,6 +240,7 @@ def test_a_pickle_with_code_is_refused_from_the_command_line(nearsight: Callable
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pictures")
 def test_a_run_takes_no_options_of_a_model(nearsight: Callable[..., Answer], train: list[str]):
     nearsight(*train)
@@ -261,6 +263,7 @@ def test_ctrl_c_exits_130(nearsight: Callable[..., Answer], monkeypatch: pytest.
     assert nearsight("protocols", "modern") == (130, "", "nearsight: stopped\n")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(
     nearsight: Callable[..., Answer], train: list[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -273,6 +276,7 @@ def test_a_full_disk_is_one_sentence(
     assert "run/checkpoint: No space left on device" in err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_one_sentence(
     nearsight: Callable[..., Answer], train: list[str], monkeypatch: pytest.MonkeyPatch
 ):

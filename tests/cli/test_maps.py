@@ -18,6 +18,7 @@ def picture(tmp_path: Path) -> str:
     return "a.png"
 
 
+@pytest.mark.slow
 def test_two_models_stand_in_one_figure_and_its_words_are_text(
     nearsight: Callable[..., Answer], picture: str
 ):
@@ -66,6 +67,7 @@ def test_a_folder_is_drawn_as_its_mean(nearsight: Callable[..., Answer], tmp_pat
     assert "mu (untrained)" in svg
 
 
+@pytest.mark.slow
 def test_a_png_is_what_it_says(nearsight: Callable[..., Answer], picture: str):
     assert nearsight("maps", "mu", "--random-init", "--image", picture)[:2] == (0, "maps.png\n")
     with Image.open("maps.png") as written:

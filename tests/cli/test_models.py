@@ -46,6 +46,7 @@ def test_a_model_with_locat_stands_beside_its_backbone(nearsight: Callable[..., 
     assert (found["num_classes"], found["image_size"]) == (7, [24, 40])
 
 
+@pytest.mark.slow
 def test_a_convit_stands_beside_itself_without_gpsa(nearsight: Callable[..., Answer]):
     words = ["convit_tiny", "--image-size", "48x80", "--set", "depth=3"]
     code, out, err = nearsight("models", *words)

@@ -168,6 +168,7 @@ def test_a_run_is_tried_head_by_head_and_says_what_it_is_of(run):
         assert entry["p_holm"] >= entry["p"]
 
 
+@pytest.mark.slow
 def test_a_run_loses_what_its_model_loses_on_the_images_that_measure_takes(run):
     found = json.loads(causal_run(run, [(0, 1)], num_images=19).read_text())
     assert [entry["heads"] for entry in found["lost"]] == ["1.2"] * 3
@@ -194,6 +195,7 @@ def test_a_run_loses_what_its_model_loses_on_the_images_that_measure_takes(run):
     assert found["accuracy"] == pytest.approx(before.double().mean().item())
 
 
+@pytest.mark.slow
 def test_a_layer_is_unread_where_no_rule_changes_the_logits():
     model, batch = sharp_model(), torch.randn(3, 3, 12, 20)
     for pool, expected in (("token", [False, True]), ("avg", [False, False])):

@@ -57,6 +57,7 @@ def evaluated(cache, tasks="hummingbird", seed=3, **settings):
     return evaluate_model(small_model(seed), "made", tasks, **given | settings)
 
 
+@pytest.mark.slow
 def test_a_model_stands_beside_its_controls(made_sets, tmp_path) -> None:
     said = []
     found = evaluated(tmp_path, say=said.append, name="mu")
@@ -74,6 +75,7 @@ def test_a_model_stands_beside_its_controls(made_sets, tmp_path) -> None:
     assert pixel > position  # the made-up classes are colours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "method"), [
     *(("segmentation", x.name) for x in TASKS["segmentation"].methods),
     ("knn", "dino"), ("linear", "logreg"), ("linear", "dino"),
@@ -105,6 +107,7 @@ def test_two_models_are_compared_in_pairs(made_sets, tmp_path) -> None:
     assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_evaluations_without_a_task_in_common_cannot_be_compared(made_sets, tmp_path) -> None:
     one = evaluated(tmp_path, controls=False)
     other = evaluated(tmp_path, "class-attention", controls=False)
@@ -144,6 +147,7 @@ def test_what_is_finished_is_not_done_again(made_sets, tmp_path, monkeypatch) ->
         evaluated(tmp_path, options={"k": 7})  # another option is another outcome
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_read_back_as_it_was_written(made_sets, tmp_path) -> None:
     found = evaluated(tmp_path / "cache", "hummingbird,class-attention", controls=False)
     found.write(tmp_path / "run")
@@ -161,6 +165,7 @@ def test_an_evaluation_is_read_back_as_it_was_written(made_sets, tmp_path) -> No
     assert merged.outcomes[0].settings["k"] == 7
 
 
+@pytest.mark.slow
 def test_every_layer_has_its_own_numbers(made_sets, tmp_path) -> None:
     found = evaluated(tmp_path, layer="all", controls=False)
     assert [outcome.layer for outcome in found.outcomes] == [1, 2]

@@ -144,6 +144,7 @@ def test_the_mean_over_identical_images_changes_nothing_and_over_others_somethin
     assert not torch.allclose(forward(model, batch, change=change), clean(model, batch)[0], 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("where", ["inside", "outside"])
 def test_capture_shows_rows_that_look_where_they_may_and_nothing_else_changed(build, where):

@@ -97,6 +97,7 @@ def test_explore_takes_a_tensor_and_shows_its_pictures():
     assert subject.name == "VisionTransformer"
 
 
+@pytest.mark.slow
 def test_explore_can_be_called_again_once_its_room_is_loaded():
     import nearsight.explore as room
 

@@ -125,6 +125,7 @@ def test_a_report_without_examples_has_no_explorer(tmp_path):
     assert 'id="examples' not in page
 
 
+@pytest.mark.slow
 def test_a_report_that_would_be_too_large_shows_fewer_images_and_then_fewer_models(
     runs, monkeypatch
 ):

@@ -102,6 +102,7 @@ def test_logits_are_told_from_weights() -> None:
         ns.patch_attention(torch.randn(1, 2, 7, 7), num_prefix=1)
 
 
+@pytest.mark.slow
 def test_a_data_set_and_an_array_are_measured_like_a_tensor() -> None:
     model, images = ns.create_model("mu"), torch.randn(5, 3, SIDE, SIDE)
     expected = ns.measure_model(model, images)
@@ -125,6 +126,7 @@ def test_a_profile_given_to_the_explorer_is_told_what_it_needs() -> None:
         ns.explore(profile)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_what_a_notebook_would_print_is_short() -> None:
     torch.manual_seed(7)
     model, images = ns.create_model("mu"), torch.randn(2, 3, SIDE, SIDE)

@@ -31,6 +31,7 @@ def test_a_profile_prints_as_a_table_of_at_most_80_columns(profile: ns.Profile) 
     assert f"over {COUNT} images" in repr(profile)
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_a_table_and_a_figure(profile: ns.Profile) -> None:
     shown = profile._repr_html_()
     assert shown.count("<svg") == 2

@@ -30,6 +30,7 @@ def pictures(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_model_by_name_is_shown_the_images_of_a_folder(pictures):
     found = explore_targets(["mu"], pictures, random_init=True, num_images=2)
     (subject,) = found.subjects
@@ -194,6 +195,7 @@ def test_a_profile_and_its_measure_json_give_the_same_numbers():
     assert of_file["names"] == profile.head_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["locat", "convit"])
 def test_parts_of_a_model_come_with_its_numbers(kind):
     numbers = part_subject(kind).numbers

@@ -142,6 +142,7 @@ def test_an_empty_batch_gives_no_logits_and_zero_gradients():
     assert all(weight.grad.eq(0).all() for weight in model.parameters())
 
 
+@pytest.mark.slow
 def test_export_traces_the_fused_kernel():
     model = shaken(create_model("mu", 5))
     with warnings.catch_warnings():

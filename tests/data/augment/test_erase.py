@@ -95,6 +95,7 @@ def test_cutout_sets_a_clipped_square_to_the_mean_colour(size):
     slow.assert_frequencies({True: num_cut, False: NUM - num_cut}, {True: 0.7, False: 0.3})
 
 
+@pytest.mark.slow
 def test_cutout_centres_are_uniform_over_the_pixels():
     numbers = draws.uniform("cutout", 0, 0, torch.arange(50_000), 0, num=3)[:, 1:].tolist()
     centres = Counter(cutout_box(*row, 1, 7, 11)[:2] for row in numbers)

@@ -181,6 +181,7 @@ def test_ratio_is_beta_distributed(alpha):
     assert kstest(ratios, beta(alpha, alpha).cdf).pvalue > 0.001
 
 
+@pytest.mark.slow
 def test_weight_of_mixup_is_the_ratio():
     weights = [drawn(step, mixup=Mixup(probability=1, alpha=0.8)).weight for step in range(500)]
     assert kstest(weights, beta(0.8, 0.8).cdf).pvalue > 0.001

@@ -85,6 +85,7 @@ def test_factor_one_leaves_images_alone(name, images):
     assert torch.equal(apply_operation(name, images, torch.ones(NUM)), images)
 
 
+@pytest.mark.slow
 def test_crop_and_flip_equal_a_loop_over_pixels():
     images = slow.random_images(60)
     down, right = (draws.uniform("offsets", 0, num=120) * 11).long().view(2, 60) - 5

@@ -53,6 +53,7 @@ def test_chunk_size_changes_no_bit(batch, together, size):
     assert torch.equal(torch.cat(chunks), together)
 
 
+@pytest.mark.slow
 def test_large_images_go_through_in_blocks_without_a_trace(batch, together, monkeypatch):
     monkeypatch.setattr(augment, "_PIXELS_AT_ONCE", 10 * slow.HEIGHT * slow.WIDTH)
     assert torch.equal(augmented(*batch), together)

@@ -68,6 +68,7 @@ def margin(outline: str, u: float, v: float, radius: float) -> float:
     return min(0.3 * radius - min(u, v), radius - max(u, v))
 
 
+@pytest.mark.slow
 def test_masks_are_where_floating_point_geometry_puts_the_object() -> None:
     start, stop = 24, 37
     piece = shapes_images("train", start, stop)

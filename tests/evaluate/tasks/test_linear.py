@@ -62,6 +62,7 @@ def test_c_is_chosen_on_held_out_training_images(tmp_path) -> None:
         list(LINEAR.run(few))
 
 
+@pytest.mark.slow
 def test_sgd_is_that_of_a_plain_loop(tmp_path) -> None:
     train = replace(pictures(61, 0), classes=("red", "green"))
     val = replace(pictures(31, 1), classes=("red", "green"))
@@ -93,6 +94,7 @@ def test_sgd_is_that_of_a_plain_loop(tmp_path) -> None:
     assert found.settings["epochs"] == 50
 
 
+@pytest.mark.slow
 def test_sgd_repeats_and_says_its_scale(tmp_path) -> None:
     bench = bench_of(
         tmp_path, "dino", {"tokens": "class"}, "labels", train=pictures(61, 0), place="norm"

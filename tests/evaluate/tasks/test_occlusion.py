@@ -100,6 +100,7 @@ def test_fills_are_black_the_mean_or_noise_of_the_image(tmp_path) -> None:
     assert torch.equal(again[0], noise[1])  # of the image, whatever else is in the batch
 
 
+@pytest.mark.slow
 def test_as_many_passes_are_announced_as_are_made(tmp_path, monkeypatch) -> None:
     for options in ({"draws": 2}, {"draws": 3, "fill": "noise", "kinds": "centre,shuffle"}):
         bench = occlusion_bench(tmp_path, **options)

@@ -177,6 +177,7 @@ def test_torchvision_swin_puts_shifted_and_padded_windows_back(size, grid, shift
     assert shifted == pytest.approx([positional_mad(*grid, tiles(shift=shift))] * 2, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_maxvit_puts_blocks_and_lattices_back_on_a_non_square_grid():
     model = create_timm("maxvit_rmlp_pico_rw_256", **MAXVIT | {"transformer_rel_pos_type": "bias"})
     groups = []

@@ -88,6 +88,7 @@ def test_the_laplace_kernel_falls_with_the_distance():
         assert found == pytest.approx([expected] * 3, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_gaussians_stay_inside_the_windows_of_swin():
     options = {"depths": (2,), "embed_dim": 12, "num_heads": (2,), "window_size": WINDOW}
     model = create_model("swin_tiny_patch4_window7_224", 5, image_size=(36, 80), **options)

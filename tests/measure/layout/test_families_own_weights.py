@@ -41,6 +41,7 @@ def test_a_toy_of_the_family_is_measured_as_its_own_weights_say(case):
         np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_captured_maps_are_its_own_weights_put_back_on_the_image(case):
     model, images = case.model(), case.images()
     with capture_attention(model) as maps:

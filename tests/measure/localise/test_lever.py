@@ -160,11 +160,13 @@ class TestVit:
     def images(self):
         return torch.randn(3, 3, 48, 80, generator=torch.Generator().manual_seed(5))
 
+    @pytest.mark.slow
     def test_an_infinite_width_is_the_plain_model(self, model, images):
         plain = model.forward_features(images)
         found = ns.localise(model, math.inf, "all").forward_features(images)
         torch.testing.assert_close(found, plain, atol=1e-6, rtol=1e-6)
 
+    @pytest.mark.slow
     def test_a_width_near_0_is_a_window_of_one_patch(self, model, images):
         narrow = ns.localise(model, 0.02, "all").forward_features(images)
         limit = ns.localise(model, "window:1", "all").forward_features(images)
@@ -176,6 +178,7 @@ class TestVit:
         values = layer.qkv(given).unflatten(-1, (3, 24))[:, :, 2]
         torch.testing.assert_close(layer(given)[:, 2:], layer.proj(values)[:, 2:])
 
+    @pytest.mark.slow
     def test_rows_of_prefix_tokens_do_not_change(self, model, images):
         with ns.capture_attention(model) as plain:
             model(images)
@@ -195,6 +198,7 @@ class TestVit:
         assert (grown > plain + 0.1).all()
         assert kept == pytest.approx(plain, abs=1e-5)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("how", ["gaussian:0.7", "window:3", "sinks:1.05", "shifted:1"])
     def test_fused_and_explicit_attention_agree(self, model, images, how):
         fused = ns.localise(model, how, "all").forward_features(images)
@@ -202,6 +206,7 @@ class TestVit:
             block.attn.fused_attn = False
         torch.testing.assert_close(model.forward_features(images), fused, atol=1e-5, rtol=1e-5)
 
+    @pytest.mark.slow
     def test_it_is_undone_to_the_byte(self, model, images):
         plain, text = model(images), repr(model)
         keys = {name: set(x.__dict__) for name, x in model.named_modules()}
@@ -223,6 +228,7 @@ class TestVit:
         torch.testing.assert_close(model.forward_features(images), doubled)
         assert ns.localise(model, None).blocks[2].attn.forward is own
 
+    @pytest.mark.slow
     def test_another_setting_takes_the_place_of_the_first(self, model, images):
         direct = ns.localise(copy.deepcopy(model), "window:3@last1")(images)
         found = ns.localise(ns.localise(model, 0.7, "all"), "window:3@last1")
@@ -235,6 +241,7 @@ class TestVit:
             ns.localise(model, 1.0, "last9")
         assert torch.equal(model(images), local)
 
+    @pytest.mark.slow
     def test_copies_and_pickles_are_local_on_their_own(self, model, images):
         local = ns.localise(model, 0.7, "all")(images)
         for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
@@ -242,12 +249,14 @@ class TestVit:
             assert torch.equal(model(images), local)
             assert not torch.equal(other(images), local)
 
+    @pytest.mark.slow
     def test_measure_sees_the_local_attention(self, model, images):
         plain = ns.measure_model(model, images, metrics=("mad",)).mad.mean
         found = ns.measure_model(ns.localise(model, 0.5, "last2"), images, metrics=("mad",)).mad
         assert found.mean[0] == pytest.approx(plain[0])
         assert max(found.mean[1].max(), found.mean[2].max()) < 0.1 < min(map(min, plain))
 
+    @pytest.mark.slow
     def test_images_of_another_size_are_refused(self, model):
         ns.localise(model, 0.7)
         with pytest.raises(UserError, match=r"grid of 3x5, .* 8 queries"):

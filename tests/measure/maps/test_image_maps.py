@@ -50,6 +50,7 @@ def test_maps_are_the_rows_of_the_captured_attention(head):
         assert found.times_uniform.mean() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_over_several_images_the_mean_attention_is_drawn():
     model, given = plain(), images(12, 20, count=5)
     with torch.no_grad(), ns.capture_attention(model) as captured:
@@ -64,6 +65,7 @@ def test_over_several_images_the_mean_attention_is_drawn():
     np.testing.assert_allclose(halves, layer_attention(model, given).weights, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_head_with_gpsa_tells_its_gate():
     model = convit()
     model.blocks[0].attn.gating_param.data[:] = torch.arange(5.0)

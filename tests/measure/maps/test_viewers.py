@@ -64,6 +64,7 @@ def test_a_run_is_given_the_middle_of_the_image_in_its_own_size(run_folder, pict
         np.testing.assert_allclose(one.weights, two.weights, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_weights_go_to_the_models_that_need_them_in_order(run_folder, picture, tmp_path):
     models = [sharp("mu", seed) for seed in (1, 2)]
     files = [tmp_path / f"{index}.safetensors" for index in (1, 2)]

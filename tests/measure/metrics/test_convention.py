@@ -53,6 +53,7 @@ def test_every_convention_equals_its_loops():
                 assert expected["keras"] < 0.99 * expected["pixels"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ALIKE)
 @pytest.mark.parametrize("wanted", ALIKE)
 def test_units_convert_exactly(given, wanted):
@@ -87,6 +88,7 @@ def test_rows_do_not_convert_where_patches_look_at_prefix_tokens(given, wanted):
         measured(given).in_convention(wanted)
 
 
+@pytest.mark.slow
 def test_rows_convert_where_there_is_nothing_to_drop():
     model, images = toy_models.pooled(), toy_models.images(24, 40, count=3)
     paper, keras = (measure_model(model, images, convention=x) for x in ("paper", "keras"))
@@ -96,6 +98,7 @@ def test_rows_convert_where_there_is_nothing_to_drop():
         assert one == pytest.approx(other, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_coarser_layer_has_larger_patches():
     model, images = toy_models.pooled(), toy_models.images(24, 40, count=3)
     pixels, patches = (measure_model(model, images, convention=x) for x in ("pixels", "convit"))

@@ -124,6 +124,7 @@ class Bare(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_attention_without_a_block_around_it_has_no_features():
     profile = measure_model(Bare(), toy_models.images(12, 20), metrics=(*FEATURES, "mad"))
     assert {x[0] for x in profile.unavailable} == {*FEATURES}

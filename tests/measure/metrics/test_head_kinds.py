@@ -111,6 +111,7 @@ def test_a_head_that_looks_at_prefix_tokens_is_a_sink_whatever_the_rest_does():
     assert name_of(both, sink=0.7) == [["sink", "sink"]]
 
 
+@pytest.mark.slow
 def test_asking_for_the_position_share_alone_is_enough_for_names():
     profile = measure_model(toy_models.plain(), toy_models.images(12, 20), metrics="position_share")
     every = measure_model(toy_models.plain(), toy_models.images(12, 20), metrics="all")

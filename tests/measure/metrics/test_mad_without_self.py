@@ -66,6 +66,7 @@ def test_it_keeps_its_digits_however_little_leaves_a_patch(strength):
         torch.testing.assert_close(found, values, rtol=2e-4, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_direct_sum_is_taken_for_the_heads_that_need_it_and_no_other(asked):
     model, images = looking_at_itself(30.0), toy_models.images(12, 20)
     width = model.blocks[0].attn.qkv.weight.shape[1]

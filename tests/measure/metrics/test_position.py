@@ -62,6 +62,7 @@ def test_above_the_limit_mean_offsets_stand_for_the_map(monkeypatch):
             assert found[layer][head] == pytest.approx(max(0, expected), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_windows_above_the_limit_agree_with_windows_below(monkeypatch):
     """A head that looks at one fixed place of its window is positional either way."""
     model, images = toy_models.windows(), toy_models.images(20, 28)

@@ -56,6 +56,7 @@ def definitions(tokens, grid, num_prefix, num_keys):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_size", [2**19, 101])
 @pytest.mark.parametrize("case", CASES)
 def test_every_metric_of_a_profile_is_what_its_definition_says(case, block_size, monkeypatch):
@@ -75,6 +76,7 @@ def test_every_metric_of_a_profile_is_what_its_definition_says(case, block_size,
         assert torch.allclose(share, position_share(patches), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_metrics_of_pooled_keys_equal_plain_loops():
     model, images = toy_models.pooled(), toy_models.images(24, 40, count=3)
     profile = measure_model(model, images, metrics="all")
@@ -107,6 +109,7 @@ def test_metrics_of_pooled_keys_equal_plain_loops():
                 assert found.tolist() == pytest.approx(value, abs=2e-6), name
 
 
+@pytest.mark.slow
 def test_the_order_of_images_is_that_of_the_numbers():
     model, images = toy_models.plain(), toy_models.images(12, 20)
     forward = measure_model(model, images, metrics="all")
@@ -124,6 +127,7 @@ def test_a_layer_metric_has_one_interval_per_layer():
     assert profile.ring_mass.high[0].shape == (2, 5)
 
 
+@pytest.mark.slow
 def test_default_metrics_are_not_changed_by_asking_for_all():
     model, images = toy_models.plain(), toy_models.images(12, 20)
     some, every = (measure_model(model, images, metrics=x) for x in (("mad", "nmi"), "all"))

@@ -59,6 +59,7 @@ def test_the_batch_size_changes_nothing(batch_size):
             assert mine == pytest.approx(yours, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_images_changes_no_mean():
     model = sharp_model()
     forward = measurement(measure_model(model, images().split(5)))
@@ -126,6 +127,7 @@ def test_null_lines_are_those_of_the_grid():
     assert null_lines(GRID)["box_entropy"] == pytest.approx(entropies, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_images_may_come_as_a_tensor_as_batches_or_as_a_loader_of_pairs():
     model = sharp_model()
     pairs = torch.utils.data.TensorDataset(images(), torch.zeros(NUM_IMAGES))
@@ -145,6 +147,7 @@ def test_the_model_is_left_in_the_mode_it_was_in(training):
     assert not model.blocks[0].training
 
 
+@pytest.mark.slow
 def test_a_block_of_any_size_gives_the_same_numbers(monkeypatch):
     model, wanted = sharp_model(), measure_model(sharp_model(), images())
     for size in (15, 47, 301):  # one row, a few rows, a few heads or images at a time

@@ -141,6 +141,7 @@ class FoundWindows(nn.Module):
         return self.head((x + out if self.reads else x).mean((1, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads", [True, False])
 def test_layers_whose_windows_were_found_by_measuring_are_read_or_not(reads):
     model, images = FoundWindows(reads), toy_models.images(8, 16, 2)

@@ -167,6 +167,7 @@ def test_every_family_is_read_out_at_the_published_start(name):
         assert layer.strength.mean == pytest.approx(math.log(2), rel=0.1)
 
 
+@pytest.mark.slow
 def test_measuring_writes_widths_and_changes_neither_logits_nor_model():
     model, given = varied(add_locat(plain())), images(12, 20)
     with torch.no_grad():
@@ -200,6 +201,7 @@ def test_a_gaussian_that_is_no_number_is_named():
         gaussian_widths(model, images(12, 20))
 
 
+@pytest.mark.slow
 def test_shares_of_processes_join_to_the_whole():
     model, given = varied(add_locat(plain())), images(12, 20)
     (whole, *_), (one, *_), (two, *_) = (

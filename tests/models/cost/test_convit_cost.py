@@ -102,6 +102,7 @@ def test_a_convit_stands_beside_the_same_model_without_its_layers(mixing: str, p
     assert f"{part} is between patches" in units_text(found.part)
 
 
+@pytest.mark.slow
 def test_a_stock_model_with_a_part_by_option_stands_beside_itself_without():
     options = {"depth": 2, "embed_dim": 24, "num_heads": 3}
     plain = named_cost("vit_tiny_patch16_224", **options).cost

@@ -91,6 +91,7 @@ def test_refinement_counts_in_full_in_the_papers_unit_and_by_its_row_in_flops():
     assert refined.kernel_operations == 0
 
 
+@pytest.mark.slow
 def test_refinement_that_is_averaged_skips_nothing():
     found = named_cost("locatswin_tiny", gaussian=False, depths=[1, 1, 1, 1])
     assert found.plain is not None

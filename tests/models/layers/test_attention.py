@@ -85,6 +85,7 @@ def test_the_hand_written_gradients_pass_gradcheck():
     assert torch.autograd.gradcheck(split_heads, (qkv,))
 
 
+@pytest.mark.slow
 def test_other_keys_than_queries_are_attended_to_with_the_right_gradients():
     q, k, v = tokens_of(2, 3, 5, 7)[0], *tokens_of(2, 3, 11, 7, seed=1)[:2]
     assert torch.autograd.gradcheck(lambda *x: explicit_attention(*x, 0.7), (q, k, v))

@@ -16,6 +16,7 @@ from nearsight.models.load.registry import create_model, split_name
 from nearsight.models.zoo.convit_models import ConViT
 
 
+@pytest.mark.slow
 def test_logits_are_the_published_ones():
     model = filled(create_model("convit_tiny"))
     facts = published("logits.json")["convit_tiny"]
@@ -69,6 +70,7 @@ def test_the_hub_keeps_the_options(tmp_path: Path):
         assert again(some_images()).equal(model(some_images()))
 
 
+@pytest.mark.slow
 def test_pretrained_weights_are_those_timm_knows(tmp_path: Path):
     theirs = filled(timm.create_model("convit_tiny", img_size=64))
     save_file(theirs.state_dict(), tmp_path / "weights.safetensors")

@@ -64,6 +64,7 @@ def test_every_published_name_has_the_published_weights_in_their_order():
     assert checked >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["locatvit_tiny", "locatswin_tiny"])
 def test_logits_agree_with_the_authors_models(name: str):
     expected = published("logits.json")[name]
@@ -280,6 +281,7 @@ def test_images_are_prepared_as_the_published_weights_need_them(name, mean):
     assert facts["std"][0] == (0.5 if mean == 0.5 else 0.229)
 
 
+@pytest.mark.slow
 def test_a_model_of_224_pixels_measured_at_another_size_keeps_the_grid_of_its_training(tmp_path):
     weights = tmp_path / "weights.safetensors"
     save_file(create_model("locatvit_tiny", depth=12).state_dict(), weights)

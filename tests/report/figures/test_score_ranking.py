@@ -36,6 +36,7 @@ def expected_score(profile: ns.Profile) -> float:
     return sum(heads) / len(heads)
 
 
+@pytest.mark.slow
 def test_models_of_two_grids_are_ranked_by_score(profiles: dict[str, ns.Profile]) -> None:
     drawing = score_ranking(profile_families(profiles))
     assert drawing is not None

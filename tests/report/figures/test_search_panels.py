@@ -111,6 +111,7 @@ def test_layers_are_drawn_by_distance_and_score(record):
     assert layers.rows[2] == (3, 0.44, 0.36, pytest.approx(0.34), pytest.approx(0.39))
 
 
+@pytest.mark.slow
 def test_without_val_there_is_no_figure_of_controls(record, tmp_path):
     searched = record.model_copy(update={"scored": None, "results": []})
     paths = write_search_figures(searched, tmp_path)

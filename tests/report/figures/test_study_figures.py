@@ -161,6 +161,7 @@ def test_emergence_tells_identity_heads_from_local_ones_and_leaves_out_unread_la
     assert markers.count("o") == 1
 
 
+@pytest.mark.slow
 def test_figures_over_epochs_need_looks_and_name_conditions_without(tmp_path):
     runs = write_study(tmp_path, ("baseline", "modern"), seeds=(0,))
     (family,) = read_families(runs)

@@ -100,6 +100,7 @@ def test_a_primary_contrast_cannot_be_named_or_changed_after_a_cell_is_finished(
     assert read_study(fresh).primary.value == "accuracy"
 
 
+@pytest.mark.slow
 def test_intervals_beside_the_primary_one_are_simultaneous(tmp_path: Path):
     study = load_study(named(a_study(tmp_path)))
     effects = study_effects(study)
@@ -119,6 +120,7 @@ def test_intervals_beside_the_primary_one_are_simultaneous(tmp_path: Path):
         simultaneous_level(0)
 
 
+@pytest.mark.slow
 def test_all_simultaneous_intervals_cover_at_once():
     """Seven null contrasts of 5 seeds that share half of their noise: 95 % or more, not 70 %."""
     import numpy as np
@@ -134,6 +136,7 @@ def test_all_simultaneous_intervals_cover_at_once():
     assert stats.binomtest(own, 400, 0.95).pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_effects_on_the_logarithm_stand_beside_those_on_mad(tmp_path: Path):
     study = load_study(a_study(tmp_path))
     names = [x.value for x in study_effects(study)]

@@ -41,6 +41,7 @@ def cell_of(out: Path, number: int):
     return read_cells(out)[number]
 
 
+@pytest.mark.slow
 def test_the_effect_of_cutmix_is_that_of_the_made_up_runs(tmp_path: Path):
     contents = summary(load_study(a_study(tmp_path)))
     accuracy = next(x for x in contents["effects"] if x["value"] == "accuracy")
@@ -77,6 +78,7 @@ def test_equal_steps_are_the_last_epoch_that_all_runs_of_a_model_were_seen_at():
     assert [x["min_mad_equal_steps"] for x in longer] == [0.4, 0.4, 0.3]
 
 
+@pytest.mark.slow
 def test_across_grids_the_score_stands_beside_mad_and_carries_the_sentence(tmp_path: Path):
     one = study_effects(load_study(a_study(tmp_path / "one")))
     assert not {"max_score", "score"} & {x.value for x in one}
@@ -133,6 +135,7 @@ def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
     assert "values" not in contents["cells"][-1]
 
 
+@pytest.mark.slow
 def test_effects_on_min_mad_over_seeds_and_images_come_from_the_values_per_image(tmp_path: Path):
     """The values are 0.1 lower with CutMix; without the file of a cell there are no effects."""
     out = a_study(tmp_path)

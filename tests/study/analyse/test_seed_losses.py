@@ -31,6 +31,7 @@ def tried(out: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_averaged_over_seeds_with_an_interval_and_n(tmp_path: Path):
     study = load_study(tried(a_study(tmp_path)))
     found = losses_over_seeds(study)
@@ -46,6 +47,7 @@ def test_what_is_lost_is_averaged_over_seeds_with_an_interval_and_n(tmp_path: Pa
     assert len(seed_losses_table(found).rows) == 4
 
 
+@pytest.mark.slow
 def test_a_study_without_changed_heads_has_no_losses(tmp_path: Path):
     study = load_study(a_study(tmp_path))
     assert losses_over_seeds(study) == []

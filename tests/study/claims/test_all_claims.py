@@ -39,6 +39,7 @@ def test_a_claim_comes_out_supported_contradicted_and_undecided(each):
 TRAINED = [each for each in CLAIMS if each.facts is None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", TRAINED, ids=lambda each: each.id)
 def test_a_shorter_training_or_fewer_seeds_decide_nothing(each):
     whole = made_up(each.id, 1)
@@ -52,6 +53,7 @@ def test_a_shorter_training_or_fewer_seeds_decide_nothing(each):
     assert verdict.decision == "undecided, leaning to supported"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", TRAINED, ids=lambda each: each.id)
 def test_another_recipe_decides_nothing(each):
     for path, value in (("optimizer.lr", 1e-6), ("batch_size", 4096), ("warmup_epochs", 77.0)):
@@ -161,6 +163,7 @@ def test_null_claims_state_their_margin_beforehand():
     assert all(f"±{each.margin}" in each.direction for each in nulls)
 
 
+@pytest.mark.slow
 def test_without_outcomes_there_is_no_data_and_dense_features_ask_for_evaluate():
     found = {verdict.claim.id: verdict.decision for verdict in verdicts([])}
     assert len(found) == len(CLAIMS)
@@ -226,6 +229,7 @@ def test_the_bound_of_local_heads_is_the_3x3_line_of_the_papers_grid():
     assert Grid(8, 8).box_distance() == pytest.approx(BOX_MAD, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_a_whole_ablation_of_convit_keeps_its_rows_apart():
     names = ("convit", "convit-gates", "convit-convolution", "convit-gates-convolution",
              "convit-gpsa", "convit-attention", "convit-attention-convolution")  # fmt: skip

@@ -92,6 +92,7 @@ def test_the_study_of_distillation_asks_for_its_teacher(tmp_path: Path, monkeypa
         cells_of(recipe("distillation").study("laptop"), [0], {"cifar100": "aa"}, "cpu")
 
 
+@pytest.mark.slow
 def test_its_cells_are_those_that_the_papers_claim_compares(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

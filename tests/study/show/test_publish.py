@@ -83,6 +83,7 @@ def over_both(out: Path) -> dict[tuple[str, tuple[str, ...]], tuple[float, ...]]
     }
 
 
+@pytest.mark.slow
 def test_cells_of_several_sessions_add_up_to_the_study_with_all_its_intervals(
     whole: Path, tmp_path: Path
 ):
@@ -98,6 +99,7 @@ def test_cells_of_several_sessions_add_up_to_the_study_with_all_its_intervals(
     assert there == made
 
 
+@pytest.mark.slow
 def test_a_cell_of_other_software_is_replaced_and_an_open_one_does_not_replace_it(
     whole: Path, tmp_path: Path
 ):
@@ -112,6 +114,7 @@ def test_a_cell_of_other_software_is_replaced_and_an_open_one_does_not_replace_i
     assert len(load_study(target).finished) == 12
 
 
+@pytest.mark.slow
 def test_the_primary_contrast_of_cells_that_are_there_is_not_named_later(
     whole: Path, tmp_path: Path
 ):
@@ -126,6 +129,7 @@ def test_the_primary_contrast_of_cells_that_are_there_is_not_named_later(
     assert read_study(target).contents()["primary"] == named
 
 
+@pytest.mark.slow
 def test_effects_of_another_set_of_cells_are_not_taken_from_an_earlier_summary(
     whole: Path, tmp_path: Path
 ):
@@ -141,6 +145,7 @@ def test_effects_of_another_set_of_cells_are_not_taken_from_an_earlier_summary(
     assert {value for value, _ in over_both(target)} == {"accuracy"}
 
 
+@pytest.mark.slow
 def test_minima_leave_out_layers_that_nothing_reads_and_a_damaged_file_is_refused(
     whole: Path, tmp_path: Path
 ):

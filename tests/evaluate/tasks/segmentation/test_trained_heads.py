@@ -116,6 +116,7 @@ def test_cached_batches_mirror_features_and_labels_together(tmp_path) -> None:
     assert torch.equal(labels.flip(-1), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["locat", "dinov2", "dinov3", "neco"])
 def test_a_head_reports_its_last_step_and_says_its_scale(tmp_path, method) -> None:
     steps = 3 if method == "neco" else 40
@@ -134,6 +135,7 @@ def test_a_head_reports_its_last_step_and_says_its_scale(tmp_path, method) -> No
         assert "mIoU (compat)" not in numbers
 
 
+@pytest.mark.slow
 def test_several_seeds_are_reported_beside_the_first(tmp_path) -> None:
     bench = bench_of(tmp_path, "locat", {"steps": 15, "seeds": 3})
     whole = next(iter(SEGMENTATION.run(bench)))
