@@ -63,8 +63,8 @@ class Locality:
             )
         if self.kind in SIDES and (self.value % 2 != 1):
             raise UserError(
-                f"{self.kind}:{self.value:g} is not possible, because the patch must be in the "
-                "middle of the window; choose an odd side (1, 3, 5)"
+                f"{self.kind}:{self.value:g} is not possible, because the side of a window must be "
+                "odd; choose 1, 3 or 5, for example, so that the patch is in its middle"
             )
         if self.keep_share and self.kind == IDENTITY:
             raise UserError(

@@ -1,9 +1,9 @@
 """Compute where the class token and chosen patches attend in one layer.
 
-A map is one row of attention, placed on the image. It is the mean over images and heads (or one
-head), restricted to patch keys and renormalised to sum to one; ``on_patches`` is the share of
-attention that these keys had. In a layer with windows, a map covers the window of the patch and is
-NaN elsewhere, where the patch cannot attend. Pooled keys give a coarser map.
+A map is one row of attention, arranged as the patches are on the image. It is the mean over images
+and heads (or one head), restricted to patches and renormalised to sum to one. ``on_patches`` is the
+share of attention that patches had before. In a layer with windows, a map covers the window of the
+patch and is NaN elsewhere, where the patch cannot attend. Pooled keys give a coarser map.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 VIEWS = "nearsight.explore.profile_views"  # in a room above, so imported when maps are drawn
 Patch = tuple[int, int]  # row and column, counted from 0
-DEFAULT_PLACES = (0.25, 0.5, 0.75)  # of height and width: upper left, middle, lower right
-MIDDLE = (0.5,)
+DEFAULT_PLACES = (0.25, 0.5, 0.75)  # shares of height and width: upper left, middle, lower right
+MIDDLE = (0.5,)  # the place of the default patch if every head is shown
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class AttentionMap:
     """One attention map.
 
     Attributes:
-        weights: [row, col], which sum to one over the visible patches and are NaN at the others.
+        weights: [row, col]. They sum to one over the patches that can be attended to, and are NaN
+            at the others.
         on_patches: Share of the row's attention that was on patches before it was renormalised.
     """
 
@@ -61,14 +62,17 @@ class AttentionMap:
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The maps of one layer, for one image or averaged over several; numbers count from 0."""
+    """The maps of one layer, for one image or averaged over several.
+
+    Layers, heads and patches are counted from 0.
+    """
 
     layer: int
     num_layers: int
     layer_name: str
     head: int | None  # None: mean over heads
     num_heads: int
-    share: ShownShare | None  # such as a gate of the head, if the layer has a part with one
+    share: ShownShare | None  # the share that a part of the layer shows, such as a gate of GPSA
     num_images: int
     grid: Grid
     num_windows: int
@@ -90,17 +94,18 @@ class AttentionMaps:
     def plot(self, image: np.ndarray | None = None) -> Figure:
         """Draw the maps side by side and return matplotlib's figure.
 
-        The colour shows how many times the attention of an even spread a patch gets.
+        The colour shows the attention to a patch as a multiple of uniform attention.
 
         Args:
-            image: The picture below the maps, uint8 [height, width, 3]; grey by default.
+            image: The picture to draw below the maps, uint8 [height, width, 3]; by default a grey
+                area.
         """
         return import_module(VIEWS).maps_figure(self, image)
 
 
 @dataclass(frozen=True)
 class LayerAttention:
-    """The attention of one layer averaged over images, [head, query, key] in the image's order."""
+    """The attention of one layer, averaged over images, with tokens in the order of the image."""
 
     layer: int
     num_layers: int
@@ -108,7 +113,7 @@ class LayerAttention:
     layout: Layout
     weights: Float32[Tensor, "head query key"]
     num_class: int  # number of class tokens, which are the first queries
-    shares: HeadShares | None = None  # such as gates of the heads, if the layer has any
+    shares: HeadShares | None = None  # shares that a part shows, such as the gates of GPSA
     num_images: int = 1
 
 
@@ -129,7 +134,7 @@ def attention_maps(
     Args:
         model: Any model that ``measure_model`` takes.
         image: One image as the model takes it, or several, over which attention is averaged.
-        patches: (row, column) in the layer's grid, counted from 0; by default the patches a
+        patches: (row, column) of patches in the layer's grid, counted from 0; by default those a
             quarter, half and three quarters of the way from the upper left to the lower right.
         layer: Number of the layer, counted from 0; by default the last.
         head: Number of a head, counted from 0; by default the mean over heads.
@@ -159,7 +164,7 @@ def layer_attention(
     grid: Grid | None = None,
     num_prefix: int | None = None,
 ) -> LayerAttention:
-    """Return the attention of one layer averaged over images; no other layer is stored.
+    """Return the attention of one layer, averaged over images. No other layer is stored.
 
     Args:
         model: Any model that ``measure_model`` takes.
@@ -193,10 +198,13 @@ def layer_attention(
             refuse_unseen(capture.unseen)
             if not num_layers:
                 name = type(inner).__name__
-                raise UserError(f"{name} has no softmax attention between patches to draw")
+                raise UserError(
+                    f"{name} has no softmax attention between patches, so there are no maps to "
+                    "draw; choose a Vision Transformer"
+                )
             if not kept:
                 raise UserError(
-                    f"there is no layer {(layer or 0) + 1}: {type(inner).__name__} has layers "
+                    f"there is no layer {(layer or 0) + 1}; {type(inner).__name__} has layers "
                     f"1 to {num_layers}"
                 )
             total = kept[0][2] if total is None else total + kept[0][2]
@@ -215,7 +223,12 @@ def layer_attention(
 def chosen_maps(
     of: LayerAttention, patches: Sequence[Patch] | None = None, head: int | None = None
 ) -> AttentionMaps:
-    """Return the maps of some patches, of one head or the mean, and of the class token if any.
+    """Return the maps of some patches, and of the class token if there is one.
+
+    Args:
+        of: The attention of the layer.
+        patches: (row, column) of the patches, counted from 0; by default three of them.
+        head: Number of the head, counted from 0; by default the mean over heads.
 
     Raises:
         UserError: If there is no such patch or head.
@@ -225,11 +238,11 @@ def chosen_maps(
     for row, col in chosen:
         if not (0 <= row < grid.rows and 0 <= col < grid.cols):
             raise UserError(
-                f"there is no patch in row {row + 1}, column {col + 1}: the grid has rows 1 to "
+                f"there is no patch in row {row + 1}, column {col + 1}; the grid has rows 1 to "
                 f"{grid.rows} and columns 1 to {grid.cols}"
             )
     if head is not None and not 0 <= head < num_heads:
-        raise UserError(f"there is no head {head + 1}: layer {of.name} has heads 1 to {num_heads}")
+        raise UserError(f"there is no head {head + 1}; layer {of.name} has heads 1 to {num_heads}")
     rows = of.weights.mean(0) if head is None else of.weights[head]  # [query, key]
     first = num_leading(of.layout.queries)
     indices = [(row * grid.cols + col) for row, col in chosen]
@@ -243,7 +256,11 @@ def chosen_maps(
 
 
 def default_patches(grid: Grid, places: Sequence[float] = DEFAULT_PLACES) -> tuple[Patch, ...]:
-    """Return patches on the way from the upper left to the lower right.
+    """Return patches on the line from the upper left to the lower right of a grid.
+
+    Args:
+        grid: The grid.
+        places: Where on this line, as shares of height and width.
 
     >>> default_patches(Grid(8, 14))
     ((2, 3), (4, 7), (6, 10))
@@ -252,7 +269,12 @@ def default_patches(grid: Grid, places: Sequence[float] = DEFAULT_PLACES) -> tup
 
 
 def same_places(patches: Sequence[Patch], grid: Grid, other: Grid) -> tuple[Patch, ...]:
-    """Return the patches of another grid that lie at the centres of these.
+    """Return the patches of another grid that cover the centres of these patches.
+
+    Args:
+        patches: Patches of ``grid``.
+        grid: Their grid.
+        other: The other grid.
 
     >>> same_places([(0, 1), (3, 3)], Grid(4, 4), Grid(8, 2))
     ((1, 0), (7, 1))
@@ -264,7 +286,13 @@ def same_places(patches: Sequence[Patch], grid: Grid, other: Grid) -> tuple[Patc
 
 
 def _map(row: Float[Tensor, " key"], layout: Layout, patch: int | None = None) -> AttentionMap:
-    """Return a row of attention as a map of the image; ``patch`` is the patch that attends."""
+    """Return a row of attention as a map.
+
+    Args:
+        row: The row, over prefix tokens and all cells.
+        layout: Where the tokens of the layer are.
+        patch: The patch whose row it is; None for class tokens.
+    """
     size = [len(layout.cells[:, axis].unique()) for axis in (0, 1)]
     if size[0] * size[1] != len(layout.cells):
         raise UserError(

@@ -33,8 +33,8 @@ from nearsight.protocol import UNTRAINED
 from nearsight.runs import RECORD, load_run, read_record
 from nearsight.runs.records import MeasuredModel
 
-ANY = Preprocessing("any", None, None)
-NUM_IMAGES = 100  # as in the paper, or all if there are fewer
+ANY = Preprocessing("any", None, None)  # to check only that an image can be read
+NUM_IMAGES = 100  # images of a folder by default, as in the paper; all if there are fewer
 BATCH_SIZE = 8
 
 
@@ -58,7 +58,7 @@ class Viewer:
 
 @dataclass
 class Pictures:
-    """Iterate image files as batches of a model's input and sum up their pixels in ``total``."""
+    """Batches of a model's input from image files, whose pixels are summed up in ``total``."""
 
     folder: Path
     names: Sequence[str]
@@ -78,7 +78,7 @@ class Pictures:
 
     @property
     def mean(self) -> UInt8[np.ndarray, "h w 3"]:
-        """The mean of the images of the last pass."""
+        """The mean of the images, after they have been iterated over."""
         return np.rint(self.total / len(self.names)).astype(np.uint8).transpose(1, 2, 0)
 
 
@@ -101,7 +101,7 @@ def target_maps(
     """Return where the class token and some patches attend in an image, for several models.
 
     With a folder of images instead of one image, attention is averaged over images. The patches are
-    those of the first target's grid. In a target with another grid, they are replaced by the
+    those of the first target's grid. For a target with another grid, they are replaced by the
     patches at the same positions of the image as that target sees it.
 
     Args:
@@ -113,11 +113,12 @@ def target_maps(
         images: A folder of images instead of ``image``.
         num_images: How many images of the folder to use, chosen by a fixed seed; by default 100, or
             all if there are fewer.
-        weights: Files for the models that need weights, in order.
-        pretrained: Load pretrained weights into models that have no file.
-        random_init: Leave models that have no file at random initialisation.
+        weights: Files of weights for the named models, in their order.
+        pretrained: Load pretrained weights into models without a file.
+        random_init: Leave models without a file at random initialisation.
         image_size: Image size of named models, as N or HxW.
-        localise: Such as ``gaussian:1@last3``: show every target again with local attention.
+        localise: A locality such as ``gaussian:1@last3``. Every target is shown a second time with
+            its attention made local.
         device: Where to run the models.
 
     Raises:
@@ -152,7 +153,7 @@ def _files(
 ) -> tuple[Path, Sequence[str]]:
     """Check the options and return a folder and the names of the images in it.
 
-    One image is read, so that a mistake is reported before a model is built.
+    A single image is read already here, so that a mistake is reported before a model is built.
     """
     if (image is None) == (images is None):
         number = "neither is" if image is None else "both are"
@@ -185,9 +186,9 @@ def viewers(
 
     Args:
         targets: Run folders, or names of models.
-        weights: Files for the models that need weights, in order.
-        pretrained: Load pretrained weights into models that have no file.
-        random_init: Leave models that have no file at random initialisation.
+        weights: Files of weights for the named models, in their order.
+        pretrained: Load pretrained weights into models without a file.
+        random_init: Leave models without a file at random initialisation.
         image_size: Image size of named models, as N or HxW.
 
     Raises:
@@ -207,11 +208,11 @@ def viewers(
     needy = [target for target in others if split_name(target)[0] != "hf"]
     if len(weights) > len(needy):
         raise UserError(
-            f"--weights is given {len(weights)} times, but {len(needy)} of the targets can take "
-            "weights; runs and models of hf/ have their own"
+            f"--weights is given {len(weights)} times, but only {len(needy)} of the targets take "
+            "weights from a file (runs and models of hf/ have their own); give one file for each"
         )
     if image_size is not None and runs:
-        raise UserError(f"{runs[0]} is a run with an image size of its own; leave out --image-size")
+        raise UserError(f"{runs[0]} is a run with its own image size; leave out --image-size")
     size = None if image_size is None else parse_image_size(image_size)
     files = iter(weights)
     result: list[Viewer] = []
@@ -236,7 +237,7 @@ def viewers(
 
 
 def run_viewer(target: str) -> Viewer:
-    """Return a run with its best weights; an image is cropped in the middle to the run's size.
+    """Return a run with its best weights. Images are resized and cropped to the run's size.
 
     Raises:
         UserError: If the folder holds a measurement of a model instead of a run.
