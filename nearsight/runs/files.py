@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ from nearsight.runs.records import (
     MEASURE_FILE,
     RUN_FILE,
     TIMING_FILE,
+    EpochLine,
     EvaluateRecord,
     LogLine,
     MeasureRecord,
@@ -189,7 +190,8 @@ def read_measured(folder: Path, record: RunRecord) -> MeasuredFolder:
     """Read what a report needs of a folder besides run.json, which the caller has read.
 
     Raises:
-        UserError: If measure.json is about other weights or images than run.json.
+        UserError: If measure.json is about other weights or images than run.json, or if
+            train.jsonl of a finished run lacks epochs.
     """
     measure = read_measure(folder)
     weights = measure.weights.sha256 if measure.weights else None
@@ -200,7 +202,23 @@ def read_measured(folder: Path, record: RunRecord) -> MeasuredFolder:
     if measure.data.hash != record.data.hash:
         problem = f"it measured the images {measure.data.hash}, but {RECORD} has {record.data.hash}"
         raise _mismatch(folder, MEASURE, problem)
-    return MeasuredFolder(folder, record, measure, read_log(folder))
+    log = read_log(folder)
+    if isinstance(record, TrainedRun) and record.is_finished:
+        _check_log(folder, log, record.outcome.num_epochs)
+    return MeasuredFolder(folder, record, measure, log)
+
+
+def _check_log(folder: Path, log: Sequence[LogLine], num_epochs: int) -> None:
+    """Raise UserError unless the log of a finished run has every epoch once, in order."""
+    epochs = [line.epoch for line in log if isinstance(line, EpochLine)]
+    if len(epochs) == num_epochs and epochs == list(range(1, len(epochs) + 1)):
+        return
+    path = Path(folder) / LOG
+    found = f"has {len(epochs)} epochs" if path.is_file() else "is missing"
+    raise UserError(
+        f"{path} {found}, but {RECORD} says that the run was trained for {num_epochs}; "
+        f"{LOG_FILE.repair}"
+    )
 
 
 def lock_run(folder: Path) -> AbstractContextManager[None]:
