@@ -1,4 +1,4 @@
-"""Define the command ``nearsight``: its subcommands in order, and what becomes of errors.
+"""Define the command ``nearsight``: its subcommands in their order, and how errors are reported.
 
 A mistake of the user is reported as one line on stderr with a non-zero exit code. Set the
 environment variable NEARSIGHT_TRACEBACK=1 to see the traceback.
@@ -43,12 +43,12 @@ from nearsight.cli.shared import (
 )
 from nearsight.cli.study import study_app
 from nearsight.cli.train import PROTOCOLS_EXAMPLE, TRAIN_EXAMPLE, show_protocols, train
-from nearsight.core import UserError, is_out_of_memory
+from nearsight.core import UserError, is_out_of_memory, printable
 
 app = App(
     help="Measure how local a Vision Transformer's attention is, and find out what makes it local.",
-    epilog="Start with `nearsight demo`. For runs of your own use train, then measure, then "
-    "report. `nearsight COMMAND --help` shows the options of a command, with examples.\n\n"
+    epilog="Start with `nearsight demo`. To study runs of your own, use train, then measure, then "
+    "report. `nearsight COMMAND --help` explains a command and its options, with examples.\n\n"
     + examples(
         "nearsight demo",
         "nearsight measure vit_tiny_patch16_224 --weights vit_tiny.safetensors --images DIR",
@@ -82,7 +82,7 @@ def _nearsight(
         raise typer.Exit(2)
 
 
-# In the order in which help lists them.
+# The order is that of the list in the help.
 app.command("demo", epilog=DEMO_EXAMPLE)(show_demo)
 app.command("protocols", epilog=PROTOCOLS_EXAMPLE)(show_protocols)
 app.command("train", epilog=TRAIN_EXAMPLE)(train)
@@ -116,8 +116,10 @@ def main() -> None:
 
 
 def _exit_code(error: Exception) -> int:
-    """Print a known error in one line and return its exit code. Raise an unknown error again."""
+    """Print a known error in one line and return its exit code, or raise an unknown error again."""
     if hasattr(error, "show"):  # wrong usage, found by typer
+        if hasattr(error, "message"):
+            error.message = printable(error.message)
         error.show()
         return int(getattr(error, "exit_code", 2))
     if isinstance(error, typer.Abort):  # Ctrl-C, in versions of typer that raise it
@@ -126,11 +128,11 @@ def _exit_code(error: Exception) -> int:
         return _say(str(error), error.exit_code)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}. Files written earlier are kept.", 1)
+        return _say(f"{where}{error.strerror or error}; files written earlier are kept", 1)
     if is_out_of_memory(error):
         return _say(
-            "There is not enough memory. Use a smaller batch (train: --set batch_size=N), smaller "
-            "images or a smaller model.",
+            "there is not enough memory; use a smaller batch (--batch-size N, or train --set "
+            "batch_size=N), smaller images or a smaller model",
             1,
         )
     if isinstance(error, UserError):
@@ -140,5 +142,5 @@ def _exit_code(error: Exception) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"nearsight: {sentence}", file=sys.stderr)
+    print(f"nearsight: {printable(sentence)}", file=sys.stderr)
     return code

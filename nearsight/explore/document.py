@@ -16,6 +16,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from nearsight.core import printable
+
 SCRIPT, STYLE, TEMPLATE = "explore.js", "explore.css", "document.html"
 POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data: blob:; "
@@ -34,7 +36,7 @@ def document_html(title: str, contents: dict[str, Any]) -> str:
     script, style = read_bundled(SCRIPT), read_bundled(STYLE)
     policy = POLICY.format(script=source_hash(script), style=source_hash(style))
     return Template(read_bundled(TEMPLATE)).substitute(
-        title=escape(title),
+        title=escape(printable(title)),
         policy=f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
         style=f"<style>{style}</style>",
         script=f"<script>{script}</script>",
@@ -45,7 +47,7 @@ def document_html(title: str, contents: dict[str, Any]) -> str:
 def served_html(title: str, token: str) -> str:
     """Return the page that a server sends; it requests its script, style and data separately."""
     return Template(read_bundled(TEMPLATE)).substitute(
-        title=escape(title),
+        title=escape(printable(title)),
         policy="",
         style=f'<link rel="stylesheet" href="{STYLE}">',
         script=f'<script src="{SCRIPT}"></script>',

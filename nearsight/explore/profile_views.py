@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsight.core import Screen, UserError, suggestion
+from nearsight.core import Screen, UserError, printable, suggestion
 from nearsight.measure.folders import measurement
 from nearsight.report.figures.drawing import Drawing, panel_svgs, plain_figure
 from nearsight.report.figures.heads import depth_profiles, head_heatmaps, mad_entropy_plane
@@ -93,14 +93,14 @@ def profile_text(profile: Profile) -> str:
 def profile_html(profile: Profile) -> str:
     """Return a table and a small figure for a notebook."""
     if profile.num_images < 2:
-        return f"<p>{html.escape(facts_text(profile))}</p>"
+        return f"<p>{html.escape(printable(facts_text(profile)))}</p>"
     files = profile_files(profile)
     parts = [terminal_table([files.measure], [files.record]).html()]
     if not _problem(profile):
         svgs = panel_svgs(_drawing(profile, "depth"))
         figure = "".join(f'<div style="max-width:24em">{svg}</div>' for svg in svgs)
         parts.append(f'<div style="display:flex;flex-wrap:wrap;gap:1em">{figure}</div>')
-    parts.append(f"<p>{html.escape(facts_text(profile))}</p>")
+    parts.append(f"<p>{html.escape(printable(facts_text(profile)))}</p>")
     return "".join(parts)
 
 

@@ -19,6 +19,7 @@ from torch import nn
 
 import nearsight as ns
 from nearsight.core import UserError
+from nearsight.core.terminal import UNPRINTABLE
 
 Command = Callable[..., tuple[int, str, str]]
 pytestmark = [pytest.mark.training, pytest.mark.filterwarnings("ignore")]
@@ -122,6 +123,22 @@ def test_a_cell_without_its_log_is_named(command: str, nearsight: Command):
     said = refusal(nearsight, "study", command, "study")
     assert "train.jsonl" in said
     assert cell.name in said
+
+
+@pytest.mark.parametrize("lines", [None, slice(0, -1), slice(1, None), slice(0, 0)])
+@pytest.mark.parametrize("command", ["report", "diff", "explore"])
+def test_a_finished_run_without_its_whole_log_is_refused(
+    command: str, lines: slice | None, nearsight: Command
+):
+    shutil.copytree(trained(), "run")
+    shutil.copytree("run", "other")
+    path = Path("run/train.jsonl")
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.unlink()
+    if lines is not None:
+        path.write_bytes(b"".join(whole[lines]))
+    others = {"report": ("--out", "page.html"), "diff": ("other",), "explore": ()}[command]
+    assert "train.jsonl" in refusal(nearsight, command, "run", *others)
 
 
 @pytest.mark.parametrize("change", [{"image_std": [0, 0, 0]}, {"rescale_factor": 0}])
@@ -252,14 +269,24 @@ def test_escape_sequences_in_names_do_not_reach_the_terminal(nearsight: Command,
     shutil.copytree(example_runs() / "m", "m")
     path = Path("m/run.json")
     contents = json.loads(path.read_bytes())
-    contents["model"]["name"] = "=1+1\x1b[2J$x$"
+    contents["model"]["name"] = "=1+1\x1b[2J\x9b31m$x$"
     path.write_text(json.dumps(contents))
     code, out, said = nearsight("report", "m", "--format", "csv")
     assert code == 0, said
-    assert "\x1b" not in out + said
+    assert not UNPRINTABLE.search(out + said)
+    assert not UNPRINTABLE.search(Path("report.html").read_text(encoding="utf-8"))
     tables = [x.read_text() for x in Path("report-files").glob("*.csv")]
     assert tables
     assert not any(line.startswith("=") or ",=" in line for x in tables for line in x.splitlines())
+
+
+@pytest.mark.parametrize("words", [("report", "{}"), ("report", "m", "--format", "{}"), ("{}",)])
+def test_escape_sequences_in_errors_do_not_reach_the_terminal(
+    words: tuple[str, ...], nearsight: Command
+):
+    shutil.copytree(example_runs() / "m", "m")
+    said = refusal(nearsight, *(x.replace("{}", "no\x1b]0;x\x07\x9b2J") for x in words))
+    assert not UNPRINTABLE.search(said)
 
 
 def test_a_damaged_png_is_noticed_by_its_checksums(tmp_path: Path):

@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from nearsight.core import printable
+
 
 def render(name: str, **values: Any) -> str:
     """Fill in a template.
@@ -16,9 +18,9 @@ def render(name: str, **values: Any) -> str:
         values: What the template may use. Text is escaped unless it is ``markupsafe.Markup``.
 
     Returns:
-        The HTML.
+        The HTML, with control characters replaced, which HTML does not allow.
     """
-    return _environment().get_template(name).render(values)
+    return printable(_environment().get_template(name).render(values))
 
 
 @cache
