@@ -37,7 +37,10 @@ MODELS = {  # the rows of table 5, and the settings of the model
     "LocAtViT - PE": {"positions": False},
     "ViT + GAP": {"locat": PLAIN, "pool": "avg"},
 }
-FROZEN = {"tasks": "segmentation", "method": "locat", "data": "ade20k", "controls": False}
+FROZEN = {
+    "tasks": "segmentation", "method": "locat", "data": "ade20k", "controls": False,
+    "options": {"scale": "full"},  # heads trained on random crops, as in the paper
+}  # fmt: skip
 
 
 def study(scale: Scale) -> Study:

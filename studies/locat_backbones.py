@@ -29,6 +29,7 @@ from nearsight.study.design import (
 
 FROZEN = {
     "tasks": "segmentation", "method": "locat,hummingbird", "data": "ade20k", "controls": False,
+    "options": {"scale": "full"},  # heads trained on random crops, as in the paper
 }  # fmt: skip
 BRIEF = {
     "tasks": "hummingbird", "data": "shapes", "num_train": 200, "num_val": 100, "controls": False,

@@ -33,7 +33,10 @@ KERNELS = {
     "inverse distance": LocatSettings(gaussian=GaussianSettings(kernel="inverse")),
     "Laplace": LocatSettings(gaussian=GaussianSettings(kernel="laplace")),
 }
-FROZEN = {"tasks": "segmentation", "method": "locat", "data": "ade20k", "controls": False}
+FROZEN = {
+    "tasks": "segmentation", "method": "locat", "data": "ade20k", "controls": False,
+    "options": {"scale": "full"},  # heads trained on random crops, as in the paper
+}  # fmt: skip
 
 
 def study(scale: Scale) -> Study:

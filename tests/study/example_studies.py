@@ -15,6 +15,8 @@ DATA = ("cifar10", "cifar100", "tiny-imagenet")
 AS_EVALUATED = {  # method, data and scale of the papers
     "segmentation_miou": ("locat", "ade20k", "random crops"),
     "hummingbird_miou": ("hummingbird", "voc2012"),
+    "linear_accuracy": ("dino", "imagenet"),
+    "knn_accuracy": ("dino", "imagenet"),
 }
 MIN_MAD = {name: row["min_mad"] for name, row in PAPER_TABLE_2.items()}
 

@@ -59,16 +59,11 @@ def further(sign):
         return found
 
     def dino():
-        deit = preset("deit", "imagenet")
-        optimizer = replace(deit.optimizer, lr=2e-3, weight_decay=0.04)
-        deit = replace(
-            deit, optimizer=optimizer, batch_size=1024, warmup_epochs=10.0, patience=None
-        )
         return [
             outcome
             for name, number in (("locatvit_small", up), ("vit_small_patch16_224", down))
             for outcome in runs(
-                with_model(deit, name=name), (14, 14),
+                preset("dino", "imagenet", name), (14, 14),
                 {"linear_accuracy": number, "knn_accuracy": number},
             )
         ]  # fmt: skip

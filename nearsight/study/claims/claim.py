@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -153,19 +154,24 @@ class PaperEvaluation:
         method: The paper's method.
         data: The data sets of the paper.
         scale: What its heads were trained on, if it trained any.
+        values: The numbers of the claim that were evaluated so; empty: the claim's only one.
     """
 
     task: str
     method: str
     data: tuple[str, ...]
     scale: str | None = None
+    values: tuple[str, ...] = ()
 
     def differences(self, value: str, outcomes: Sequence[Outcome]) -> list[str]:
-        """Return how the number of the outcomes was evaluated otherwise, a few words each."""
+        """Return how numbers of the outcomes were evaluated otherwise, a few words each.
+
+        ``value`` is the claim's number, which is asked for unless ``values`` names several.
+        """
         found: dict[str, None] = {}
-        for outcome in outcomes:
+        for outcome, name in itertools.product(outcomes, self.values or (value,)):
             method, data, scale = (
-                str(outcome.settings.get(f"evaluate.{value}.{x}", "unknown"))
+                str(outcome.settings.get(f"evaluate.{name}.{x}", "unknown"))
                 for x in ("method", "data", "scale")
             )
             if method != self.method:

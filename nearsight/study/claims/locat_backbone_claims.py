@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from functools import partial
 
-from nearsight.study.claims.claim import ABOVE, ACCURACY_MARGIN, Claim, Region, Scale, within
+from nearsight.study.claims.claim import (
+    ABOVE,
+    ACCURACY_MARGIN,
+    Claim,
+    PaperEvaluation,
+    Region,
+    Scale,
+    within,
+)
 from nearsight.study.claims.comparisons import Side, combined, difference, level, parts
 from nearsight.study.claims.locat_claims import LOCAT, MODELS, PLAIN, RECIPE, SEGMENTATION
-from nearsight.study.claims.paper_recipe import Expected, PaperRecipe, Settings
+from nearsight.study.claims.paper_recipe import preset_recipe
 
 IMAGENET = {"imagenet": 300}
 MIOU = "segmentation_miou"
 FEW_NEAR_BOUNDS = 0.05  # of the widths; the paper says that they do not cluster there
 SWIN_SIZES = ("tiny", "base")
-DINO = "training by DINO"
-
-
-def _expected_of_dino(settings: Settings) -> Expected:
-    """Return the published settings of DINO's ViT-S: 5e-4 for every 256 images of a batch."""
-    return {
-        "optimizer.lr": 2e-3, "optimizer.weight_decay": 0.04, "batch_size": 1024,
-        "warmup_epochs": 10.0, "patience": None,
-    }  # fmt: skip
-
-
-DINO_RECIPE = PaperRecipe(
-    _expected_of_dino,
-    lambda settings: ["learning rate, weight decay, batch and warm-up as DINO publishes them"],
+DINO_RECIPE = preset_recipe(
+    lambda settings: "dino",
+    also=(
+        "all settings of DINO but the 50 epochs, as its authors publish them",
+        "a fifth of the training images held out to choose the epoch; the paper trains on all",
+        "the linear layer is trained on plain and mirrored images, without random crops",
+    ),
 )
+FROZEN_CLASSES = PaperEvaluation(
+    "knn,linear with method=dino", "dino", ("imagenet",),
+    values=("linear_accuracy", "knn_accuracy"),
+)  # fmt: skip
 
 
 def _scale(models: tuple[str, ...], grid: str = "14x14") -> Scale:
@@ -127,8 +132,8 @@ LOCAT_BACKBONE_CLAIMS: tuple[Claim, ...] = (
         id="locat-dino", source="LocAt, table 3, section 5.2",
         sentence="LocAt improves a ViT-S that DINO trains, by a linear classifier and by "
         "nearest neighbours.",
-        value="linear_accuracy", direction="each difference above 0", num_parts=2, needs=DINO,
-        compares=MODELS,
+        value="linear_accuracy", direction="each difference above 0", num_parts=2,
+        compares=MODELS, evaluated=FROZEN_CLASSES,
         scale=Scale(("vit_small_patch16_224", "locatvit_small"), {"imagenet": 50}, "14x14",
                     recipe=DINO_RECIPE),
         statistic=parts(

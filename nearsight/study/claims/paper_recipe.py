@@ -14,6 +14,7 @@ Expected = Mapping[str, Level | None]  # by path; None: not set
 TRAINING = (
     "optimizer", "batch_size", "warmup_epochs", "patience", "crop_padding", "resized_crop", "flip",
     "autoaugment", "randaugment", "colorjitter", "random_erasing", "cutmix", "mixup", "cutout",
+    "greyscale", "blur", "solarize", "dino",
     "repeats", "label_smoothing", "ema_decay", "distillation", "model.drop_path",
     "data.validation_fraction",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from study.example_studies import FACTS, MIN_MAD, eight, made_up, mixed, runs
 
+from nearsight.evaluate.benches import Settings, plan_methods
 from nearsight.models.layers import Grid
 from nearsight.protocol.presets import preset
 from nearsight.study.analyse.outcome import Outcome
@@ -171,10 +172,9 @@ def test_without_outcomes_there_is_no_data_and_dense_features_ask_for_evaluate()
     (gap,) = judge(claim("locat-prr-gap"), [])
     assert "stages include evaluate, with tasks=segmentation" in gap.reason
     trained = {each.id for each in CLAIMS if each.facts is None}
-    assert {decision for id, decision in found.items() if id in trained} <= {
-        "no data",
-        "needs training by DINO",
-    }
+    assert {decision for id, decision in found.items() if id in trained} == {"no data"}
+    (dino,) = judge(claim("locat-dino"), [])
+    assert "tasks=knn,linear with method=dino" in dino.reason
 
 
 def test_another_way_to_evaluate_decides_nothing():
@@ -192,6 +192,22 @@ def test_another_way_to_evaluate_decides_nothing():
         half = other[: len(other) // 2] + whole[len(other) // 2 :]
         found = judge(claim("locat-segmentation"), half)  # never compared with each other
         assert {x.decision for x in found} == {"no data"}
+
+
+def test_dino_is_decided_only_by_its_own_recipe_and_both_of_its_evaluations():
+    whole = made_up("locat-dino", 1)
+    for setting, level, words in (
+        ("dino.num_local", 2, "dino.num_local 2 instead of 8"),
+        ("dino.outputs", 1024, "dino.outputs 1024 instead of 65536"),
+        ("greyscale", False, "greyscale off instead of on"),
+        ("optimizer.final_weight_decay", 0.04, "optimizer.final_weight_decay 0.04 instead of 0.4"),
+        ("evaluate.linear_accuracy.method", "logreg", "evaluated by logreg instead of dino"),
+        ("evaluate.knn_accuracy.data", "cifar100", "evaluated on cifar100 instead of imagenet"),
+    ):
+        other = [Outcome(x.factors, x.seed, x.values, x.settings | {setting: level}) for x in whole]
+        (verdict,) = judge(claim("locat-dino"), other)
+        assert verdict.decision == "not decided at this scale"
+        assert words in verdict.elsewhere
 
 
 def test_the_papers_numbers_contradict_their_own_null_claim_of_autoaugment():
@@ -285,6 +301,7 @@ def test_no_recipe_leaves_it_open_which_cells_a_claim_means(name):
         ("locat-small-data", ["locat-small-data", "locat-mini"]),
         ("locat-gaussian", ["locat-fixed-width", "locat-isotropic", "locat-auto-strength"]),
         ("locat-gcvit", ["locat-gcvit"]),
+        ("locat-dino", ["locat-dino"]),
         ("convit-ablation", [x.id for x in CONVIT_CLAIMS if x.scale == HUNDRED][:-2]),
         ("convit-grid", [x.id for x in CONVIT_CLAIMS if x.scale == HUNDRED][-2:]),
         ("convit-sizes", ["convit-accuracy", "convit-stays", "convit-sizes-gain"]),
@@ -298,3 +315,26 @@ def test_recipes_have_the_cells_that_their_claims_compare(name, ids):
     found = {x.claim.id: x for x in verdicts(of_recipe(name)) if x.findings}
     for id in ids:
         assert len(found[id].findings) == claim(id).num_parts
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("locat-backbones", ["locat-segmentation", "locat-hummingbird", "locat-windowed"]),
+        ("locat-ablation", ["locat-prr-gap", "locat-gap-dense", "locat-positions-dense"]),
+        ("locat-kernels", ["locat-kernel"]),
+        ("locat-dino", ["locat-dino"]),
+    ],
+)
+@pytest.mark.slow
+def test_recipes_evaluate_as_their_claims_ask(name, ids):
+    """At the paper's scale: the method, the data set, and heads trained on random crops."""
+    asked = recipe(name).study("paper").settings["evaluate"]
+    given = {x: asked[x] for x in ("tasks", "method")}
+    planned = plan_methods(Settings(**given, options=asked["options"] or {}))
+    methods = {x.method.name: x.options.get("scale") for x in planned}
+    for id in ids:
+        wanted = claim(id).evaluated
+        assert wanted.method in methods
+        assert asked["data"] in wanted.data
+        assert wanted.scale is None or methods[wanted.method] == "full"
