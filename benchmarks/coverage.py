@@ -91,12 +91,14 @@ def smallest_head(n: int, means: np.ndarray) -> Trial:
     return trial
 
 
-def difference_of_smallest_heads(n: int, heads: int) -> Trial:
-    """Simulate two models of tied heads on the same images, which share half of their noise."""
+def difference_of_smallest_heads(n: int, means: np.ndarray) -> Trial:
+    """Simulate two models with the same means of heads, which share half of the noise."""
 
     def trial(rng: np.random.Generator) -> bool:
-        shared = rng.standard_normal((n, 1))
-        one, other = (other_half_values(shared + rng.standard_normal((n, heads))) for _ in range(2))
+        shared = means + rng.standard_normal((n, 1))
+        one, other = (
+            other_half_values(shared + rng.standard_normal((n, len(means)))) for _ in range(2)
+        )
         _, low, high, _ = t_interval(torch.from_numpy(other - one))
         return inside(low.item(), 0.0, high.item())
 
@@ -211,8 +213,12 @@ def rows() -> list[tuple[str, str, Trial]]:
         *(("mean over images, t", f"{n} images", mean_over_images(n)) for n in (3, 64)),
         *(
             ("difference of smallest heads, tied, paired over images", f"{n} images, 16 heads",
-             difference_of_smallest_heads(n, 16)) for n in (64, 1000)
+             difference_of_smallest_heads(n, tied(16))) for n in (64, 1000)
         ),
+        ("difference of smallest heads, gap of 2 SE", "64 images, 16 heads",
+         difference_of_smallest_heads(64, gap(64, 16))),
+        ("difference of smallest heads, clear winner", "64 images, 16 heads",
+         difference_of_smallest_heads(64, np.r_[-1.0, np.zeros(15)])),
         *(("mean over seeds, t", f"{n} seeds", mean_over_seeds(n)) for n in (3, 5)),
         *(
             ("all-or-none min MAD, t (not to be trusted)", f"{n} seeds, p 0.9",

@@ -23,7 +23,12 @@ from nearsight.stats.estimate import (
     t_interval,
     wilson_interval,
 )
-from nearsight.stats.extremes import ExtremeMean, extreme_interval, other_half_values
+from nearsight.stats.extremes import (
+    ExtremeMean,
+    extreme_interval,
+    other_half_values,
+    selected_heads,
+)
 from nearsight.stats.resampling import (
     Number,
     bootstrap_counts,
@@ -69,6 +74,7 @@ __all__ = [
     "paired_differences",
     "paired_image_interval",
     "pixel_accuracy",
+    "selected_heads",
     "sign_flip_p",
     "simultaneous_level",
     "smallest_p_text",

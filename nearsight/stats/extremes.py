@@ -16,6 +16,8 @@ from jaxtyping import Float
 
 from nearsight.core import UserError
 
+HALVES = (slice(0, None, 2), slice(1, None, 2))  # images with even and with odd indices
+
 
 @dataclass(frozen=True)
 class ExtremeMean:
@@ -44,13 +46,26 @@ def other_half_values(
     """
     if len(values) < 2:
         raise UserError(f"an interval needs at least 2 images, but there are {len(values)}")
-    sign = -1 if largest else 1
     chosen = np.empty(len(values))
-    even, odd = slice(0, None, 2), slice(1, None, 2)
-    for mine, others in ((even, odd), (odd, even)):
-        head = int((sign * values[others].mean(0)).argmin())
+    for mine, head in zip(reversed(HALVES), selected_heads(values, largest)):
         chosen[mine] = values[mine, head]
     return chosen
+
+
+def selected_heads(
+    values: Float[np.ndarray, "image head"], largest: bool = False
+) -> tuple[int, int]:
+    """Return the heads that the images with even and with odd indices select.
+
+    If they differ, the images do not tell which head is the most extreme. An interval of
+    ``other_half_values`` then does not contain the variation of this choice.
+
+    >>> selected_heads(np.array([[1.0, 2.0], [5.0, 3.0], [1.0, 2.0], [5.0, 3.0]]))
+    (0, 1)
+    """
+    sign = -1 if largest else 1
+    even, odd = (int((sign * values[half].mean(0)).argmin()) for half in HALVES)
+    return even, odd
 
 
 def extreme_interval(values: Float[np.ndarray, "image head"], largest: bool = False) -> ExtremeMean:

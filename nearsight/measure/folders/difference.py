@@ -1,9 +1,9 @@
 """Compute how two models differ on the same images: b - a, with paired 95 % intervals.
 
 Images differ more from each other than models do on one image. The interval is therefore that of
-the mean of the per-image differences b - a (Student's t). For an extreme (the most local head),
-each half of the images takes the head that the other half chooses, so that no head is chosen by
-luck.
+the mean of the per-image differences b - a (Student's t). For an extreme (the most local head), the
+images are split into halves, and each half measures the head that is most extreme on the other
+half. Otherwise a head that looks extreme on these images only by chance would bias the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from nearsight.core import UserError
 from nearsight.measure.metrics import Estimates
 from nearsight.measure.profile import Profile
-from nearsight.stats import other_half_values, t_interval
+from nearsight.stats import other_half_values, selected_heads, t_interval
 
 SCORE = "score"  # 1 - MAD / MAD of uniform attention, comparable between grids
 
@@ -44,15 +44,15 @@ class ProfileDifference:
 
     Attributes:
         num_images: Number of images.
-        level: What is compared one to one. "head": every head. "layer": only the mean over a
+        level: What is compared one by one. "head": every head. "layer": only the mean over each
             layer's heads, because the numbers of heads differ (``metrics`` is empty). "model": only
             ``mean`` and ``most_local``, because the numbers of layers differ (``layer_means`` is
             empty too).
         distance: "mad", or "score" if the grids differ; a larger score is more local.
         metrics: Differences of every head.
         layer_means: Differences of the mean over each layer's heads.
-        mean: Differences of the mean over all heads of layers that an output reads.
-        most_local: Difference of the smallest MAD (or largest score) of any such head.
+        mean: Differences of the mean over all heads of the layers that an output reads.
+        most_local: Difference of the smallest MAD (or largest score) among these heads.
         notes: Sentences about what was converted or left out.
     """
 
@@ -110,6 +110,7 @@ def profile_difference(a: Profile, b: Profile) -> ProfileDifference:
     level = _level(a, b, notes)
     one, other = ({name: [x[i] for i in _read(profile)] for name, x in values.items()}
                   for profile, values in ((a, first), (b, second)))  # fmt: skip
+    notes += _choice_notes(one[distance], other[distance], largest=distance == SCORE)
     notes += _unread_notes(a, b)
     heads, layers = {}, {}
     for name in first:
@@ -179,8 +180,25 @@ def _unread_notes(a: Profile, b: Profile) -> list[str]:
     ]
 
 
+def _choice_notes(one: list[np.ndarray], other: list[np.ndarray], largest: bool) -> list[str]:
+    """Say in which model the halves of the images select different most local heads."""
+    told = [
+        letter
+        for letter, values in (("a", one), ("b", other))
+        if len(set(selected_heads(np.concatenate(values, axis=1), largest))) > 1
+    ]
+    if not told:
+        return []
+    return [
+        f"The images do not tell which head of {' and of '.join(told)} is the most local: each "
+        "half of them selects another one. The interval of the change in the most local head is "
+        "then too narrow: it contains the true value in 82 to 92 % of simulations instead of 95 %. "
+        "Compare single heads, or measure more images."
+    ]
+
+
 def _read(profile: Profile) -> list[int]:
-    """Return the layers that an output reads; all of a model of which it reads none."""
+    """Return the layers that an output reads, or all layers if it reads none."""
     return profile.read_layers or list(range(len(profile.layers)))
 
 
@@ -193,7 +211,7 @@ def _per_image(profile: Profile, metric: str) -> bool:
 
 
 def _scores(profile: Profile) -> list[np.ndarray]:
-    """Compute the score from MAD, for a profile in which it was not measured."""
+    """Return the score, computed from MAD, of a profile in which it was not measured."""
     diagonals = profile.in_convention("paper").mad.values
     return [
         1 - values / layer.grid.uniform_distance()
@@ -202,7 +220,7 @@ def _scores(profile: Profile) -> list[np.ndarray]:
 
 
 def _level(a: Profile, b: Profile, notes: list[str]) -> Level:
-    """Return what can be compared one to one, and add a note if it is not the heads."""
+    """Return what can be compared one by one, and add a note if it is not the heads."""
     heads = [[layer.num_heads for layer in profile.layers] for profile in (a, b)]
     if len(heads[0]) != len(heads[1]):
         notes.append(
@@ -224,7 +242,7 @@ def _mean_change(first: list[np.ndarray], second: list[np.ndarray]) -> Change:
 
 
 def _extreme_change(first: list[np.ndarray], second: list[np.ndarray], largest: bool) -> Change:
-    """Return the change of the most extreme head; each half of the images chooses for the other."""
+    """Return the change of the most extreme head, which each half chooses for the other."""
     one, two = (other_half_values(np.concatenate(x, axis=1), largest) for x in (first, second))
     mean, low, high, _ = t_interval(torch.from_numpy(two - one))
     return Change(mean.item(), low.item(), high.item())

@@ -45,6 +45,25 @@ def test_every_head_has_scipys_paired_interval():
                 assert estimates.high[layer][head] == pytest.approx(high, abs=1e-12)
 
 
+def test_a_most_local_head_that_the_images_do_not_tell_is_noted():
+    """Even images select head 0 of b and odd ones head 1; a has a clear winner."""
+    clear = np.tile([0.1, 0.3, 0.5], (NUM_IMAGES, 1))
+    open_ = np.array([[0.1, 0.2, 0.5], [0.2, 0.1, 0.5]])[np.arange(NUM_IMAGES) % 2]
+
+    def noted(one, other):
+        a, b = (
+            replace(x, metrics={"mad": Estimates([values, np.full_like(values, 0.6)])})
+            for x, values in ((made_profile(1), one), (made_profile(2), other))
+        )
+        return [x for x in profile_difference(a, b).notes if "do not tell" in x]
+
+    assert noted(clear, clear) == []
+    (note,) = noted(clear, open_)
+    assert "which head of b is the most local" in note
+    (note,) = noted(open_, open_)
+    assert "which head of a and of b is" in note
+
+
 def test_pairing_takes_away_what_the_images_have_in_common():
     a, b = made_profile(1), made_profile(2)
     found = profile_difference(a, b)
@@ -83,7 +102,8 @@ def test_layers_that_no_output_reads_are_left_out_of_the_mean_and_the_most_local
         in (found.notes[-1])
     )
     assert len(found.metrics["mad"].mean) == 2  # single heads and layers stay
-    assert profile_difference(made_profile(1), made_profile(2)).notes == ()
+    notes = profile_difference(made_profile(1), made_profile(2)).notes
+    assert not any("leave out" in note for note in notes)
     alone = replace(a, layers=tuple(replace(x, unread=True) for x in a.layers))
     assert profile_difference(alone, alone).mean["mad"].value == 0
 
