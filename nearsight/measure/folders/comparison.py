@@ -1,4 +1,4 @@
-"""Compute diff.json: how two measured folders differ on the images both were measured on."""
+"""Make diff.json: how the measurements in two folders differ, on the same images."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ METHOD = (
 
 def folder_difference(a: Path, b: Path) -> DiffRecord:
     """Return the record of diff.json: b - a of two folders that ``nearsight measure`` wrote.
+
+    Args:
+        a: The folder to compare with.
+        b: The other folder.
 
     Raises:
         UserError: If the folders were measured on different images, or cannot be compared.
@@ -80,7 +84,7 @@ def _check_images(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 
 def _layers(difference: ProfileDifference, profile: Profile) -> list[dict[str, Any]]:
-    """Return how every layer's mean over heads differs and, if heads correspond, every head."""
+    """Return how every layer's mean over heads differs and, if heads correspond, each head."""
     if difference.level == "model":
         return []
     return [
@@ -94,7 +98,7 @@ def _layers(difference: ProfileDifference, profile: Profile) -> list[dict[str, A
 
 
 def _heads(difference: ProfileDifference, metric: str, layer: int) -> dict[str, list[float]]:
-    """Return how every head of a layer differs, or nothing if heads do not correspond."""
+    """Return the differences of the heads of a layer; nothing if heads do not correspond."""
     estimates = difference.metrics.get(metric)
     if estimates is None:
         return {}

@@ -21,11 +21,14 @@ from nearsight.stats import extreme_interval, t_interval
 
 
 def measurement(profile: Profile, nulls: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return measure.json without what only the run knows (data, chosen images, time, hardware).
+    """Return the contents of measure.json that follow from the profile.
+
+    The caller adds the data, the chosen images, the time and the hardware.
 
     Args:
         profile: The measurement.
-        nulls: Measured null lines (see ``profile/nulls.py``), beside the two that every grid has.
+        nulls: Measured null lines (see ``profile/nulls.py``), which are added to the two that every
+            grid has.
     """
     return {
         "schema_version": MEASURE_VERSION,
@@ -58,7 +61,7 @@ def _null_lines(profile: Profile, layer: LayerFacts) -> dict[str, float]:
 
 
 def _layer(profile: Profile, index: int) -> dict[str, Any]:
-    """Return facts, null lines and every metric of a layer; NaN (not available) becomes null."""
+    """Return facts, null lines and all metrics of a layer; null stands for NaN (not available)."""
     facts = profile.layers[index]
     numbers: dict[str, Any] = {
         name: _per_head(estimates, index) for name, estimates in profile.metrics.items()
@@ -121,7 +124,7 @@ def _of_extreme(values: list[Tensor], layers: Sequence[int], largest: bool) -> d
 
 
 def _summaries(profile: Profile) -> dict[str, Any]:
-    """Return the summary of the layers that an output reads, and of all layers if others exist."""
+    """Return the summary of the layers that an output reads and, if there are others, of all."""
     every, read = list(range(len(profile.layers))), profile.read_layers
     if not read:
         read = every
@@ -134,7 +137,7 @@ def _summaries(profile: Profile) -> dict[str, Any]:
 
 
 def _summary(profile: Profile, layers: list[int]) -> dict[str, Any]:
-    """Return numbers over the heads of some layers; means of single layers are given for all."""
+    """Return statistics over the heads of some layers, and the means of each layer of the model."""
     numbers: dict[str, Any] = {"layers": [i + 1 for i in layers]}
     for entry in CATALOGUE:
         if not entry.summary or entry.name not in profile.metrics:
@@ -161,7 +164,10 @@ def _of_most_local(profile: Profile, least: dict[str, Any]) -> dict[str, float]:
 
 
 def _against_lines(profile: Profile, layers: list[int]) -> dict[str, Any]:
-    """Return heads below the 3x3 box, and the score, by the null lines of each layer's own grid."""
+    """Return the number of heads below the 3x3 box, and the score.
+
+    Every layer is compared with the null lines of its own grid.
+    """
     lines = [_null_lines(profile, x) for x in profile.layers]
     values = _tensors(profile.mad)
     scores = [1 - x / line["uniform_mad"] for x, line in zip(values, lines)]
@@ -173,7 +179,7 @@ def _against_lines(profile: Profile, layers: list[int]) -> dict[str, Any]:
 
 
 def _heads_below_box(profile: Profile, layers: list[int], boxes: list[float]) -> dict[str, int]:
-    """Return how many heads are below the 3x3 line and, judging by self-mass, of which kind."""
+    """Return how many heads have a MAD below that of the 3x3 box and, if self-mass tells, why."""
     mads = [x.tolist() for x in profile.mad.mean]
     if "self_mass" not in profile.metrics:
         below = [x < boxes[i] for i in layers for x in mads[i]]

@@ -1,7 +1,7 @@
-"""Measure a named model on a folder of images, into a folder like that of a run.
+"""Measure a named model on a folder of pictures, and write a folder like that of a run.
 
-run.json             kind "model": name, weights, preprocessing, images, provenance
-and the files listed in source.py
+It contains the files listed in source.py and run.json, whose kind is "model". run.json records the
+model's name and weights, the preprocessing, the pictures and the provenance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nearsight.data.input import (
     readable_pictures,
 )
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.source import MeasuredSource, created_folder, measure_folder
+from nearsight.measure.folders.source import MeasuredSource, create_folder, measure_folder
 from nearsight.measure.localise import Locality, localise, read_locality
 from nearsight.measure.metrics import chosen_metrics, convention_of
 from nearsight.models.load import INITIAL_SEED, NamedModel, named_model
@@ -43,10 +43,10 @@ from nearsight.runs import (
 )
 from nearsight.runs.records import RUN_FILE, TrainedRun
 
-KIND = "model"  # in run.json: a model that was measured, not trained here
+KIND = "model"  # kind of run.json: the model was measured here but trained elsewhere
 LIBRARIES = {"hf": "transformers", "torchvision": "torchvision"}
 BATCH_SIZE = 32
-NUM_NAMED = 3  # unreadable images that a note names; further ones are only counted
+NUM_NAMED = 3  # how many unreadable images a note names; further ones are only counted
 
 
 class ModelChoice(NamedTuple):
@@ -65,11 +65,11 @@ class PictureSource(MeasuredSource):
     Args:
         choice: The model.
         images: The folder.
-        num_images: How many pictures to choose; None for the usual number.
-        resize: Whether to preprocess the pictures; otherwise they are used as they are.
+        num_images: How many pictures to choose; None for 1,000, or all if there are fewer.
+        resize: Whether to resize and crop the pictures; otherwise they must all have one size.
         batch_size: Pictures per batch.
         device: Where to run the model.
-        locality: How to make the model's attention local first, if at all.
+        locality: How to make the model's attention local before it is measured; None to leave it.
         skip_corrupt: Leave out pictures that cannot be read, and name them in a note.
     """
 
@@ -136,17 +136,17 @@ class PictureSource(MeasuredSource):
         return self._localise(named.model.to(self.device))
 
     def gather(self, world: World) -> None:
-        """Collect the digests of files that other processes read."""
+        """Collect the digests of the files that other processes read."""
         for digests in world.gather(dict(self.digests)):
             self.digests |= digests
 
     def null_problem(self, error: ValueError) -> None:
-        """Note the problem in run.json; the measurement itself remains valid."""
+        """Record the problem in run.json; the measurement itself remains valid."""
         self.record["notes"].append(f"The null lines of the model were not measured: {error}.")
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """What run.json says about the pictures, once all of them were read."""
+        """What run.json records about the pictures; available once all of them were read."""
         return {
             "name": self.images.resolve().name,
             "hash": pictures_hash(self.names, self.digests),
@@ -159,7 +159,7 @@ class PictureSource(MeasuredSource):
         }
 
     def facts(self) -> dict[str, Any]:
-        """Return what measure.json says about the model and its images."""
+        """Return what measure.json records about the model and its images."""
         return {
             "num_available": self.num_available,
             "image_seed": SEED,
@@ -203,14 +203,14 @@ def measure_named(
         images: The folder of pictures.
         out: Where to write; by default ``runs/<name>``.
         weights: A file of weights.
-        pretrained: Download the library's pretrained weights.
+        pretrained: Use the library's pretrained weights, which are downloaded if necessary.
         random_init: Measure the model at random initialisation.
         image_size: Height and width of the model's input; by default the model's own.
-        localise: Make the model's attention local first, such as ``gaussian:1@last3``.
+        localise: A locality, such as ``gaussian:1@last3``: make the model's attention local first.
         num_images: How many pictures to choose by a fixed seed, the same for every model; by
             default 1,000, or all if there are fewer.
-        resize: Preprocess the pictures as the model needs; False uses prepared pictures as they
-            are.
+        resize: Resize and crop the pictures as the model needs them; if False, they must all have
+            one size, which is used.
         skip_corrupt: Leave out pictures that cannot be read, and name them in run.json.
         convention: How distances are counted.
         metrics: Names of metrics, or "all".
@@ -244,7 +244,7 @@ def measure_named(
     source = PictureSource(
         choice, Path(images), num_images, resize, batch_size, device, locality, skip_corrupt
     )
-    with created_folder(folder):
+    with create_folder(folder):
         return measure_folder(
             folder,
             source,
@@ -259,7 +259,7 @@ def measure_named(
 
 
 def default_folder(name: str) -> Path:
-    """Return ``runs/`` and the model's name without characters that file systems may not allow.
+    """Return ``runs/`` and the model's name, in which other characters are replaced by hyphens.
 
     >>> default_folder("hf/facebook/dinov2-small").as_posix()
     'runs/hf-facebook-dinov2-small'
@@ -283,7 +283,7 @@ def _check_folder(folder: Path, name: str) -> None:
 
 
 def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device: str) -> None:
-    """Run the model on one empty image to check that it accepts this size.
+    """Check that a model accepts images of this size by running it on an empty one.
 
     Args:
         model: The model.
@@ -292,7 +292,7 @@ def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device:
         device: Where the model is.
 
     Raises:
-        UserError: If the model fails.
+        UserError: If the model raises an error.
     """
     assert size is not None
     try:
@@ -309,7 +309,7 @@ def check_fit(model: nn.Module, size: tuple[int, int] | None, name: str, device:
 
 
 def _origin(named: NamedModel, weights: Path | None, device: str) -> dict[str, Any]:
-    """Return what run.json says about the model and where it came from."""
+    """Return what run.json records about the model and the origin of its weights."""
     origin: dict[str, Any] = {"from": named.weights}
     if weights is not None:
         origin |= {"file": str(weights), "sha256": file_hash(weights)}

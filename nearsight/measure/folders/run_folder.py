@@ -1,4 +1,4 @@
-"""Measure a trained run: its best weights on test images, into its folder."""
+"""Measure a trained run: its best weights, on test images, and write the files into its folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearsight.core import UserError
 from nearsight.data import draws
 from nearsight.data.sets import Dataset, load_dataset
 from nearsight.measure.catalogue import DEFAULT_METRICS
-from nearsight.measure.folders.source import MeasuredSource, created_folder, measure_folder
+from nearsight.measure.folders.source import MeasuredSource, create_folder, measure_folder
 from nearsight.models.load import model_for
 from nearsight.runs import (
     LOG,
@@ -30,16 +30,20 @@ from nearsight.runs import (
 )
 from nearsight.runs.records import TrainedRun
 
-IMAGE_SEED = 0  # chooses the images, the same for every protocol and every seed
+IMAGE_SEED = 0  # chooses the same images for every protocol and every seed
 
 
 def chosen_images(num_available: int, num_images: int | None = None) -> np.ndarray:
     """Return the sorted indices of the test images to measure.
 
-    They depend on the two numbers alone.
+    They depend on nothing but these two numbers.
+
+    Args:
+        num_available: Number of test images.
+        num_images: How many to choose; by default 5,000, or all if there are fewer.
 
     Raises:
-        UserError: If there are not as many test images, or fewer than 2 are asked for.
+        UserError: If there are fewer test images, or fewer than 2 are asked for.
     """
     wanted = min(NUM_TEST_IMAGES, num_available) if num_images is None else num_images
     if not 2 <= wanted <= num_available:
@@ -57,7 +61,7 @@ def finished_run(
     """Return a run that was trained to the end, with the data it was trained on.
 
     Raises:
-        UserError: If training has not finished, or the data changed since.
+        UserError: If training has not finished, or the data set has changed since.
     """
     record = read_record(path)
     if isinstance(record, TrainedRun) and not record.is_finished:
@@ -81,9 +85,9 @@ class RunSource(MeasuredSource):
 
     Args:
         path: Folder of the run.
-        num_images: How many test images to choose; None for the usual number.
+        num_images: How many test images to choose; None for 5,000, or all if there are fewer.
         device: Where to run the model.
-        data_root: Folder of data sets; by default the usual one.
+        data_root: Folder of data sets; None for $NEARSIGHT_DATA or ~/.cache/nearsight/data.
         batch_size: Images per batch.
     """
 
@@ -100,7 +104,7 @@ class RunSource(MeasuredSource):
         self.model = self.run.model
         self.chosen = chosen_images(len(self.dataset.test.images), num_images)
         self.names = [f"test/{index}" for index in self.chosen]
-        self.copied: tuple[str, ...] = ()  # files of the run to copy to another folder
+        self.copied: tuple[str, ...] = ()  # files to copy if the measurement goes elsewhere
 
     def batches(self, positions: Sequence[int]) -> Iterator[Tensor]:
         """Yield the test images at these positions in ``names`` as batches of the model's input."""
@@ -115,7 +119,7 @@ class RunSource(MeasuredSource):
         return list(images.transpose(0, 2, 3, 1))
 
     def fresh_model(self) -> nn.Module:
-        """Return the model before training, with the weights that the run's seed gives."""
+        """Return the model as it was before training, with the weights of the run's seed."""
         settings = self.run.protocol.model
         num_classes = settings.num_classes or len(self.dataset.classes)
         with torch.random.fork_rng(devices=[]):
@@ -128,7 +132,7 @@ class RunSource(MeasuredSource):
         return {name: (self.path / name).read_bytes() for name in self.copied}
 
     def facts(self) -> dict[str, Any]:
-        """Return what measure.json says about the model and its images."""
+        """Return what measure.json records about the model and its images."""
         return {
             "num_available": len(self.dataset.test.images),
             "image_seed": IMAGE_SEED,
@@ -160,7 +164,7 @@ def measure_run(
         num_images: How many test images to choose by a fixed seed, the same for every protocol; by
             default 5,000, or all if there are fewer.
         device: Where to run the model.
-        data_root: Folder of data sets; by default the usual one.
+        data_root: Folder of data sets; by default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
         batch_size: Images per batch.
         convention: How distances are counted.
         metrics: Names of metrics, or "all".
@@ -173,8 +177,8 @@ def measure_run(
         The path of measure.json.
 
     Raises:
-        UserError: If training has not finished, the data changed, or the folder holds another
-            measurement.
+        UserError: If training has not finished, the data set has changed, or the folder holds
+            another measurement.
 
     >>> measure_run(Path("runs/none"))
     Traceback (most recent call last):
@@ -186,7 +190,7 @@ def measure_run(
     if folder != source.path:
         _check_elsewhere(folder, source.path)
         source.copied = (RECORD, LOG)
-    with created_folder(folder):
+    with create_folder(folder):
         return measure_folder(
             folder,
             source,

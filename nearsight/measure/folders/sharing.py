@@ -1,7 +1,7 @@
 """Combine the measurements of several processes into one profile.
 
-Under torchrun every process measures its share of the images (``World.share``). The values per
-image are put back into the order of the images, so the result equals that of a single process.
+Under torchrun every process measures its share of the images (``World.share``). Their values per
+image are joined in the order of the images, so the result equals that of a single process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from nearsight.measure.readouts import merge_collections
 
 
 def gather_profile(profile: Profile, world: World) -> Profile:
-    """Return the profile of the images of all processes, in their order; all must call it.
+    """Return the profile of the images of all processes, in order.
+
+    Every process of the group must call this.
 
     Raises:
         UserError: If position_share was asked for, which needs all images in one process.

@@ -1,5 +1,7 @@
 """Measure a source (a trained run or a named model) into a folder.
 
+It writes these files:
+
 measure.json         metrics of every head with intervals and null lines (measure_contents.py)
 measure.safetensors  every metric per image and head (measure/profile/values.py)
 examples.json        attention and features of a few of the images (runs/records)
@@ -54,7 +56,7 @@ class MeasuredSource(ABC):
     """A model, and the images it is measured on."""
 
     model: nn.Module
-    names: Sequence[str]  # of the chosen images, as measure.safetensors lists them
+    names: Sequence[str]  # names of the chosen images, as measure.safetensors lists them
 
     @abstractmethod
     def batches(self, positions: Sequence[int]) -> Iterable[Tensor]:
@@ -62,17 +64,20 @@ class MeasuredSource(ABC):
 
     @abstractmethod
     def pictures(self, positions: Sequence[int]) -> list[UInt8[np.ndarray, "h w 3"]]:
-        """Return the images at these positions as a person would look at them."""
+        """Return the images at these positions as pixels to show, without normalisation."""
 
     @abstractmethod
     def fresh_model(self) -> nn.Module:
         """Return the same architecture at random initialisation, for a null line."""
 
     def gather(self, world: World) -> None:  # noqa: B027 (a source may have nothing to gather)
-        """Collect what other processes noted while reading images; all processes must call it."""
+        """Collect what other processes recorded while reading images.
+
+        Every process of the group must call this.
+        """
 
     def null_problem(self, error: ValueError) -> None:
-        """Note why the null lines could not be measured, or raise the error."""
+        """Record why the null lines could not be measured, or raise the error."""
         raise error
 
     @abstractmethod
@@ -80,7 +85,7 @@ class MeasuredSource(ABC):
         """Return what measure.json says about the model and its images."""
 
     def own_files(self) -> dict[str, bytes]:
-        """Return run.json, which tells where the model came from, unless the folder has it."""
+        """Return run.json, which records where the model came from, unless the folder has one."""
         return {}
 
 
@@ -105,13 +110,13 @@ def measure_folder(
         source: The model and its images.
         convention: How distances are counted.
         metrics: Names of metrics, or "all".
-        num_images: How many images were asked for; None for the usual number.
+        num_images: How many images were asked for; None if the default number was used.
         device: Where the model is.
         force: Overwrite a measurement of other images, weights or settings.
         nulls: Also measure the null lines of the model (random initialisation, shuffled patches) on
             a few of the images.
-        progress: Called with the number of images done and of all images of this process, including
-            those of the null lines.
+        progress: Called with the number of images that this process has measured and will measure,
+            both including those of the null lines.
 
     Returns:
         The path of measure.json.
@@ -121,14 +126,14 @@ def measure_folder(
             measurement.
     """
     world = World.current(device)
-    before = None if force else _earlier(folder)
+    before = None if force else _earlier_measurement(folder)
     if before is not None:
         _check_settings(folder, before, len(source.names), convention, metrics)
     num = len(source.names)
     if num < 2 * world.size:
         raise UserError(
-            f"{world.size} processes need at least {2 * world.size} images, but there are {num}; "
-            "raise --num-images or start fewer processes"
+            f"{world.size} processes need at least {2 * world.size} images, but there are only "
+            f"{num}; raise --num-images or start fewer processes"
         )
     own = range(num)[world.share(num)]
 
@@ -152,7 +157,9 @@ def measure_folder(
     seconds = time.perf_counter() - began
     source.gather(world)
     if world.is_main:
-        lines = _nulls(source, profile, lambda done: report(len(own) + done)) if nulls else {}
+        lines: dict[str, Any] = {}
+        if nulls:
+            lines = _measure_null_lines(source, profile, lambda done: report(len(own) + done))
         examples, examples_record = _examples(source)
         contents = measurement(profile, lines) | source.facts()
         contents |= {"seconds": seconds, "hardware": hardware(device, world.size)}
@@ -166,10 +173,11 @@ def measure_folder(
 
 
 @contextmanager
-def created_folder(folder: Path) -> Iterator[None]:
-    """Create the folder before the work, to see that it can be written.
+def create_folder(folder: Path) -> Iterator[None]:
+    """Create a folder before the work inside the ``with`` block begins.
 
-    A failure removes it again.
+    So a folder that cannot be written is noticed early. If the work fails, a folder that did not
+    exist before is removed again.
     """
     was_there = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +190,7 @@ def created_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-def _earlier(folder: Path) -> MeasureRecord | None:
+def _earlier_measurement(folder: Path) -> MeasureRecord | None:
     """Return the measurement in a folder; None if there is none or it cannot be read."""
     finish_measurement(folder)
     try:
@@ -203,9 +211,9 @@ def _check_settings(
     Args:
         folder: The folder.
         before: The measurement in it.
-        num_images: New number of images.
-        convention: New convention.
-        metrics: New metrics.
+        num_images: Number of images of the new measurement.
+        convention: Its convention.
+        metrics: Its metrics.
     """
     differences = []
     if before.convention.name != convention:
@@ -232,7 +240,12 @@ def _check_subject(folder: Path, before: MeasureRecord, contents: dict[str, Any]
 
 
 def _other_measurement(folder: Path, what: str) -> UserError:
-    """Return the error that a measurement would be lost."""
+    """Return the error that an earlier measurement would be lost.
+
+    Args:
+        folder: The folder.
+        what: How the earlier measurement differs.
+    """
     return UserError(
         f"{folder} has a measurement {what}, which would be lost; "
         "choose another folder with --out, or overwrite it with --force"
@@ -242,8 +255,8 @@ def _other_measurement(folder: Path, what: str) -> UserError:
 def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
     """Return at most ``wanted`` evenly spaced positions among ``num``.
 
-    The chosen images of an image folder are sorted by class, so the first ones would all be of one
-    or two classes.
+    The images of a folder are sorted by class, so the first ones would all be of one or two
+    classes.
 
     >>> list(spread_positions(5)), spread_positions(640), list(spread_positions(11, 4))
     ([0, 1, 2, 3, 4], range(0, 640, 10), [0, 2, 4, 6])
@@ -252,9 +265,9 @@ def spread_positions(num: int, wanted: int = NULL_IMAGES) -> range:
 
 
 def _examples(source: MeasuredSource) -> tuple[bytes | None, dict[str, Any]]:
-    """Return examples.json with the attention of a few images, and what measure.json says about it.
+    """Return the content of examples.json, and what measure.json records about it.
 
-    The file is None if its contents cannot be shown.
+    There is no file if the attention of the images cannot be shown.
     """
     positions = spread_positions(len(source.names), NUM_EXAMPLES)
     names = [source.names[position] for position in positions]
@@ -266,10 +279,10 @@ def _examples(source: MeasuredSource) -> tuple[bytes | None, dict[str, Any]]:
     return EXAMPLES_FILE.encode(examples.contents()), {"names": names}
 
 
-def _nulls(
+def _measure_null_lines(
     source: MeasuredSource, profile: Profile, progress: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Measure the null lines, or let the source note why that failed."""
+    """Measure the null lines, or let the source record why that failed."""
     few = source.batches(spread_positions(len(source.names)))
     try:
         return measure_nulls(source.model, source.fresh_model(), few, profile, progress)

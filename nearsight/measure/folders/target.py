@@ -1,4 +1,4 @@
-"""Find what ``nearsight measure`` is to measure: a run folder or a named model."""
+"""Measure what the user names to ``nearsight measure``: a run folder or a model."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def measure_target(
     nulls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Measure a finished run, or a model on a folder of images.
+    """Measure a finished run on its test images, or a model on a folder of images.
 
     Args:
         target: A run folder, or the name of a model.
-        images: Folder of images, for models.
+        images: For models: the folder of images.
         out: Where to write; by default the run folder or ``runs/<name>``.
-        weights: File of weights, for models.
-        pretrained: Download pretrained weights, for models.
-        random_init: Measure at random initialisation, for models.
+        weights: For models: a file of weights.
+        pretrained: For models: use pretrained weights.
+        random_init: For models: measure the model at random initialisation.
         num_images: How many images to choose.
-        resize: Preprocess the images, for models.
-        skip_corrupt: Leave out images that cannot be read, for models.
-        image_size: As N or HxW, for models.
-        localise: Make attention local first, for models.
+        resize: For models: resize and crop the images as the model needs them.
+        skip_corrupt: For models: leave out images that cannot be read.
+        image_size: For models: the size of the model's input, as N or HxW.
+        localise: For models: make the model's attention local first.
         convention: How distances are counted.
         metrics: "default", "all", or names separated by commas.
         batch_size: Images per batch.
         device: Where to run the model.
-        data_root: Folder of data sets, for runs.
-        force: Overwrite another measurement.
+        data_root: For runs: the folder of data sets.
+        force: Overwrite a measurement with other settings.
         nulls: Also measure the null lines.
         progress: Called with the number of images done and the number of all images.
 
@@ -130,15 +130,15 @@ def parse_image_size(text: str) -> tuple[int, int]:
 
 
 def _check_run(target: str, options: list[str]) -> None:
-    """Refuse options that a run does not take, and folders that hold a measured model.
+    """Raise a UserError about options that a run does not take, or a folder of a measured model.
 
-    A run is measured with its own weights and images; a model is measured again by its name.
+    A run is measured with its own weights and images. A model is measured again by its name.
     """
     record = read_record(Path(target))
     if isinstance(record, MeasuredModel):
         raise UserError(
-            f"{target} holds the measurement of a model, not a run; to repeat the measurement run "
-            f"{record.provenance.command}"
+            f"{target} holds the measurement of a model, not a run; to repeat the measurement, use "
+            f"the command {record.provenance.command}"
         )
     if options:
         raise UserError(
@@ -148,7 +148,7 @@ def _check_run(target: str, options: list[str]) -> None:
 
 
 def _check_cell(folder: Path, asked: dict[str, Any]) -> None:
-    """Refuse to measure the cell of a study, in its folder, with settings of one's own."""
+    """Raise a UserError if the folder is a cell of a study that plans another measurement."""
     if not (folder / CELL_FILE.name).is_file():
         return
     cell = CELL_FILE.read(folder)
@@ -161,6 +161,6 @@ def _check_cell(folder: Path, asked: dict[str, Any]) -> None:
     other = [name for name, value in asked.items() if planned[name] != value]
     if other:
         raise UserError(
-            f"{folder} is a cell of a study and must keep the measurement the study planned, but "
-            f"yours differs in {', '.join(other)}; write yours to another folder with --out DIR"
+            f"{folder} is a cell of a study and must keep the measurement that the study plans, "
+            f"but yours differs in {', '.join(other)}; write yours to another folder with --out DIR"
         )
