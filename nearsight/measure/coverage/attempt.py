@@ -1,4 +1,4 @@
-"""Build one model with random weights, measure it, and describe the result in one row."""
+"""Try one model: build it with random weights, measure it, and describe the result in a row."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nearsight.measure.profile import measure_model
 
 UNCLEAR = "where its tokens sit is not clear"
 GAP = re.compile(r"the smallest gap is ([\d.]+) cells")
-ENOUGH_SECONDS = 60.0  # no larger image is tried after this time
-MOST_REASON = 300  # characters of an error that are kept
+ENOUGH_SECONDS = 60.0  # after this time, no larger image is tried
+MOST_REASON = 300  # how many characters of an error are kept
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class ModelRow:
     image_side: int | None = None
     num_layers: int = 0
     proof_error: float | None = None
-    gap: float | None = None  # smallest gap of the layers whose positions were measured
-    reason: str = ""  # for a refusal, a crash, or layers that were left out
+    gap: float | None = None  # smallest gap in the layers whose positions were measured, in cells
+    reason: str = ""  # why the model was refused, crashed, or has layers that were left out
     seconds: float = 0.0
     num_unclear: int = 0  # layers left out because their positions are not clear
 
@@ -42,8 +42,11 @@ class ModelRow:
 def try_model(name: str) -> ModelRow:
     """Measure a model with random weights on two images of noise.
 
-    The smallest image that the model accepts is used, or a larger one if more of its layers are
-    clear then. Nothing is downloaded.
+    The smallest image that the model accepts is used, or a larger one if the positions of tokens
+    are clear in more of its layers then. Nothing is downloaded.
+
+    Args:
+        name: Name of the model, as ``covered_models`` gives it.
     """
     torch.manual_seed(0)
     began = time.perf_counter()
@@ -99,7 +102,7 @@ def measured_row(name: str, model: nn.Module, images: Tensor) -> ModelRow:
 
 
 def counted_reasons(reasons: list[str]) -> str:
-    """Return each reason once, with the number of layers and their largest gap.
+    """Return each reason once, with the number of layers it applies to and their largest gap.
 
     >>> counted_reasons(["it pools", "it pools"])
     '2 layers left out: it pools'

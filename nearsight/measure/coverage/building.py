@@ -20,7 +20,7 @@ SMALL = {
 }
 SMALLER: tuple[dict[str, int], ...] = (
     SMALL,
-    {"hidden_size": 128, "intermediate_size": 128},  # heads and layers are listed one by one
+    {"hidden_size": 128, "intermediate_size": 128},  # for models that list heads layer by layer
     {},
 )
 HF_CLASSES = (
@@ -28,20 +28,18 @@ HF_CLASSES = (
     "AutoModelForObjectDetection", "AutoModelForUniversalSegmentation",
     "AutoModelForKeypointDetection",
 )  # fmt: skip
-Build = tuple[
-    int, "nn.Module | Exception"
-]  # side of the images, and the model or why there is none
+Build = tuple[int, "nn.Module | Exception"]  # side of the images; the model, or why there is none
 
 
 def builds(name: str) -> Iterator[Build]:
-    """Yield a model, named as by ``covered_models``, for one image size after another."""
+    """Yield a model, named as in ``covered_models``, for one image size after another."""
     declare_missing_ops()
     library, _, rest = name.partition("/")
     builders = {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}
     yield from builders[library](rest)
 
 
-def _tried(make: Callable[..., nn.Module], *options: dict[str, Any]) -> nn.Module | Exception:
+def _build_with(make: Callable[..., nn.Module], *options: dict[str, Any]) -> nn.Module | Exception:
     """Return the model with the first options that it accepts, or the last error."""
     error: Exception = ValueError("there are no options")
     for each in options:
@@ -62,7 +60,7 @@ def _timm(name: str) -> Iterator[Build]:
     own = timm.get_pretrained_cfg(name)
     fixed = (own.input_size[-1],) if own else ()
     for side in dict.fromkeys((*SIDES, *fixed)):
-        yield side, _tried(make, {"img_size": side}, {})
+        yield side, _build_with(make, {"img_size": side}, {})
 
 
 def _torchvision(name: str) -> Iterator[Build]:
@@ -78,19 +76,25 @@ def _torchvision(name: str) -> Iterator[Build]:
             "maxvit_t": {"input_size": (side, side)},
         }
         extra = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
-        yield side, _tried(make, options.get(name, extra))
+        yield side, _build_with(make, options.get(name, extra))
 
 
 def _hugging_face(kind: str) -> Iterator[Build]:
     """Build a model of Hugging Face from its type."""
     for side in SIDES:
-        for smaller in SMALLER:  # some models accept numbers that do not fit, and fail later
-            yield side, _tried(lambda **given: _from_configuration(kind, **given),
-                               {"side": side, "smaller": smaller})  # fmt: skip
+        for smaller in SMALLER:  # some models accept numbers that do not fit, and fail when run
+            yield side, _build_with(lambda **given: _from_configuration(kind, **given),
+                                    {"side": side, "smaller": smaller})  # fmt: skip
 
 
 def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Module:
-    """Return the model of a configuration, or its vision part, with some numbers made smaller."""
+    """Build a type of model, or its vision part, from its default configuration.
+
+    Args:
+        kind: The type of model.
+        side: Side of the images.
+        smaller: Numbers that replace those of the configuration, if it has them.
+    """
     import transformers
     from transformers import AutoConfig, AutoModel
 

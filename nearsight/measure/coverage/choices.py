@@ -1,4 +1,4 @@
-"""Choose the models to try: a small one of every model file, with attention if any has it."""
+"""Choose the models to try: a small one of every model file, with attention if one has any."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ HF_TASKS = (
 )  # fmt: skip
 HF_MORE = ("clip_vision_model", "siglip_vision_model", "sam_vision_model", "cvt", "vit_mae",
            "yolos", "vitdet", "detr", "dpt", "segformer", "ijepa", "timesformer")  # fmt: skip
-# Wrappers of timm; models of text and video, whose images go through vision models listed here.
+# Not tried: wrappers of timm's models, and models of text and video (those that take images use one
+# of the vision models listed here).
 HF_LEFT_OUT = (
     "timm_wrapper", "timm_backbone", "perceiver", "levit_text", "llama4", "mllama",
     "cohere2_vision", "videomae", "vivit", "videoprism", "videoprism_vision_model", "videomt",

@@ -13,7 +13,7 @@ OUTCOMES = ("measured", "refused", "crashed", "not built")
 
 
 def write_page(path: Path, rows: Sequence[ModelRow]) -> None:
-    """Replace the coverage table of a page, or add it at the end."""
+    """Replace the coverage table of a page, or add it at the end if there is none."""
     text = path.read_text() if path.exists() else ""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]

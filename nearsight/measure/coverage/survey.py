@@ -1,7 +1,8 @@
 """Try all models, each in its own process, and collect the results in one file.
 
 The processes are forked from a server that has imported the libraries and done nothing else, so the
-imports happen once. A model that crashes its process, or takes too long, still gets a row.
+libraries are imported only once. A model that crashes its process, or takes too long, still gets a
+row.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def run_coverage(
     Args:
         folder: Where ``coverage.jsonl`` is, or will be.
         names: Models to try; all by default.
-        progress: Called with the number of finished models and of all models.
-        again: Outcomes (such as "crashed") and names of models that are tried again.
+        progress: Called with the number of models that are finished and the number of all models.
+        again: Try models with these outcomes (such as "crashed") or names again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ROWS_FILE
@@ -55,14 +56,14 @@ def run_coverage(
 
 
 def read_rows(path: Path) -> list[ModelRow]:
-    """Return the last row of every model in a file."""
+    """Return the rows in a file; if a model was tried again, only its last row."""
     lines = path.read_text().splitlines() if path.exists() else []
     rows = {row["model"]: ModelRow(**row) for row in map(json.loads, lines)}
     return list(rows.values())
 
 
 def _in_process(name: str, attempt: Callable[[str], ModelRow] = try_model) -> ModelRow:
-    """Try a model in its own process."""
+    """Try a model in its own process, and describe a crash or a timeout in its row."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([WARM])
     receiver, sender = context.Pipe(duplex=False)

@@ -1,6 +1,6 @@
-"""Import what the attempts need, once, in the process from which all are forked.
+"""Import what the attempts need, once, in the process from which they are all forked.
 
-Nothing here may start threads: a forked process has only the thread that forked it.
+Importing this module must start no threads, because a forked process has none of them.
 """
 
 from __future__ import annotations
