@@ -21,10 +21,10 @@ TOP = 5
 class Scores(NamedTuple):
     """Accuracies as shares of images (0..1), and the mean cross-entropy in nats."""
 
-    accuracy: float  # the largest logit is the right one
+    accuracy: float  # share of images whose largest logit is that of the right class
     loss: float
-    top5_accuracy: float  # the right logit is among the five largest, or among all if fewer
-    correct: Bool[np.ndarray, " image"]  # per image, in the order of ``indices``
+    top5_accuracy: float  # share of images whose right class is among the five largest logits
+    correct: Bool[np.ndarray, " image"]  # for each image, in the order of ``indices``
 
 
 @torch.no_grad()
@@ -37,10 +37,16 @@ def model_scores(
     world: World,
     precision: torch.dtype | None = None,
 ) -> Scores:
-    """Return the accuracy and loss of a model on the images at ``indices``.
+    """Return the accuracy and loss of a model on some images.
 
-    ``images`` are the stored ones, uint8 [n, 3, h, w]. With several processes, each computes a part
-    of ``indices``.
+    Args:
+        model: The model.
+        images: All stored images, uint8 [n, 3, h, w].
+        labels: Their classes.
+        indices: The images to score. With several processes, each scores a part of them.
+        transform: Prepares the images for the model.
+        world: The processes that take part.
+        precision: The type for autocast; None for full precision.
     """
     was_training = model.training
     model.eval()

@@ -1,7 +1,7 @@
-"""Summarise a subject's attention beside its scores: how far layers look, and prefix shares.
+"""Summarise the attention of an evaluated model: how far layers attend, and what prefix tokens get.
 
-Locality adds only negative numbers to the logits between patches, so the share of prefix tokens
-grows.
+Making attention local only lowers logits between patches, so the share of prefix tokens grows.
+Therefore that share is stated beside the scores of a local model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BATCH_SIZE = 32
 
 @dataclass(frozen=True)
 class PrefixShares:
-    """The mean share (0..1) that patches give to prefix tokens in the layers made local."""
+    """The mean share (0..1) of attention that patches give to prefix tokens in the local layers."""
 
     layers: tuple[int, ...]  # counted from 1
     plain: float
@@ -45,7 +45,7 @@ plain model (32 images).'
 
 
 def prefix_shares(subject: Subject, images: Float[Tensor, "image 3 h w"]) -> PrefixShares:
-    """Measure the share of prefix tokens with and without the subject's locality."""
+    """Measure the share of prefix tokens, with the subject's locality and without it."""
     assert subject.model is not None
     assert subject.locality is not None
     local = layer_means(subject, images, "sink")

@@ -32,7 +32,7 @@ from nearsight.runs import EVALUATE
 from nearsight.runs.records import LayerDistances
 
 Say = Callable[[str], None]
-NUM_MEASURED = 64  # scored images for the mean attention distance of each layer
+NUM_MEASURED = 64  # scored images on which the mean attention distance is measured
 
 
 def estimate_subject(subject: Subject, settings: Settings) -> Estimated:
@@ -56,7 +56,7 @@ def evaluate_subject(
     """Evaluate one subject and its controls.
 
     Args:
-        subject: A model.
+        subject: The model.
         settings: What to evaluate.
         say: Called with an estimate of time and space before the evaluation starts.
         progress: Called with the number of finished steps and of all steps.
@@ -81,7 +81,7 @@ def evaluate_subject(
 
 
 def _distances(subject: Subject, benches: Sequence[Bench]) -> LayerDistances | None:
-    """Measure how far the layers look, if several of them were evaluated."""
+    """Measure how far each layer attends; None unless several layers were evaluated."""
     own = [bench for bench in benches if bench.subject.control is None]
     if subject.model is None or len({bench.layer for bench in own}) < 2:
         return None
@@ -92,7 +92,7 @@ def _distances(subject: Subject, benches: Sequence[Bench]) -> LayerDistances | N
 
 
 def _check_masks(benches: Sequence[tuple[Task, Bench]]) -> None:
-    """Read every mask once, so that a bad one is found before hours of work instead of after.
+    """Read every mask once, so that a bad mask is found now and not after hours of work.
 
     Raises:
         UserError: If a mask is missing, of the wrong size or has unknown label values.

@@ -25,7 +25,7 @@ from nearsight.evaluate.tasks import Bench, Kind, Method, Task, choose_options, 
 
 DEFAULT_DATA = {"masks": "voc2012", "labels": "cifar100"}
 OPENERS: dict[Kind, Callable[..., Split]] = {"masks": open_masks, "labels": open_labels}
-SHORT = {"hummingbird": ("segmentation", "hummingbird")}  # tasks that are a method of another
+SHORT = {"hummingbird": ("segmentation", "hummingbird")}  # methods that also work as names of tasks
 Progress = Callable[[int, int], None]
 
 
@@ -39,8 +39,8 @@ class Settings:
             with labels, the data set that a run was trained on, and CIFAR-100 for other models.
         method: Names of methods, separated by commas; ``all``; or None for each task's main method.
         layer: ``last``, ``all``, or numbers from 1, separated by commas.
-        place: Where features are taken: ``block`` (output of the layer's block), ``norm`` or
-            ``prr``. None means the place that the method prescribes.
+        place: Where to take features: after the layer's block (``block``), after the final norm
+            (``norm``) or after PRR (``prr``). None means the place that the method prescribes.
         statistics: Normalise images with the mean and deviation of the model (``own``) or of
             ``imagenet``. None means what the method prescribes.
         num_train: Use this many training images, at equal steps; None for all.
@@ -73,14 +73,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.place is not None and self.place not in PLACES:
-            raise UserError(
-                f"--place is {self.place!r}, but it must be one of {', '.join(PLACES)}."
-            )
+            raise UserError(f"--place is {self.place!r}, but it must be one of {', '.join(PLACES)}")
 
 
 @dataclass(frozen=True)
 class PlannedMethod:
-    """A method of a task that is to be evaluated."""
+    """A method of a task to evaluate, with its options."""
 
     task: Task
     method: Method
@@ -164,8 +162,8 @@ def _splits(task: Task, settings: Settings, subject: Subject) -> tuple[Split, Sp
     train = opener(data, settings.data_root, "train", settings.num_train)
     if train.classes != val.classes:
         raise UserError(
-            f"The training images of {data} have {len(train.classes)} classes, but the scored "
-            f"images have {len(val.classes)}. Both must have the same classes."
+            f"the training images of {data} have {len(train.classes)} classes, but its scored "
+            f"images have {len(val.classes)}; give a data set with the same classes in both"
         )
     return train, val
 
@@ -175,5 +173,8 @@ def _held_out(train: Split, num: int) -> tuple[Split, Split]:
     scored = spread(len(train), num)
     others = np.setdiff1d(np.arange(len(train)), scored)
     if not len(others):
-        raise UserError(f"All {len(train):,} training images are held out. Hold out fewer.")
+        raise UserError(
+            f"all {len(train):,} training images are held out, so none is left to train on; hold "
+            "out fewer"
+        )
     return train.part(others, "train without held-out"), train.part(scored, "held-out train")

@@ -1,10 +1,10 @@
 """Test whether a model uses local attention: change heads and measure the loss of accuracy.
 
-Writes causal.json to the run's folder. For each head, for all heads of each layer and for all heads
-of the model, it contains the accuracy lost on the same test images when patches attend only inside
-a window, only outside of it, or where they attend on average (intervention.py). The average is
-taken over training images, so that a test image has no influence on the attention it is tested
-with.
+The results go to causal.json in the run's folder. For each head, for all heads of each layer and
+for all heads of the model, the file has the accuracy lost on the same test images when patches
+attend only inside a window, only outside of it, or where they attend on average (intervention.py).
+The average is taken over training images, so that a test image has no influence on the attention
+that it is tested with.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from nearsight.evaluate.intervention import (
     LayerMean,
     MeanAttention,
     Rule,
-    looking,
     mean_map_rule,
+    window_rule,
 )
 from nearsight.measure.capture import (
     AttentionCall,
@@ -74,6 +74,10 @@ def causal_run(
 
     Returns:
         The path of causal.json.
+
+    Raises:
+        UserError: If the run is not finished, there is no such head, or the attention of a layer
+            cannot be changed head by head.
     """
     path = Path(path)
     run, dataset = finished_run(path, device, data_root)
@@ -152,7 +156,14 @@ def logits_seen(
     consumer: Callable[[AttentionCall], None] = lambda call: None,
     change: Intervention | None = None,
 ) -> Float[Tensor, "image label"]:
-    """Return the logits of images while ``consumer`` sees and ``change`` changes the attention."""
+    """Return the logits of images.
+
+    Args:
+        model: The model.
+        images: Batches of images.
+        consumer: Called with the attention of every layer.
+        change: Changes the attention of some heads first.
+    """
     found = []
     with evaluation_mode(model) as inner, AttentionCapture(inner, consumer, change) as capture:
         for batch in image_batches(images, inner):
@@ -171,9 +182,12 @@ def _rules(
 ) -> tuple[dict[str, Rule], list[str]]:
     """Return the changes by name, and remarks about changes that are left out.
 
-    ``elsewhere`` is the mean attention on images other than the tested ones.
+    Args:
+        layers: The mean attention of every layer on the tested images.
+        elsewhere: The mean attention on other images.
+        window: The side of the window in patches.
     """
-    rules = {"inside": looking("inside", window, layers)}
+    rules = {"inside": window_rule("inside", window, layers)}
     full = [x.grid for x in layers.values() if bool(x.grid.window(window).all(-1).any())]
     remarks = []
     if full:
@@ -182,7 +196,7 @@ def _rules(
             f"{window}x{window} patches leaves some patches nothing to attend to."
         )
     else:
-        rules["outside"] = looking("outside", window, layers)
+        rules["outside"] = window_rule("outside", window, layers)
     return rules | {"mean": mean_map_rule(elsewhere)}, remarks
 
 
@@ -216,15 +230,15 @@ def head_groups(
         for layer, head in heads:
             if not (0 <= layer < len(num_heads) and 0 <= head < num_heads[layer]):
                 raise UserError(
-                    f"There is no head {layer + 1}.{head + 1} (LAYER.HEAD, counted from 1). "
-                    f"The layers have {', '.join(map(str, num_heads))} heads."
+                    f"there is no head {layer + 1}.{head + 1} (LAYER.HEAD, counted from 1); the "
+                    f"layers have {', '.join(map(str, num_heads))} heads"
                 )
         return [_alone(head) for head in dict.fromkeys(heads)]
     layers = [layer for layer in range(len(num_heads)) if layer not in left_out]
     if not layers:
         raise UserError(
-            "The attention of patches never affects the answer of this model, so there is nothing "
-            "to test."
+            "the attention of patches never affects the answer of this model, so there is nothing "
+            "to test"
         )
     every = tuple((layer, head) for layer in layers for head in range(num_heads[layer]))
     together = [

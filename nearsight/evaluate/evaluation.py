@@ -1,4 +1,4 @@
-"""Evaluate models: a module, a run, a name, or several of these for one table."""
+"""Evaluate models, given as a module, a run folder or a name, one at a time or several at once."""
 
 from __future__ import annotations
 
@@ -148,17 +148,17 @@ def evaluate_targets(
     names = [target for target in targets if not _is_run(target)]
     if weights and len(weights) != len(names):
         raise UserError(
-            f"There are {len(weights)} weight files for {len(names)} models. Give --weights once "
-            "for each model, in their order."
+            f"there are {len(weights)} weight files for {len(names)} models; give --weights once "
+            "for each model, in the order of the models"
         )
     if out is not None and len(targets) > 1:
         raise UserError(
-            f"--out is one folder, but there are {len(targets)} models. Leave out --out."
+            f"--out is one folder, but there are {len(targets)} models; leave out --out"
         )
     if repeated := [name for name in names if names.count(name) > 1]:
         raise UserError(
-            f"{repeated[0]} is given more than once, and its results are written to one folder. "
-            "Evaluate the models one at a time, each with its own --out."
+            f"{repeated[0]} is given more than once, so its results would overwrite each other; "
+            "evaluate the models one at a time, each with its own --out"
         )
     files = dict(zip(names, weights))
     localities = [None, *map(read_locality, localise)]
@@ -184,13 +184,17 @@ def evaluate_targets(
 
 
 def _refuse_others(folder: Path, subject: Subject) -> None:
-    """Check that a folder has no evaluation of other weights, which would be overwritten."""
+    """Check that a folder has no evaluation of other weights, which would be overwritten.
+
+    Raises:
+        UserError: If it has.
+    """
     if not (folder / EVALUATE).is_file():
         return
     if read_evaluate(folder).identity != subject.identity:
         raise UserError(
             f"{folder} has the evaluation of other weights, or of the same weights at another "
-            f"image size. Choose another folder with --out, or delete {folder / EVALUATE}."
+            f"image size; choose another folder with --out, or delete {folder / EVALUATE}"
         )
 
 

@@ -31,14 +31,15 @@ from nearsight.measure.rows import Buffers, RowBlock, Unfolded, prove
 from nearsight.models.layers import Grid
 
 EVERYTHING = RowBlock(slice(None), slice(None), slice(None))
-SMALLEST = 1e-30  # if the allowed patches had a smaller share, attention is spread evenly over them
+SMALLEST = 1e-30  # allowed patches with a smaller share together get equal shares
 
-Rule = Callable[[str, Tensor], Tensor]  # layer's name, weights [batch, head, token, token]
+# Returns changed weights, given the name of the layer and its weights [batch, head, token, token].
+Rule = Callable[[str, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class LayerMean:
-    """The attention of one layer, mean over images; prefix tokens first."""
+    """The mean attention of one layer over images, with prefix tokens first."""
 
     grid: Grid
     num_prefix: int
@@ -71,8 +72,9 @@ class MeanAttention:
         for name, (_, _, num) in self._found.items():
             if num != num_images:
                 raise UserError(
-                    f"Layer {name} computed attention {num} times for {num_images} images, so its "
-                    "heads cannot be told apart. It must compute attention once per image."
+                    f"layer {name} computed attention {num} times for {num_images} images, so its "
+                    "heads cannot be told apart; only models whose layers compute attention once "
+                    "per image can be tested"
                 )
         return {
             name: LayerMean(layout.grid, num_leading(layout.queries), total / num)
@@ -82,9 +84,14 @@ class MeanAttention:
 
 @dataclass(frozen=True)
 class Intervention:
-    """A change of the patches' rows in ``heads`` (by name of the layer), made by ``rule``."""
+    """A change of the attention that patches give in some heads.
 
-    heads: Mapping[str, Sequence[int]]  # counted from 0
+    Args:
+        heads: The numbers of the heads, counted from 0, by the name of their layer.
+        rule: The function that changes the attention of a layer.
+    """
+
+    heads: Mapping[str, Sequence[int]]
     rule: Rule
 
     def __call__(self, call: AttentionCall) -> AttentionCall:
@@ -106,7 +113,7 @@ class Intervention:
         )  # fmt: skip
 
 
-def looking(
+def window_rule(
     where: Literal["inside", "outside"], side: int, layers: Mapping[str, LayerMean]
 ) -> Rule:
     """Return the rule that lets patches attend only ``inside`` or ``outside`` of a window."""
@@ -130,7 +137,7 @@ def mean_map_rule(layers: Mapping[str, LayerMean]) -> Rule:
 def keep_only_keys(
     weights: Float[Tensor, "*leading patch key"], allowed: Bool[Tensor, "patch key"]
 ) -> Float[Tensor, "*leading patch key"]:
-    """Return rows that attend only to allowed keys, in proportion, with the same sum per row.
+    """Move the weight of forbidden keys to the allowed ones, in proportion; rows keep their sums.
 
     A row without weight on allowed keys is spread evenly over them. A row without allowed keys
     stays as it is.
@@ -163,7 +170,7 @@ def _weights(
         problem = "it mixes its heads before they are applied to the values"
     if problem:
         raise UserError(
-            f"The attention of layer {call.name} cannot be changed head by head: {problem}."
+            f"the attention of layer {call.name} cannot be changed head by head, because {problem}"
         )
     tensors = Unfolded(call, layout, Buffers())
     if not proved:

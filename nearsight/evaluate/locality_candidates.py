@@ -1,10 +1,10 @@
-"""What a search for locality tries: widths and depths, and the controls of the choice.
+"""List what a search for locality tries: widths and depths, and the controls of the choice.
 
-identity          each patch attends to itself only: no mixing of patches at all (MaskCLIP)
-window:1          the limit of width 0: each patch attends to itself and to prefix tokens
+identity          each patch attends only to itself, so that patches are not mixed (MaskCLIP)
+window:1          each patch attends to itself and to prefix tokens: the limit of width 0
 shifted           the same Gaussian around a wrong patch: as narrow, but not local
-sinks             patches that attract much attention are hidden: no locality
-keep-share        local, but prefix tokens get the share that they had
+sinks             patches that attract much attention are hidden, without any locality
+keep-share        local like the choice, but prefix tokens keep their share of attention
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from nearsight.measure.localise import IDENTITY, Locality
 
-WIDTHS = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
-DEPTHS = (1, 2, 3, 4, 6)  # last layers
-SINKS = (2.0, 4.0, 8.0)  # times an even share
-SIDE = 3
+WIDTHS = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # in patches
+DEPTHS = (1, 2, 3, 4, 6)  # numbers of last layers
+SINKS = (2.0, 4.0, 8.0)  # a patch that gets this many times an even share is a sink
+SIDE = 3  # of windows, in patches
 NUM_MEMORY, NUM_HELD_OUT = 366, 207
 BATCH_SIZE = 32
 
@@ -29,14 +29,15 @@ class SearchSettings:
 
     Args:
         data: The name or path of a data set with masks.
-        task: A method of segmentation.
+        task: The task to score by: hummingbird or segmentation.
         widths: Widths of the Gaussian in patches.
         depths: Numbers of last layers to make local.
         num_memory: The number of images to train on during the search.
         num_held_out: The number of other training images to score during the search.
-        val: Whether to score the chosen setting and the controls on val.
-        num_train: The number of images to train on before scoring val; None for all.
-        num_val: The number of scored images of val; None for all.
+        val: Whether to score the chosen setting and the controls on the validation images.
+        num_train: The number of images to train on before the validation images are scored; None
+            for all.
+        num_val: The number of validation images to score; None for all.
         accuracy_images: Also measure accuracy on the images of this folder, whose file names are
             the numbers of their classes.
         data_root: The folder of data sets.
@@ -76,7 +77,7 @@ def candidates(settings: SearchSettings, num_layers: int) -> Iterator[Locality]:
 
 
 def controls_of(chosen: Locality) -> list[Locality]:
-    """Return the controls of a locality that have no setting of their own."""
+    """Return those controls of a locality that have no setting to choose."""
     layers = chosen.layers
     return [
         Locality(IDENTITY, layers=layers),
@@ -87,5 +88,5 @@ def controls_of(chosen: Locality) -> list[Locality]:
 
 
 def sinks_of(chosen: Locality) -> list[Locality]:
-    """Return the thresholds of hidden sinks to try as controls of a locality."""
+    """Return the controls that hide sinks, one for each threshold to try."""
     return [Locality("sinks", times, chosen.layers) for times in SINKS]

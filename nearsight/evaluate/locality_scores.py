@@ -55,12 +55,19 @@ class Scored:
 
 @dataclass
 class Scorer:
-    """Scores one model, plain or made local, on the same images."""
+    """Score one model, plain or made local, on the same images.
+
+    Args:
+        open_model: Returns the model with a locality, or the plain one for None.
+        settings: The task and the images.
+        say: Called with a line for every score.
+        plain: The scores of the plain model so far, by layer.
+    """
 
     open_model: Callable[[Locality | None], Subject]
     settings: Settings
     say: Say
-    plain: dict[int, Scored] = field(default_factory=dict)  # by layer
+    plain: dict[int, Scored] = field(default_factory=dict)
 
     def score_plain(self, layers: str = "last") -> list[Scored]:
         """Score the plain model at some layers. Gains are relative to its last layer."""
@@ -78,7 +85,7 @@ class Scorer:
         return scored
 
     def score(self, locality: Locality, role: str) -> Scored:
-        """Score the last layer of the model made local."""
+        """Score the last layer of the model after making it local."""
         found = evaluate_subject(self.open_model(locality), self.settings)
         (outcome,) = found.outcomes
         last = self.plain[max(self.plain)].outcome
@@ -92,5 +99,5 @@ def _gain(outcome: TaskOutcome, plain: TaskOutcome) -> Estimate:
 
 
 def interval_contents(estimate: Estimate) -> dict[str, float]:
-    """Return an estimate as localise.json has it."""
+    """Return an estimate in the form of localise.json."""
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -1,8 +1,9 @@
-"""Find the locality that helps a model most on training images, and score it on val.
+"""Find the locality that helps a model most on training images, and score it on other images.
 
 Width and layers are chosen by scoring held-out training images. Only the chosen setting, the plain
-model and the controls are then scored on val, with differences paired over images. The controls are
-those of ``locality_candidates``, and features of the best earlier layer of the plain model.
+model and the controls are then scored on the validation images, with differences paired over
+images. The controls are those of ``locality_candidates``, and the features of the best earlier
+layer of the plain model.
 
 If a control has a setting (the threshold of sinks, the number of the earlier layer), it is chosen
 on the same training images, so that each control is as strong as it can be.
@@ -62,9 +63,10 @@ def search_locality(
     out: Path | None = None,
     say: Say = print,
 ) -> Path:
-    """Search width and layers on training images, score the choice on val, write localise.json.
+    """Search for the width and the layers that help a model most, and write localise.json.
 
-    Scores are cached, so that an interrupted search continues.
+    They are chosen on training images; the choice is then scored on the validation images. Scores
+    are cached, so that an interrupted search continues.
 
     Args:
         target: A run folder, or the name of a model.
@@ -78,6 +80,10 @@ def search_locality(
 
     Returns:
         The path of localise.json.
+
+    Raises:
+        UserError: If the model, the data set or the task does not exist, or no depth fits the
+            model.
     """
 
     def open_model(locality: Locality | None) -> Subject:
@@ -92,8 +98,8 @@ def search_locality(
     wanted = list(candidates(settings, num_layers))
     if not wanted:
         raise UserError(
-            f"The model has only {num_layers} layers, fewer than every depth to be tried. "
-            "Give smaller --depths."
+            f"the model has only {num_layers} layers, fewer than every depth to try; give smaller "
+            "--depths"
         )
     searched = Settings(
         tasks=settings.task, data=settings.data, num_train=settings.num_memory,
@@ -205,8 +211,8 @@ def _open_accuracy_images(settings: SearchSettings) -> Split | None:
     others = [name for name in names if not Path(name).stem.isdecimal()]
     if others:
         raise UserError(
-            f"The names of the images in {folder} must be the numbers of their classes, but one is "
-            f"{others[0]}."
+            f"the images in {folder} must be named by the numbers of their classes, such as "
+            f"0042.jpg, but one is {others[0]}"
         )
     return open_labels(str(Path(folder).resolve()), settings.data_root, "val")
 

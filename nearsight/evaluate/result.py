@@ -1,4 +1,4 @@
-"""The result of an evaluation: scores with intervals, compared in pairs, written and read back."""
+"""Hold the result of an evaluation: show it, compare it with another one, write and read it."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class Evaluation:
             import pandas
         except ImportError:
             raise UserError(
-                "to_pandas() needs pandas, which is not installed. Run: pip install pandas"
+                "to_pandas() needs pandas, which is not installed; run pip install pandas"
             ) from None
         return pandas.DataFrame(self.rows())
 
     def compare(self, other: Evaluation) -> list[Difference]:
-        """Return how much this model exceeds another, paired over the images both saw.
+        """Return how much this model exceeds another one, paired over the same images.
 
         For each method that both have on the same images, their last layers are compared.
 
@@ -128,8 +128,8 @@ class Evaluation:
         ]  # fmt: skip
         if not found:
             raise UserError(
-                f"{self.model} and {other.model} have no task in common on the same images. "
-                "Evaluate both with the same settings."
+                f"{self.model} and {other.model} have no task in common on the same images; "
+                "evaluate both with the same settings"
             )
         return found
 
@@ -170,13 +170,16 @@ class Evaluation:
 
 
 def _best(outcomes: Iterable[TaskOutcome]) -> dict[tuple[Any, ...], TaskOutcome]:
-    """Return the last layer's outcome of the model itself, for each key of ``comparable``."""
+    """Return the outcome of the model's last layer for each method and each choice of images."""
     own = sorted((x for x in outcomes if x.control is None), key=lambda x: x.layer)
     return {outcome.comparable: outcome for outcome in own}
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return arrays as a compressed npz; confusion matrices of single images are mostly zeros."""
+    """Return arrays as a compressed npz file.
+
+    Compression pays, because the confusion matrix of a single image is mostly zeros.
+    """
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **dict(arrays))
     return file.getvalue()
@@ -196,7 +199,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         outcomes = tuple(read_outcome(result, arrays) for result in record.results)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(
-            f"{path} is missing or damaged ({error}). Run again: nearsight evaluate {folder}"
+            f"{path} is missing or damaged ({error}); run nearsight evaluate {folder} again"
         ) from None
     return Evaluation(
         record.model, record.identity, outcomes, tuple(record.remarks), record.distances

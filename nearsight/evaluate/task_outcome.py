@@ -1,4 +1,4 @@
-"""One method of one task on one model: its numbers, the records behind them, its stored form."""
+"""Hold the outcome of one method on one model: its numbers, their records, its stored form."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TaskOutcome:
 
     @property
     def comparable(self) -> tuple[Any, ...]:
-        """What two outcomes must have in common for a paired comparison."""
+        """The key that two outcomes must share to be compared in pairs."""
         return self.task, self.method, self.data["train"], self.data["val"]
 
     @property

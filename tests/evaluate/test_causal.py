@@ -15,8 +15,9 @@ from runs.made_records import causal_contents
 from scipy.stats import binom
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.evaluate.causal import answers, causal_run, head_groups, logits_seen
-from nearsight.evaluate.intervention import Intervention, MeanAttention, looking, mean_map_rule
+from nearsight.evaluate.intervention import Intervention, MeanAttention, mean_map_rule, window_rule
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.folders.run_folder import chosen_images
 from nearsight.measure.profile import unread_layers
@@ -64,7 +65,7 @@ def test_no_turned_answer_is_no_certainty():
 
 
 def test_answers_to_other_images_are_refused():
-    with pytest.raises(ValueError, match="belong to 5 and 4 images"):
+    with pytest.raises(UserError, match=r"\b5 and 4 images\b"):
         accuracy_loss(np.ones(5, bool), np.ones(4, bool))
 
 
@@ -108,11 +109,11 @@ def test_a_head_that_needs_to_look_far_loses_what_its_window_hides():
         change = Intervention({"FarSighted": [head]}, rule)
         return accuracy_loss(before, answers(model, [pixels], change=change) == labels).value
 
-    assert lost(0, looking("inside", 3, layers)) == 3 / 8
-    assert lost(0, looking("outside", 3, layers)) == 0
-    assert lost(0, looking("inside", 13, layers)) == 0
+    assert lost(0, window_rule("inside", 3, layers)) == 3 / 8
+    assert lost(0, window_rule("outside", 3, layers)) == 0
+    assert lost(0, window_rule("inside", 13, layers)) == 0
     assert lost(0, mean_map_rule(layers)) == 0  # its attention is position alone
-    assert lost(1, looking("outside", 3, layers)) == 0  # nothing reads it
+    assert lost(1, window_rule("outside", 3, layers)) == 0  # nothing reads it
     assert layers["FarSighted"].inside(3).tolist() == pytest.approx([2 / 7, 1.0])
 
 
@@ -126,12 +127,12 @@ def test_groups_are_heads_then_layers_then_all():
 
 @pytest.mark.parametrize("head", [(2, 0), (1, 1), (-1, 0)])
 def test_a_head_that_is_not_there_is_refused(head):
-    with pytest.raises(ValueError, match=f"no head {head[0] + 1}.{head[1] + 1}.*2, 1 heads"):
+    with pytest.raises(UserError, match=f"no head {head[0] + 1}.{head[1] + 1}.*2, 1 heads"):
         head_groups([2, 1], [head])
 
 
 def test_a_model_none_of_whose_layers_is_read_is_refused():
-    with pytest.raises(ValueError, match="never affects the answer"):
+    with pytest.raises(UserError, match=r"\bpatches\b"):
         head_groups([2, 1], left_out=[0, 1])
 
 
@@ -185,7 +186,7 @@ def test_a_run_loses_what_its_model_loses_on_the_images_that_measure_takes(run):
     with torch.no_grad(), AttentionCapture(model, other):
         model((pixels - mean) / std)
     mean_map = mean_map_rule(other.layers(num_mean))  # of training images, not of those answered
-    rules = [looking("inside", 3, layers), looking("outside", 3, layers), mean_map]
+    rules = [window_rule("inside", 3, layers), window_rule("outside", 3, layers), mean_map]
     for entry, rule in zip(found["lost"], rules, strict=True):
         change = Intervention({"blocks.0.attn": [1]}, rule)
         with torch.no_grad(), AttentionCapture(model, lambda call: None, change):
@@ -203,7 +204,7 @@ def test_a_layer_is_unread_where_no_rule_changes_the_logits():
         mean = MeanAttention()
         plain = logits_seen(model, [batch], mean)
         layers = mean.layers(3)
-        rules = [looking("inside", 1, layers), mean_map_rule(layers)]
+        rules = [window_rule("inside", 1, layers), mean_map_rule(layers)]
         same = [
             all(
                 plain.equal(logits_seen(model, [batch], change=Intervention({name: [0, 1]}, rule)))

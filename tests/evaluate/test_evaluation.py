@@ -111,7 +111,7 @@ def test_two_models_are_compared_in_pairs(made_sets, tmp_path) -> None:
 def test_evaluations_without_a_task_in_common_cannot_be_compared(made_sets, tmp_path) -> None:
     one = evaluated(tmp_path, controls=False)
     other = evaluated(tmp_path, "class-attention", controls=False)
-    with pytest.raises(UserError, match="have no task in common"):
+    with pytest.raises(UserError, match="VisionTransformer and VisionTransformer"):
         one.compare(other)
 
 
@@ -127,7 +127,7 @@ def test_a_bad_mask_is_found_before_anything_is_extracted(made_sets, tmp_path, m
         return replace(found, masks=mask)
 
     monkeypatch.setattr(benches, "OPENERS", {"masks": opened})
-    with pytest.raises(UserError, match=r"10\.png has no pixel"):
+    with pytest.raises(UserError, match=r"\b10\.png\b"):
         evaluated(tmp_path, controls=False)
     assert not stored_caches(tmp_path)
 
@@ -216,28 +216,28 @@ def test_layers_and_models_stand_beside_how_far_they_look(made_sets, tmp_path) -
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tasks": "segmentatoin"}, "There is no task 'segmentatoin'.*segmentation"),
-        ({"tasks": "segmentation", "method": "humingbird"}, "has no method 'humingbird'"),
-        ({"layer": "3"}, "the model has layers 1 to 2"),
+        ({"tasks": "segmentatoin"}, r"'segmentatoin'.*\bsegmentation\b"),
+        ({"tasks": "segmentation", "method": "humingbird"}, r"'humingbird'.*\bhummingbird\b"),
+        ({"layer": "3"}, r"--layer is '3'.*\b1 to 2\b"),
         ({"place": "head"}, "--place is 'head'"),
         ({"statistics": "mine"}, "--statistics is 'mine'"),
-        ({"options": {"kk": 3}}, "There is no option 'kk'"),
-        ({"options": {"k": "many"}}, "k is 'many', but it must be of the same type as 30"),
-        ({"options": {"k": 3000}}, "3000 neighbours were requested"),
-        ({"options": {"k": 0}}, "k is 0, but it must be at least 1"),
-        ({"options": {"temperature": 0.0}}, "temperature is 0.0, but it must be at least 0.0001"),
+        ({"options": {"kk": 3}}, r"'kk'.*\bk\b"),
+        ({"options": {"k": "many"}}, r"^k is 'many'.*\b30\b"),
+        ({"options": {"k": 3000}}, r"\b3000 neighbours\b.*\b345\b"),
+        ({"options": {"k": 0}}, r"^k is 0\b.*\b1\b"),
+        ({"options": {"temperature": 0.0}}, r"^temperature is 0\.0\b.*\b0\.0001\b"),
         ({"options": {"temperature": "nan"}}, "temperature is nan"),
-        ({"tasks": "segmentation", "options": {"C": -1}}, "C is -1.0, but it must be positive"),
-        (LOCAT | {"options": {"scale": "half"}}, "scale is 'half', but it must be cached or full"),
-        (LOCAT | {"options": {"steps": -4}}, "steps is -4, but it must be at least 0"),
-        (LOCAT | {"options": {"seeds": 0}}, "seeds is 0, but it must be at least 1"),
+        ({"tasks": "segmentation", "options": {"C": -1}}, r"^C is -1\.0\b"),
+        (LOCAT | {"options": {"scale": "half"}}, r"^scale is 'half'.*\bcached or full\b"),
+        (LOCAT | {"options": {"steps": -4}}, r"^steps is -4\b.*\b0\b"),
+        (LOCAT | {"options": {"seeds": 0}}, r"^seeds is 0\b.*\b1\b"),
         ({"tasks": "linear", "options": {"C": "nan"}}, "C is nan"),
         ({"tasks": "knn", "options": {"tokens": "cls"}}, "tokens is 'cls', .* class, patches"),
         ({"tasks": "class-attention", "options": {"mass": 2}}, "mass is 2.0"),
         ({"tasks": "occlusion", "options": {"fill": "white"}}, "fill is 'white', .* black, mean"),
         ({"tasks": "occlusion", "options": {"kinds": "random,corner"}}, "kinds has 'corner'"),
         ({"tasks": "occlusion", "options": {"draws": 0}}, "draws is 0"),
-        ({"data": "other"}, "have 2 classes, but the scored images have 3"),
+        ({"data": "other"}, r"\bother\b.*\b2 classes\b.*\b3\b"),
     ],
 )
 def test_what_does_not_exist_is_an_error(made_sets, tmp_path, settings, message) -> None:
@@ -305,10 +305,10 @@ def test_results_of_other_weights_are_not_overwritten(made_sets, tmp_path, monke
     assert "of evaluation" in said[0]
     evaluate_targets(["a"], settings, **given)
     before = (tmp_path / "out" / "evaluate.json").read_bytes()
-    with pytest.raises(UserError, match="out has the evaluation of other weights"):
+    with pytest.raises(UserError, match=r"/out .*--out.*/out/evaluate\.json"):
         evaluate_targets(["b"], settings, **given)
     assert (tmp_path / "out" / "evaluate.json").read_bytes() == before
-    with pytest.raises(UserError, match="a is given more than once"):
+    with pytest.raises(UserError, match=r"^a .*--out"):
         evaluate_targets(["a", "a"], settings)
 
 
@@ -369,11 +369,11 @@ def test_runs_are_classified_on_what_they_were_trained_on(tmp_path, monkeypatch)
 def test_a_damaged_record_of_images_is_an_error(made_sets, tmp_path) -> None:
     evaluated(tmp_path / "cache", controls=False).write(tmp_path / "run")
     (tmp_path / "run" / "evaluate.npz").write_bytes(b"no arrays")
-    with pytest.raises(UserError, match=r"evaluate\.npz is not the file that was written with it"):
+    with pytest.raises(UserError, match=r"/evaluate\.json .*\bevaluate\.npz\b"):
         read_evaluation(tmp_path / "run")
     record = tmp_path / "run" / "evaluate.json"  # older ones have no hashes
     record.write_text(json.dumps(json.loads(record.read_text()) | {"files": {}}))
-    with pytest.raises(UserError, match=r"evaluate\.npz is missing or damaged"):
+    with pytest.raises(UserError, match=r"/evaluate\.npz .*nearsight evaluate"):
         read_evaluation(tmp_path / "run")
 
 

@@ -11,8 +11,8 @@ from nearsight.evaluate.intervention import (
     Intervention,
     MeanAttention,
     keep_only_keys,
-    looking,
     mean_map_rule,
+    window_rule,
 )
 from nearsight.measure.capture.interception import AttentionCapture
 from nearsight.measure.layout.families import layout_of
@@ -113,7 +113,7 @@ def test_a_window_holds_the_patches_that_loops_find():
 
 @pytest.mark.parametrize("side", [-1, 0, 2])
 def test_a_window_without_a_middle_is_refused(side):
-    with pytest.raises(ValueError, match="must be odd"):
+    with pytest.raises(UserError, match="must be odd"):
         Grid(3, 5).window(side)
 
 
@@ -129,7 +129,7 @@ def test_a_window_over_the_whole_grid_changes_nothing(build):
     model = build()
     batch = images_for(model)
     logits, _, layers = clean(model, batch)
-    change = Intervention(every_head(layers), looking("inside", 9, layers))
+    change = Intervention(every_head(layers), window_rule("inside", 9, layers))
     assert torch.allclose(forward(model, batch, change=change), logits, atol=1e-5)
 
 
@@ -155,7 +155,7 @@ def test_capture_shows_rows_that_look_where_they_may_and_nothing_else_changed(bu
     near, first, chosen = layer.grid.window(3), layer.num_prefix, 1
     allowed = near if where == "inside" else ~near
     seen = {}
-    change = Intervention({name: [chosen]}, looking(where, 3, layers))
+    change = Intervention({name: [chosen]}, window_rule(where, 3, layers))
     changed = forward(
         model, batch, lambda call: seen.update({call.name: attention_of(call)}), change
     )
@@ -199,7 +199,7 @@ def test_a_head_that_the_projection_ignores_can_look_anywhere():
         attention.proj.weight[:, : attention.head_dim] = 0
     logits, _, layers = clean(model, batch)
     for head, same in ((0, True), (1, False)):
-        change = Intervention({"blocks.0.attn": [head]}, looking("outside", 3, layers))
+        change = Intervention({"blocks.0.attn": [head]}, window_rule("outside", 3, layers))
         assert torch.equal(forward(model, batch, change=change), logits) == same
 
 
@@ -234,7 +234,7 @@ def cait():
     ],
 )
 def test_attention_whose_rows_cannot_be_changed_is_refused(build, size, reason):
-    with pytest.raises(ValueError, match=f"cannot be changed head by head: .*{reason}"):
+    with pytest.raises(UserError, match=f"cannot be changed head by head, because .*{reason}"):
         forward(build(), images(*size, 2), consumer=MeanAttention())
 
 

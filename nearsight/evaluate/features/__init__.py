@@ -1,7 +1,7 @@
-"""Extract frozen features of any model that ``measure`` supports, once, into a cache.
+"""Extract the frozen features of any model that ``measure`` supports, once, into a cache.
 
-A subject is what is evaluated: a model or a control. Its features are taken at a layer, before or
-after the final norm or PRR, and stored in half precision in memory-mapped files.
+A subject is a model or a control that is evaluated. Its features are taken after the block of a
+layer, after the final norm or after PRR, and stored in half precision in memory-mapped files.
 """
 
 from __future__ import annotations

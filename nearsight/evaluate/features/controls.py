@@ -1,8 +1,9 @@
-"""Build the controls of every table: scores that are possible without anything learned.
+"""Build the controls of every table, which show what scores are possible without learning.
 
 random initialisation  the same architecture before any training
-pixel statistics       mean and deviation of each colour in a patch (of an image: also a 4x4 thumb)
-position only          where a patch is, and nothing of the image
+pixel statistics       mean and deviation of each colour in a patch (for a whole image also its
+                       colours at 4x4 pixels)
+position only          where a patch is, without anything of the image
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RANDOM_INITIALISATION = "random initialisation"
 PIXEL_STATISTICS = "pixel statistics"
 POSITION_ONLY = "position only"
 CONTROLS = (RANDOM_INITIALISATION, PIXEL_STATISTICS, POSITION_ONLY)
-THUMB = 4  # side of the small image that stands for a whole one
+THUMB = 4  # side, in pixels, of the reduced image that represents a whole image
 FREQUENCIES = (1, 2, 4, 8)  # half waves across the image
 
 
@@ -80,7 +81,7 @@ def control_subject(subject: Subject, control: str) -> Subject:
     if control == RANDOM_INITIALISATION:
         if subject.fresh is None:
             raise UserError(
-                f"{subject.name} cannot be built with random weights. Use --no-controls."
+                f"{subject.name} cannot be built with random weights; use --no-controls"
             )
         return replace(subject.fresh(), name=control, control=control)
     assert isinstance(subject.extractor, Tapped)
@@ -88,7 +89,7 @@ def control_subject(subject: Subject, control: str) -> Subject:
         PIXEL_STATISTICS: PixelStatistics, POSITION_ONLY: PositionOnly,
     }  # fmt: skip
     if control not in kinds:
-        raise UserError(f"There is no control {control!r}. Use one of {', '.join(CONTROLS)}.")
+        raise UserError(f"there is no control {control!r}; use one of {', '.join(CONTROLS)}")
     grid = subject.extractor.grid
     return replace(
         subject,

@@ -1,4 +1,4 @@
-"""Return the features of a split of images from the cache, or extract them into it."""
+"""Read the features of a split of images from the cache, or extract them and store them there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Need:
-    """A request for features of images at a layer. It identifies a cache."""
+    """A request for the features of images at a layer; it decides which cache has them."""
 
     subject: Subject
     split: Split
@@ -39,7 +39,10 @@ class Need:
     place: str
 
     def facts(self) -> dict[str, Any]:
-        """Return everything that the features depend on, after three names for people to read."""
+        """Return everything that the features depend on.
+
+        The first three entries are only names for people to read.
+        """
         return {
             "subject": self.subject.name,
             "data": self.split.data,
@@ -68,10 +71,13 @@ def extract_features(
 
     Args:
         needs: One request per layer, with everything else equal.
-        cache: Where features are stored.
+        cache: The cache to read from and write to.
         batch_size: The number of images per forward pass.
         device: The device on which the model runs.
         progress: Called with the number of finished images and of all images.
+
+    Raises:
+        UserError: If a feature does not fit into half precision, or a cache is damaged.
     """
     missing = [need for need in needs if cache.open(need.facts()) is None]
     if missing:
@@ -137,7 +143,7 @@ def _halved(values: Tensor, need: Need) -> np.ndarray:
     if not bool(found.isfinite().all()):
         raise UserError(
             f"{need.subject.name} has features at layer {need.layer} that are NaN or beyond "
-            "65,504, the largest number in half precision. Try --place norm."
+            "65,504, the largest number in half precision; try --place norm"
         )
     return found.numpy()
 
@@ -205,11 +211,11 @@ def _normalised(
 class Estimated:
     """The estimated time and disk space of an evaluation."""
 
-    num_images: int  # that are not in the cache yet
-    num_bytes: int
-    seconds: float  # of forward passes
-    free_bytes: int
-    task_seconds: float = 0.0  # of everything else
+    num_images: int  # images that are not in the cache yet
+    num_bytes: int  # that their features take
+    seconds: float  # for the forward passes
+    free_bytes: int  # on the disk of the cache
+    task_seconds: float = 0.0  # for everything else
 
     def text(self) -> str:
         """Return the estimate as a sentence.
@@ -235,9 +241,10 @@ def estimate_extraction(
 
     Args:
         needs: The requested features.
-        cache: Where some of them may be stored already.
+        cache: The cache, which may have some of them already.
         device: The device on which models run.
-        forwards: Requests with the number of forward passes per image that are not cached.
+        forwards: Requests of tasks that run the model themselves, with the number of forward passes
+            per image. Their results are not cached.
 
     Raises:
         UserError: If the caches would not fit on the disk.
@@ -271,8 +278,8 @@ def estimate_extraction(
     estimated = Estimated(num_images, num_bytes, seconds, free)
     if num_bytes > free:
         raise UserError(
-            f"The features do not fit on the disk: {estimated.text()}. Evaluate fewer images with "
-            "--num-train and --num-val, or free space with `nearsight data cache --delete`."
+            f"the features do not fit on the disk ({estimated.text()}); evaluate fewer images with "
+            "--num-train and --num-val, or free space with `nearsight data cache --delete`"
         )
     return estimated
 

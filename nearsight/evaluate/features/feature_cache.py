@@ -27,7 +27,7 @@ DTYPE = np.dtype("<f2")
 MANIFEST = "manifest.json"
 VERSION = 1  # increase it when features change, so that older caches are not used
 FOLDER = "features"
-FOR_PEOPLE = ("subject", "data", "split")  # names in the facts of a cache, which decide nothing
+FOR_PEOPLE = ("subject", "data", "split")  # facts that only people read; they are not in the key
 RESULTS = "results"  # folder of finished outcomes beside the features, which ``tasks`` writes
 
 
@@ -37,7 +37,10 @@ def cache_root(root: Path | None = None) -> Path:
 
 
 def deciding_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts without names, so that equal weights share a cache whatever their name."""
+    """Return the facts that decide about the key: all but the names.
+
+    Models with equal weights therefore share a cache, whatever their names are.
+    """
     return {name: x for name, x in facts.items() if name not in FOR_PEOPLE}
 
 
@@ -106,7 +109,11 @@ class FeatureCache:
         return manifest["done"] if manifest else 0
 
     def create(self, facts: Mapping[str, Any], shape: Shape) -> Features:
-        """Return writable features, with the contents of an interrupted extraction if any."""
+        """Return features to write into, with what an interrupted extraction wrote earlier.
+
+        Raises:
+            UserError: If the cache is damaged, or has features of another shape.
+        """
         manifest = self._manifest(facts)
         if manifest is None:
             place = self.folder / self.key(facts)
@@ -160,8 +167,8 @@ class FeatureCache:
     def _damaged(self, facts: Mapping[str, Any], problem: str) -> UserError:
         key = self.key(facts)
         return UserError(
-            f"The feature cache {self.folder / key} cannot be used: {problem}. "
-            f"Delete it with: nearsight data cache --delete {key}"
+            f"the feature cache {self.folder / key} cannot be used, because {problem}; delete it "
+            f"with `nearsight data cache --delete {key}`"
         )
 
 
@@ -181,7 +188,7 @@ class StoredCache:
 
     key: str
     num_bytes: int
-    text: str  # whose features of what
+    text: str  # which model, layer and images the features belong to
 
 
 def stored_caches(folder: Path) -> list[StoredCache]:
@@ -216,7 +223,7 @@ def delete_cache(folder: Path, key: str) -> None:
     known = [each.key for each in stored_caches(folder)]
     if key not in known:
         raise UserError(
-            f"There is no feature cache {key!r} among the {len(known)} in {folder}. "
-            "List them with `nearsight data cache`."
+            f"there is no feature cache {key!r} among the {len(known)} in {folder}; list them "
+            "with `nearsight data cache`"
         )
     shutil.rmtree(folder / key)

@@ -28,16 +28,16 @@ class Split:
     identity: str  # equal for two splits only if they have the same images
     names: tuple[str, ...]  # of the images
     classes: tuple[str, ...]
-    image: Callable[[int], Image.Image]
+    image: Callable[[int], Image.Image]  # reads an image, given its number
     labels: Int64[np.ndarray, " image"] | None = None
-    masks: Callable[[int], np.ndarray] | None = None
-    prepared_size: tuple[int, int] | None = None  # of images that were already cropped for models
+    masks: Callable[[int], np.ndarray] | None = None  # reads a mask, given the image's number
+    prepared_size: tuple[int, int] | None = None  # the size to which images were already cropped
 
     def __len__(self) -> int:
         return len(self.names)
 
     def mask(self, number: int) -> np.ndarray:
-        """Return the class of every pixel of an image, VOID where it is not known."""
+        """Return the class of every pixel of an image, or VOID for pixels without a label."""
         assert self.masks is not None
         return self.masks(number)
 
@@ -57,7 +57,7 @@ class Split:
 
 
 def spread(num: int, wanted: int | None) -> np.ndarray:
-    """Return ``wanted`` positions among ``num`` at equal steps; None: all of them.
+    """Return ``wanted`` positions among ``num``, at equal steps; all of them if it is None.
 
     >>> spread(1464, 366)[:3].tolist(), len(spread(1449, 207))
     ([0, 4, 8], 207)
@@ -65,7 +65,9 @@ def spread(num: int, wanted: int | None) -> np.ndarray:
     if wanted is None:
         return np.arange(num)
     if not 1 <= wanted <= num:
-        raise UserError(f"{wanted:,} images were requested, but the split has only {num:,}.")
+        raise UserError(
+            f"{wanted:,} images were requested, but the split has only {num:,}; ask for fewer"
+        )
     return np.arange(wanted) * num // wanted
 
 
@@ -116,7 +118,10 @@ def open_labels(data: str, root: Path | None, split: str, num: int | None = None
 
 
 def _numbered_files(folder: Path) -> dict[Path, int]:
-    """Return the images of a folder with the number in their name; none if a name is no number."""
+    """Return the images of a folder with the numbers that are their names.
+
+    The result is empty if the name of some image is not a number.
+    """
     if not folder.is_dir():
         return {}
     files = sorted(x for x in folder.iterdir() if x.suffix.lower() in SUFFIXES)
@@ -128,7 +133,7 @@ def _numbered_files(folder: Path) -> dict[Path, int]:
 def _open_numbered(folder: Path, files: dict[Path, int], split: str, num: int | None) -> Split:
     if split != "val":
         raise UserError(
-            f"{folder} has images to score but no training images. Use it with --task occlusion."
+            f"{folder} has images to score but no training images; use it with --task occlusion"
         )
     chosen = spread(len(files), num)
     paths, labels = list(files), np.array(list(files.values()))

@@ -1,4 +1,4 @@
-"""Open what is evaluated: a run, a named model or a module, with its preprocessing."""
+"""Open the model to evaluate, given as a run, a name or a module, with its preprocessing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearsight.runs import RECORD, load_run
 
 @dataclass(frozen=True)
 class Subject:
-    """A source of features and what its images must look like.
+    """A source of features, and how to prepare images for it: a model or a control.
 
     Args:
         name: Its name in tables.
@@ -41,8 +41,8 @@ class Subject:
         control: The name of the control, if it is one.
         folder: The run folder, if it is a run.
         data: The data set that it was trained on, if it is a run.
-        statistics: Whose ``mean`` and ``std`` these are.
-        notes: What was changed to make its weights fit.
+        statistics: Where ``mean`` and ``std`` come from, in words.
+        notes: What was changed so that its weights fit.
     """
 
     name: str
@@ -100,8 +100,8 @@ def open_subject(
     if (Path(target) / RECORD).is_file():
         if weights or pretrained or random_init:
             raise UserError(
-                f"{target} is a run, which has its own weights. Leave out --weights, --pretrained "
-                "and --random-init."
+                f"{target} is a run, which has its own weights; leave out --weights, --pretrained "
+                "and --random-init"
             )
         return _run_subject(Path(target), image_size, device, locality)
     found = named_model(target, weights, pretrained, random_init, image_size)
@@ -183,7 +183,10 @@ def _run_subject(
     model, size = run.model, run.transform.image_size
     if image_size is not None and image_size != size:
         if not hasattr(model, "set_input_size"):
-            raise UserError(f"{folder} accepts only images of {size[0]}x{size[1]} pixels.")
+            raise UserError(
+                f"the model of {folder} accepts only images of {size[0]}x{size[1]} pixels; leave "
+                "out --image-size"
+            )
         model.set_input_size(img_size=image_size)  # type: ignore[operator]
         size = image_size
     steps = Preprocessing(
@@ -225,6 +228,6 @@ def with_statistics(subject: Subject, name: str) -> Subject:
         ),
     }  # fmt: skip
     if name not in known:
-        raise UserError(f"--statistics is {name!r}, but it must be one of {', '.join(known)}.")
+        raise UserError(f"--statistics is {name!r}, but it must be one of {', '.join(known)}")
     mean, std, words = known[name]
     return replace(subject, mean=mean, std=std, statistics=words)

@@ -1,8 +1,8 @@
-"""Find where to read a model's features: after its blocks, its final norm, or its parts.
+"""Read a model's features after its blocks, its final norm, or its parts.
 
-One forward pass of a test image is captured as in ``measure``. It shows the layers, their blocks
-and where their tokens are. Afterwards plain hooks read the outputs of the blocks, so that
-extraction costs no more than a forward pass.
+The attention of one test image is captured first, as in ``measure``. It shows which layers there
+are, what their blocks are and where their tokens are. From then on plain hooks read the outputs of
+the blocks, so that extraction costs no more than a forward pass.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from nearsight.models.parts import PARTS
 PART_PLACES = {x.name: x for part in PARTS.values() if (x := part.feature_place)}
 PLACES = ("block", "norm", *PART_PLACES)  # the block's output; after the final norm; after a part
 LAST, ALL = "last", "all"
-Seen = tuple[nn.Module, Any, Any]  # a module, what it got and what it gave
+Seen = tuple[nn.Module, Any, Any]  # a module, its first input and its output
 
 
 class FeatureBatch(NamedTuple):
@@ -74,8 +74,8 @@ class Extractor(ABC):
             number = word.strip()
             if not number.isdecimal() or not 1 <= int(number) <= self.num_layers:
                 raise UserError(
-                    f"--layer is {text!r}, but the model has layers 1 to {self.num_layers}. Give "
-                    f"their numbers separated by commas, {LAST} or {ALL}."
+                    f"--layer is {text!r}, but the model has layers 1 to {self.num_layers}; give "
+                    f"their numbers, separated by commas, or {LAST}, or {ALL}"
                 )
             found.append(int(number))
         return found
@@ -97,6 +97,7 @@ class Tapped(Extractor):
     Args:
         model: Any model that ``measure`` supports, in evaluation mode.
         size: Height and width of its images in pixels.
+        device: The device on which the model runs.
 
     Raises:
         UserError: If no layer of the model attends between patches.
@@ -109,14 +110,14 @@ class Tapped(Extractor):
         if not self.taps:
             raise UserError(
                 f"{type(self.model).__name__} has no patch features, because none of its layers "
-                "attends between patches."
+                "attends between patches"
             )
         self.num_layers = len(self.taps)
         self.carried = carried_tokens(self.model)
         self.readers = {name: place.reader(self.model) for name, place in PART_PLACES.items()}
 
     def _probe(self, size: tuple[int, int]) -> list[Tap]:
-        """Capture one forward pass of a test image."""
+        """Find the layers and the final norm by running the model on a test image."""
         taps: list[Tap] = []
         normed: list[Seen] = []
 
@@ -156,7 +157,11 @@ class Tapped(Extractor):
     def features(
         self, images: Float[Tensor, "image 3 h w"], layers: Sequence[int], place: str
     ) -> list[FeatureBatch]:
-        """Return the features of ``images`` at some layers, taken at ``place``."""
+        """Return the features of images at some layers, taken at a place.
+
+        Raises:
+            UserError: If a layer has no patch features, or the model has no such place.
+        """
         taps = [self.taps[layer - 1] for layer in layers]
         self._check(taps, place)
         outputs: dict[nn.Module, Tensor] = {}
@@ -180,12 +185,12 @@ class Tapped(Extractor):
                 raise UserError(f"layer {tap.name} has no patch features: {tap.problem}")
         if place != PLACES[0] and self.norm is None:
             raise UserError(
-                f"{type(self.model).__name__} has no norm over its patches after the last block. "
-                "Use --place block."
+                f"{type(self.model).__name__} has no norm over its patches after the last block; "
+                "use --place block"
             )
         if place in PART_PLACES and self.readers[place] is None:
             raise UserError(
-                f"{type(self.model).__name__} has no {PART_PLACES[place].title}. Use --place norm."
+                f"{type(self.model).__name__} has no {PART_PLACES[place].title}; use --place norm"
             )
 
     def _read(self, tap: Tap, output: Tensor, place: str) -> FeatureBatch:

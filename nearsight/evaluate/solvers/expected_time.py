@@ -14,10 +14,10 @@ from nearsight.evaluate.solvers.logistic import LabelledRows, LogisticProblem
 from nearsight.evaluate.solvers.neighbours import nearest
 from nearsight.evaluate.solvers.trained_head import HeadRecipe, train_head
 
-MEMORY, QUERIES = 8192, 1024  # vectors of the small search
-ROWS = 4096  # of the small regression
+MEMORY, QUERIES = 8192, 1024  # vectors of the timed search
+ROWS = 4096  # rows of the timed regression
 STEPS_OF_A_FIT = 170  # evaluations of the loss: ViT-Ti and DeiT-Ti on VOC 2012 take 100 to 250
-IMAGES, STEPS = 2, 2  # of the small training of a head
+IMAGES, STEPS = 2, 2  # images and steps of the timed training of a head
 
 
 def search_seconds(num_memory: int, num_queries: int, width: int, k: int) -> float:
@@ -34,10 +34,10 @@ def regression_seconds(num_rows: int, width: int, num_classes: int, num_fits: fl
     """Return the expected time of logistic regressions.
 
     Args:
-        num_rows: Rows of a fit.
-        width: Features of a row.
+        num_rows: The number of rows of a fit.
+        width: The number of features of a row.
         num_classes: The number of classes.
-        num_fits: How many fits; one to fewer rows counts as their share.
+        num_fits: The number of fits. A fit to a part of the rows counts as that part of a fit.
     """
     rows = min(num_rows, ROWS)
     if not rows:
@@ -64,8 +64,8 @@ def head_seconds(
 
     Args:
         recipe: The head and its optimiser.
-        steps: How many steps.
-        width: Features of a patch.
+        steps: The number of steps.
+        width: The number of features of a patch.
         num_classes: The number of classes.
         grid: Rows and columns of patches.
         label_size: Height and width of the labels of an image.
@@ -81,7 +81,7 @@ def head_seconds(
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Return the shorter time of two turns."""
+    """Time some work twice and return the shorter time in seconds."""
     found = []
     for _ in range(2):
         began = time.perf_counter()

@@ -1,9 +1,9 @@
-"""L-BFGS for smooth convex functions of a few thousand numbers (Nocedal 1980).
+"""Minimise smooth convex functions of a few thousand numbers by L-BFGS (Nocedal 1980).
 
-The step is found by bisection until it meets the weak Wolfe conditions (Lewis and Overton 2013),
-so every update keeps the estimated curvature positive. Where rounding hides a descent of the value,
-the slopes at both ends decide (Hager and Zhang 2005). Nothing is random: the same function gives
-the same bytes.
+Bisection finds a step that meets the weak Wolfe conditions (Lewis and Overton 2013), so that every
+update keeps the estimated curvature positive. Where rounding hides whether the value falls, the
+slopes at both ends decide (Hager and Zhang 2005). Nothing is random: the same function gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-HISTORY = 20  # pairs of steps and changes of the gradient
-DESCENT, CURVATURE = 1e-4, 0.9  # the two Wolfe conditions
-ROUNDING = 1e-7  # of a value: what single precision cannot tell apart
-TRIALS = 40  # of a step's length
+HISTORY = 20  # pairs of a step and the change of the gradient to remember
+DESCENT, CURVATURE = 1e-4, 0.9  # the constants of the two Wolfe conditions
+ROUNDING = 1e-7  # relative differences of values below this are lost in single precision
+TRIALS = 40  # lengths of a step to try
 Vector = Float[np.ndarray, " number"]
 Function = Callable[[Vector], tuple[float, Vector]]  # value and gradient
 
 
 class Minimum(NamedTuple):
-    """Where a function is smallest."""
+    """The minimum of a function, and how it was found."""
 
     place: Vector
     value: float
     steps: int
-    slope: float  # largest absolute number of the gradient
-    converged: bool
+    slope: float  # largest absolute entry of the gradient there
+    converged: bool  # whether the slope is within the tolerance
 
 
 def minimise(
@@ -38,10 +38,10 @@ def minimise(
     """Minimise a smooth convex function.
 
     Args:
-        function: Returns its value and its gradient.
-        start: Where to begin.
-        tolerance: Stop where no number of the gradient is larger than this.
-        most: Steps at most.
+        function: Returns the value and the gradient at a place.
+        start: The place to start from.
+        tolerance: Stop when no entry of the gradient is larger than this.
+        most: The largest number of steps.
 
     >>> found = minimise(lambda x: (float(x @ x), 2 * x), np.array([3.0, -4.0]))
     >>> bool(np.allclose(found.place, 0, atol=1e-5)), found.converged
@@ -101,7 +101,7 @@ def _search(
         rises = float(after @ direction)
         lower = there <= value + DESCENT * length * slope
         if not lower and there <= value + ROUNDING * abs(value):
-            lower = rises <= (2 * DESCENT - 1) * slope  # what the slopes say of the value
+            lower = rises <= (2 * DESCENT - 1) * slope  # rounding hides the value, so ask the slope
         if not lower:
             high = length
         else:

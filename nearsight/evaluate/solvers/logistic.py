@@ -1,9 +1,10 @@
-"""Multinomial logistic regression on frozen features: convex, no seed, any number of rows.
+"""Fit multinomial logistic regression to frozen features of any number of rows.
 
-The target of a row is a weight for each class, so that a patch of two classes counts for both. As
-in scikit-learn, C weighs the sum of the cross-entropies against half the squared length of the
-weights, and the bias is not penalised. Features are standardised by their mean and deviation.
-Rows are read in chunks; if they are too many to be held, they are read from disk at every step.
+The problem is convex, so its solution depends on no seed. The target of a row is a weight for each
+class, so that a patch of two classes counts for both. As in scikit-learn, C weighs the sum of the
+cross-entropies against half the squared length of the weights, and the bias is not penalised.
+Features are standardised by their mean and deviation. Rows are read in chunks; if they do not fit
+in memory, they are read from disk at every step.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from nearsight.core import UserError
 from nearsight.evaluate.solvers.lbfgs import Vector, minimise
 
 CHUNK = 8192  # rows
-HELD = 1 << 28  # numbers of features and targets that are held at once, in float32: 1 GiB
-TOLERANCE = 1e-5  # of the gradient of the mean loss
+HELD = 1 << 28  # most numbers to keep in memory, in float32: 1 GiB
+TOLERANCE = 1e-5  # the fit ends when no entry of the gradient of the mean loss is larger
 MOST_STEPS = 1000
 
 
@@ -31,9 +32,9 @@ class LabelledRows:
     """Rows of features and their targets.
 
     Args:
-        features: [row, width], may be a memory map in half precision.
-        targets: [row, cls], the weight of each class; a sparse array of scipy.
-        rows: Which rows to take, in ascending order.
+        features: All features, [row, width]; may be a memory map in half precision.
+        targets: The weight of each class, [row, cls]; a sparse array of scipy.
+        rows: The rows to use, in ascending order.
     """
 
     features: np.ndarray
@@ -95,7 +96,15 @@ class LogisticModel:
 
 
 class LogisticProblem:
-    """The regression on some examples, to be solved for one or several values of C."""
+    """A regression on some examples, which can be solved for several values of C.
+
+    Args:
+        examples: The rows and their targets.
+        scale: The scale of the features. By default that of the examples.
+
+    Raises:
+        UserError: If no example has a label.
+    """
 
     def __init__(self, examples: LabelledRows, scale: FeatureScale | None = None) -> None:
         self.examples = examples
@@ -107,7 +116,10 @@ class LogisticProblem:
             float(targets.double().sum()) for _, targets in self.held or self._chunks()
         )
         if not self.total > 0:
-            raise UserError("No training patch has a label, so nothing can be fitted.")
+            raise UserError(
+                "no training patch has a label, so there is nothing to fit; check the masks, or "
+                "use more images with --num-train"
+            )
 
     def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         return ((self.scale(rows), targets) for rows, targets in self.examples.chunks())
@@ -119,7 +131,14 @@ class LogisticProblem:
         tolerance: float = TOLERANCE,
         most: int = MOST_STEPS,
     ) -> LogisticModel:
-        """Fit with one value of C. The solution does not depend on ``start``."""
+        """Fit the regression with one value of C.
+
+        Args:
+            c: The weight of the cross-entropies against the penalty.
+            start: Start from this solution. It saves time and does not change the result.
+            tolerance: Stop when no entry of the gradient is larger.
+            most: The largest number of steps.
+        """
         num_classes = self.examples.num_classes
         shape = (num_classes, self.width + 1)
         first = np.zeros(shape)

@@ -1,12 +1,12 @@
-"""Exact nearest neighbours by inner product, in chunks, over a memory of any size.
+"""Find exact nearest neighbours by inner product, in chunks, in a memory of any size.
 
-The products of a chunk are never all sorted. Memory vectors are divided into blocks of BLOCK, and
-only the largest product of each block is kept. The k nearest vectors are in the k blocks with the
-largest of these products, because every other block has k vectors that are better than its best.
-These k blocks are found in the same way, among groups of GROUP blocks.
+It would be slow to sort all products of a chunk. Instead memory vectors are divided into blocks of
+BLOCK, and only the largest product of each block is kept. The k nearest vectors are in the k blocks
+with the largest of these products, because for every other block there are k vectors that are
+better than its best one. These k blocks are found in the same way, among groups of GROUP blocks.
 
-On a CPU, products are computed by oneDNN. On AMD processors it takes less than half the time of
-MKL, which torch.mm uses.
+On a CPU, products are computed by oneDNN, which on AMD processors takes less than half the time of
+MKL (the library behind torch.mm).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from torch import Tensor
 
 from nearsight.core import UserError
 
-BLOCK = 8  # memory vectors
-GROUP = 8  # blocks
-QUERIES = 1024  # at once
+BLOCK = 8  # memory vectors of a block
+GROUP = 8  # blocks of a group
+QUERIES = 1024  # queries to search for at once
 ROWS = 1024  # memory vectors in one product
-TOGETHER = 16  # queries whose blocks are looked into at once: they fit into the cache
-HELD = 1 << 28  # numbers of the memory that are held at once, in float32: 1 GiB
+TOGETHER = 16  # queries whose blocks are searched at once, because they fit into the cache
+HELD = 1 << 28  # most numbers of the memory to keep in RAM, in float32: 1 GiB
 Progress = Callable[[int, int], None]
 Prepare = Callable[[Tensor], Tensor]
 Nearness = Literal["product", "cosine", "euclidean"]
@@ -47,19 +47,20 @@ def nearest(
     """Return the k largest inner products of every query with the memory, and where they are.
 
     Products are in float32 and sorted, the largest first. Memory and queries may be memory maps in
-    half precision; at most ``held`` numbers of the memory are in RAM at once.
+    half precision.
 
     Args:
-        memory: [memory, width].
-        queries: [query, width].
-        k: How many neighbours.
-        by: The inner product of vectors as they are (``product``) or divided by their length
-            (``cosine``), or the distance: then the result is the product less half the squared
-            length of the memory vector, which is largest where the distance is smallest.
-        prepare: Changes vectors of both in float32 before that, such as a scale.
-        rows: Which vectors of the memory to take, in ascending order; None for all.
-        held: How many numbers of the memory to hold at once.
-        progress: Called with the number of finished queries and of all queries, of all passes.
+        memory: The vectors to search, [memory, width].
+        queries: The vectors to search for, [query, width].
+        k: The number of neighbours.
+        by: ``product`` is the inner product of the vectors as they are, and ``cosine`` that of the
+            vectors divided by their lengths. With ``euclidean`` the result is the product minus
+            half the squared length of the memory vector, which is largest where the distance is
+            smallest.
+        prepare: Applied to all vectors in float32 first, for example a scale.
+        rows: The vectors of the memory to use, in ascending order; None for all.
+        held: The most numbers of the memory to keep in RAM.
+        progress: Called with the number of finished queries and of all queries, over all passes.
 
     Raises:
         UserError: If the memory has fewer than k vectors.
@@ -72,7 +73,10 @@ def nearest(
     width = memory.shape[1]
     num = len(memory) if rows is None else len(rows)
     if num < k:
-        raise UserError(f"{k} neighbours were requested, but the memory has only {num} vectors.")
+        raise UserError(
+            f"{k} neighbours were requested, but the memory has only {num} vectors; use fewer "
+            "neighbours, or more training images"
+        )
     at_once = max(k, held // width // BLOCK * BLOCK)
     starts = list(range(0, num, at_once))
     best = torch.full((len(queries), k), -torch.inf)
@@ -112,7 +116,7 @@ def _floats(
 
 
 def _blocks(memory: Float[Tensor, "memory width"]) -> Float[Tensor, "block member width"]:
-    """Return the memory in whole blocks, padded with zeros."""
+    """Divide the memory into whole blocks, with zeros after the last vector."""
     return F.pad(memory, (0, 0, 0, -len(memory) % BLOCK)).unflatten(0, (-1, BLOCK))
 
 
@@ -129,7 +133,7 @@ def _nearest_of(
         part = flat[start : start + ROWS]
         products = multiply(part)  # [memory, query]
         if start + len(part) > num:
-            products[num - start :] = -torch.inf  # what only fills up the last block
+            products[num - start :] = -torch.inf  # zeros that only fill up the last block
         first = start // BLOCK
         into = largest[first : first + len(part) // BLOCK]
         torch.amax(products.unflatten(0, (-1, BLOCK)), 1, out=into)
@@ -165,7 +169,7 @@ def _largest_blocks(largest: Float[Tensor, "block query"], k: int) -> Int[Tensor
     of_groups = largest[:whole].unflatten(0, (-1, GROUP)).amax(1)
     groups = of_groups.t().contiguous().topk(k, -1).indices  # [query, group]
     blocks = (groups[..., None] * GROUP + torch.arange(GROUP)).flatten(1)
-    rest = torch.arange(whole, len(largest)).expand(len(blocks), -1)  # in no whole group
+    rest = torch.arange(whole, len(largest)).expand(len(blocks), -1)  # blocks outside of groups
     blocks = torch.cat([blocks, rest], 1)
     order = largest.gather(0, blocks.t().contiguous()).t().topk(k, -1).indices
     return blocks.gather(1, order)

@@ -1,8 +1,8 @@
 """Train heads on frozen features, of patches or of whole images.
 
-A head is a recipe: layers, optimiser, schedule, batch. The features of whole images are maps of one
-patch. The loop draws images and mirrors by hashes of the step, so a training that was killed goes
-on from its last save as if nothing had happened.
+A recipe says what the head's layers, optimiser, schedule and batch are. The feature of a whole
+image is treated as a map of one patch. The loop chooses images and mirrors them by hashes of the
+step, so that a training that was killed continues from its last save with the same result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nearsight.data.draws import permutation, seeded_torch, uniform
 
 SAVED_EVERY = 1000  # steps
 CPU = torch.device("cpu")
-# Features and labels of some images, mirrored or not, at a step.
+# Returns features and labels, given the numbers of images, whether to mirror them, and the step.
 Batch = Callable[[list[int], bool, int], tuple[Tensor, Tensor]]
 Progress = Callable[[int, int], None]
 
@@ -106,16 +106,17 @@ class HeadRecipe:
     """How a head is made and trained.
 
     Args:
-        build: Makes the head for a width and a number of classes.
-        rate: Largest learning rate.
-        decay: Weight decay.
-        batch: Images in a step.
-        steps: Steps at the cached scale; 0: ``epochs`` decide.
-        schedule: Share of the learning rate by the share of steps done.
+        build: Returns the head for a width and a number of classes.
+        rate: The largest learning rate.
+        decay: The weight decay.
+        batch: The number of images in a step.
+        steps: The number of steps at the cached scale; 0 means that ``epochs`` decide.
+        schedule: Returns the factor of the learning rate for the share of steps done (0..1).
         optimiser: ``adamw`` (betas 0.9 and 0.999) or ``sgd`` (momentum 0.9).
-        epochs: Passes over the training images, if ``steps`` is 0.
-        resized: Height and width to which features are brought before the head, if any.
-        looks: How often the authors look at val and keep the best; 0: they do not.
+        epochs: The number of passes over the training images, if ``steps`` is 0.
+        resized: The height and width to which features are resized before the head, if any.
+        looks: How many times the authors evaluate on the validation images to keep the best head;
+            0 if they keep the last one.
     """
 
     build: Callable[[int, int], nn.Module]
@@ -141,7 +142,7 @@ class HeadRecipe:
 
 
 def steps_per_pass(num_images: int, batch: int) -> int:
-    """Return how many whole batches the images give; one if they are fewer than a batch.
+    """Return the number of whole batches of a pass over the images, at least 1.
 
     >>> steps_per_pass(1464, 128), steps_per_pass(23, 128)
     (11, 1)
@@ -177,16 +178,16 @@ def train_head(
 
     Args:
         recipe: The head and its optimiser.
-        batch: Returns features [image, width, row, col] and labels of images by their numbers,
-            mirrored or not, at a step.
-        num_images: How many images there are to draw from.
-        width: Of the features.
-        num_classes: Of the labels.
-        steps: Other than the recipe's.
-        seed: Of the head's start, and of the order of images.
-        saved: File to save to every 1,000 steps and to go on from.
+        batch: Returns features [image, width, row, col] and labels, given the numbers of images,
+            whether to mirror them, and the step.
+        num_images: The number of images to choose from.
+        width: The number of features.
+        num_classes: The number of classes.
+        steps: The number of steps. By default that of the recipe.
+        seed: Random seed for the initial weights and the order of images.
+        saved: Save to this file every 1,000 steps, and continue from it.
         look: Called with the head and the step, ``looks`` times at equal steps.
-        looks: How many times.
+        looks: How many times to call ``look``.
         progress: Called with the number of finished steps and of all steps.
     """
     num_steps = steps or recipe.num_steps(num_images)

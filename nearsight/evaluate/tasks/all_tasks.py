@@ -32,7 +32,7 @@ def tasks_named(text: str) -> list[Task]:
     for name in (word.strip() for word in text.split(",")):
         if name not in TASKS:
             raise UserError(
-                f"There is no task {name!r}. The tasks are {', '.join(TASKS)}"
+                f"there is no task {name!r}; the tasks are {', '.join(TASKS)}"
                 f"{suggestion(name, TASKS)}"
             )
         found.append(TASKS[name])

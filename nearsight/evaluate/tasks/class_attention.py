@@ -1,13 +1,14 @@
-"""Attention of the class token as a segmentation, and attention rollout.
+"""Use the attention of the class token as a segmentation of the image, as Naseer et al. (2021).
 
-After Naseer et al. (2021): the patches that hold 90 % of a head's attention are its mask; every
-object of an image is compared with the head that fits it best; the number is the mean over objects
-of an image, and then over images. An object is a class that the image has, the background is none.
+The mask of a head is the fewest patches that together get 90 % of its attention. Each object of an
+image is compared with the head that fits it best; the number is the mean over the objects of an
+image, and then over images. An object is a class that occurs in the image, other than background.
 
 Jaccard            pixels without a label are left out
-Jaccard, all heads the mean of the heads makes one mask: no head is chosen by the truth
-Jaccard (compat)   as published: pixels without a label are no object, but a mask loses by covering
-                   them (the published code means to leave them out, and compares the wrong tensor)
+Jaccard, all heads one mask from the mean of the heads, so that no head is chosen by the truth
+Jaccard (compat)   as published: pixels without a label belong to no object, but a mask loses by
+                   covering them (the published code means to leave them out, but compares the
+                   wrong tensor)
 rollout            one mask from the product of all layers' attention (Abnar and Zuidema 2020)
 """
 
@@ -55,7 +56,10 @@ def mass_mask(
 def best_jaccard(
     masks: Bool[np.ndarray, "map h w"], truth: Int[np.ndarray, "h w"], with_void: bool
 ) -> float:
-    """Return the Jaccard index of the best mask for each object, mean over objects; NaN: none.
+    """Return the Jaccard index of the best mask for each object, averaged over the objects.
+
+    It is NaN if the image has no object. ``with_void`` says whether a mask loses by covering pixels
+    without a label.
 
     >>> truth = np.array([[0, 3, 255, 255]])
     >>> masks = np.array([[[False, True, True, False]]])
@@ -74,7 +78,9 @@ def best_jaccard(
 
 
 def rollout(maps: list[Float[Tensor, "image head query key"]]) -> Float[Tensor, "image query key"]:
-    """Multiply the attention of all layers, each half itself and half the residual connection.
+    """Multiply the attention of all layers, each averaged with the identity.
+
+    The identity stands for the residual connection around the layer.
 
     >>> layer = torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]])
     >>> rollout([layer, layer])[0].tolist()
@@ -131,21 +137,25 @@ def class_rows(
         rows = [class_row(weights, grid) for weights in upto]
     except UserError:
         raise UserError(
-            f"{bench.subject.name} has no class token beside its patches in every layer, so its "
-            "attention gives no masks."
+            f"{bench.subject.name} lacks a class token beside its patches in some layer, so its "
+            "attention gives no masks; leave out the task class-attention"
         ) from None
     rolled = class_row(rollout(upto)[:, None], grid)[:, 0]
     return rows[-1].cpu().numpy(), rolled.numpy(), grid
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse a mass that is not a share."""
+    """Check that the mass is a share.
+
+    Raises:
+        UserError: If it is not between 0 and 1.
+    """
     if not 0 < options["mass"] < 1:
-        raise UserError(f"mass is {options['mass']}, but it must be between 0 and 1.")
+        raise UserError(f"mass is {options['mass']}, but it must be between 0 and 1")
 
 
 def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield the Jaccard indices."""
+    """Yield the Jaccard indices, named in the docstring of this module."""
     mass = float(bench.options["mass"])
     records: list[list[float]] = []
     for images in bench.images(bench.val):
@@ -169,7 +179,10 @@ def run_class_attention(bench: Bench) -> Iterator[TaskNumber]:
     found = np.array(records)
     there = np.isfinite(found).all(1)
     if not there.any():
-        raise UserError(f"No image of {bench.val.data} shows an object other than background.")
+        raise UserError(
+            f"no scored image of {bench.val.data} shows an object other than background; use more "
+            "images, or another data set"
+        )
     settings = {
         **bench.settings(),
         "label_size": "of each mask",

@@ -1,8 +1,8 @@
-"""k-NN classification of whole images on frozen features, weighted as DINO does.
+"""Classify whole images by their nearest neighbours among frozen features (k-NN), as DINO does.
 
-Features are normalised; the k nearest training images by cosine vote for their label with weight
-exp(cosine / 0.07) (Wu et al. 2018; Caron et al. 2021). Class token, mean of patches, or both put
-side by side, each normalised first.
+The k training images with the largest cosine vote for their labels with weight exp(cosine / 0.07)
+(Wu et al. 2018; Caron et al. 2021). The feature of an image is its class token, the mean of its
+patches, or both side by side; each is normalised first.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ PIECE = 4096  # images whose patches are averaged at once
 
 
 def check_tokens(options: Mapping[str, Any]) -> None:
-    """Refuse tokens other than TOKENS."""
+    """Check the option ``tokens``.
+
+    Raises:
+        UserError: If it is not one of TOKENS.
+    """
     if options["tokens"] not in TOKENS:
         raise UserError(
-            f"tokens is {options['tokens']!r}, but it must be one of {', '.join(TOKENS)}."
+            f"tokens is {options['tokens']!r}, but it must be one of {', '.join(TOKENS)}"
         )
 
 
@@ -42,9 +46,9 @@ def image_features(
     """Return one vector for each image: its class token, the mean of its patches, or both.
 
     Args:
-        features: Of some images.
+        features: The features of the images.
         tokens: ``class``, ``patches`` or ``both``.
-        normalise: Divide the class token and the mean of patches each by its length.
+        normalise: Whether to divide the class token and the mean of patches by their lengths.
 
     Raises:
         UserError: If the model has no class token.
@@ -52,7 +56,7 @@ def image_features(
     parts = []
     if tokens != "patches":
         if features.cls is None:
-            raise UserError("The model has no class token. Use --set tokens=patches.")
+            raise UserError("the model has no class token; use --set tokens=patches")
         parts.append(torch.from_numpy(np.array(features.cls, np.float32)))
     if tokens != "class":
         pieces = [
@@ -88,7 +92,7 @@ def knn_hits(
     neighbours: Sequence[int] = NEIGHBOURS,
     temperature: float = TEMPERATURE,
 ) -> dict[int, Bool[np.ndarray, "query 2"]]:
-    """Return whether the class with most votes, and any of the five with most, is right.
+    """Classify images by k-NN, and return which are right (top-1 and top-5).
 
     Args:
         train: Features of the training images, of any length.
@@ -97,10 +101,11 @@ def knn_hits(
         val_labels: Their true classes.
         num_classes: The number of classes.
         neighbours: The numbers of neighbours that vote.
-        temperature: Of the votes.
+        temperature: The temperature of the votes.
 
     Returns:
-        Both answers for each image, by the number of neighbours.
+        By the number of neighbours: for each image, whether the class with most votes is right, and
+        whether one of the five classes with most votes is.
 
     Raises:
         UserError: If there are fewer training images than neighbours.
@@ -113,7 +118,8 @@ def knn_hits(
     most = max(neighbours)
     if len(train) < most:
         raise UserError(
-            f"k-NN takes up to {most} neighbours, but there are only {len(train)} training images."
+            f"k-NN takes up to {most} neighbours, but there are only {len(train)} training images; "
+            "use more with --num-train"
         )
     cosines, found = nearest(F.normalize(train, dim=-1), F.normalize(val, dim=-1), most)
     hits = {}

@@ -1,10 +1,11 @@
-"""The linear probe of whole images on frozen features: class token, mean of patches, or both.
+"""Classify whole images by a linear probe on frozen features.
 
-``logreg`` is convex and has no seed: C is chosen by accuracy on every tenth training image.
-``dino`` trains with SGD as Caron et al. (2021): rate 0.001 x batch / 256, momentum 0.9, no weight
-decay, a cosine over 50 epochs; at its cached scale, with plain and mirrored features of the images
-as k-NN sees them instead of random crops. Nothing is chosen on the scored images. The head is
-trained by the same loop as those of segmentation.
+The feature of an image is its class token, the mean of its patches, or both. ``logreg`` is convex
+and depends on no seed; its C is chosen by accuracy on every tenth training image. ``dino`` trains
+with SGD as Caron et al. (2021): rate 0.001 x batch / 256, momentum 0.9, no weight decay, a cosine
+over 50 epochs. Instead of random crops it uses cached features of the images, plain and mirrored,
+prepared as for k-NN. Nothing is chosen on the scored images. The loop that trains the head is that
+of segmentation.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from nearsight.stats import weighted_mean
 
 VALUES = (1e-3, 1e-2, 1e-1, 1.0)
 HELD_OUT = 10  # C is chosen on one in ten training images
-DINO = HeadRecipe(small_head, 1e-3, 0.0, 1024, 0, cosine, "sgd", epochs=50)  # rate for 256 images
+DINO = HeadRecipe(small_head, 1e-3, 0.0, 1024, 0, cosine, "sgd", epochs=50)  # rate per 256 images
 
 
 def top_hits(logits: Float[Tensor, "image cls"], truth: Int[Tensor, " image"]) -> np.ndarray:
-    """Return whether the largest logit, and whether any of the five largest, is right.
+    """Return for each image whether its class has the largest logit, and one of the five largest.
 
     >>> top_hits(torch.tensor([[3.0, 2, 1, 0, -1, -2]]), torch.tensor([1])).tolist()
     [[False, True]]
@@ -60,7 +61,11 @@ def accuracy_numbers(hits: np.ndarray, settings: Mapping[str, Any]) -> Iterator[
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse unknown tokens, and a negative C."""
+    """Check the options ``tokens`` and ``C``.
+
+    Raises:
+        UserError: If the tokens are unknown, or C is negative.
+    """
     check_tokens(options)
     if "C" in options:
         check_least(options, C=0)
@@ -92,8 +97,8 @@ def _logreg(bench: Bench, tokens: str, val: Tensor) -> tuple[Tensor, dict[str, A
         held_out = every[HELD_OUT - 1 :: HELD_OUT]
         if not len(held_out):
             raise UserError(
-                f"C is chosen on every {HELD_OUT}th training image, but there are only {num}. Use "
-                "more with --num-train, or set C with --set C=1."
+                f"C is chosen on every {HELD_OUT}th training image, but there are only {num}; use "
+                "more with --num-train, or set C with --set C=1"
             )
         problem = LogisticProblem(LabelledRows(features, targets, np.setdiff1d(every, held_out)))
         found: dict[float, tuple[float, LogisticModel]] = {}

@@ -64,9 +64,14 @@ def shuffle_cells(images: Images, side: int, order: Float[Tensor, "image cell"])
 def paste_rectangles(
     images: Images, others: Images, share: float, drawn: Float[Tensor, "image 3"]
 ) -> Images:
-    """Paste a rectangle that covers ``share`` of each image, from the same place of another.
+    """Paste a rectangle that covers ``share`` of each image, from the same place of another image.
 
-    Its sides are in a ratio between 1:2 and 2:1 as far as the image has room, its place is drawn.
+    Args:
+        images: The images.
+        others: The images to paste from, one for each.
+        share: The share of the image that the rectangle covers.
+        drawn: Three random numbers in 0..1 for each image: the ratio of the sides, between 1:2 and
+            2:1 as far as the image has room, and where the rectangle is.
     """
     height, width = images.shape[-2:]
     found = images.clone()
@@ -84,14 +89,14 @@ def paste_rectangles(
 def fill_values(
     images: Images, fill: str, steps: Preprocessing, draw: int, numbers: Tensor
 ) -> Tensor:
-    """Return what hidden pixels become, normalised like the images: black, 0, or normal noise.
+    """Return the values for hidden pixels, normalised like the images: black, the mean, or noise.
 
     Args:
         images: The normalised images.
         fill: One of FILLS.
         steps: How the images were normalised.
         draw: The number of the draw.
-        numbers: The numbers of the images, so that each has its own noise.
+        numbers: The numbers of the images, which give each image noise of its own.
     """
     if fill == "mean":
         return torch.zeros(1)

@@ -1,13 +1,16 @@
-"""Accuracy when patches are dropped or shuffled, or rectangles of other images pasted.
+"""Score a model while parts of the image are hidden, shuffled or pasted over.
 
-After Naseer et al. (2021), with a mask of its own for every image and every draw where they have
-one for a batch, and five draws where they have one. A curve is accuracy by the share of the image
-that is gone; its area is the mean accuracy from 0 to the largest share. For ``shuffle`` the image
-is cut into cells that change places, and the curve is by the number of cells.
+The task follows Naseer et al. (2021), but draws a mask for every image and every draw, where they
+draw one for a batch, and takes the mean over five draws instead of one. A curve is the accuracy by
+the share of the image that is removed; its area is the mean accuracy from 0 to the largest share.
+For ``shuffle`` the image is cut into cells that change places, and the curve is by the number of
+cells.
 
-random   patches drawn by chance           centre   patches nearest to the middle first
-salient  patches that the class token looks at most in the last layer first
-shuffle  cells in random order             paste    a rectangle of another image
+random   hide patches that are drawn at random
+centre   hide the patches nearest to the middle first
+salient  hide the patches first that the class token attends to most in the last layer
+shuffle  put cells in random order
+paste    paste a rectangle of another image
 """
 
 from __future__ import annotations
@@ -38,18 +41,22 @@ from nearsight.measure.capture import evaluation_mode
 from nearsight.stats import image_intervals, weighted_mean
 
 SHARES = tuple(share / 10 for share in range(1, 10))
-CELLS = (2, 4, 7, 14)  # to a side
+CELLS = (2, 4, 7, 14)  # cells along a side of the image
 KINDS = ("random", "centre", "salient", "shuffle", "paste")
-DRAWN = ("random", "shuffle", "paste")  # kinds that chance decides
+DRAWN = ("random", "shuffle", "paste")  # kinds that depend on random numbers
 OPTIONS = {"fill": "black", "draws": 5, "kinds": ",".join(KINDS)}
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse unknown kinds and fills, and fewer than one draw."""
+    """Check the options ``kinds``, ``fill`` and ``draws``.
+
+    Raises:
+        UserError: If a kind or the fill is unknown, or there is less than one draw.
+    """
     if unknown := [kind for kind in _kinds(options) if kind not in KINDS]:
-        raise UserError(f"kinds has {unknown[0]!r}, but the kinds are {', '.join(KINDS)}.")
+        raise UserError(f"kinds has {unknown[0]!r}, but the kinds are {', '.join(KINDS)}")
     if options["fill"] not in FILLS:
-        raise UserError(f"fill is {options['fill']!r}, but it must be {', '.join(FILLS)}.")
+        raise UserError(f"fill is {options['fill']!r}, but it must be one of {', '.join(FILLS)}")
     check_least(options, draws=1)
 
 
@@ -58,7 +65,10 @@ def _kinds(options: Mapping[str, Any]) -> list[str]:
 
 
 def run_occlusion(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield accuracy, and the area under the curve of each kind with the curve in its details."""
+    """Yield the plain accuracy, and for each kind the area under its curve.
+
+    The details of an area contain the curve.
+    """
     draws, fill = int(bench.options["draws"]), str(bench.options["fill"])
     kinds = _kinds(bench.options)
     _check_classes(bench)
@@ -140,8 +150,8 @@ def _check_classes(bench: Bench) -> None:
         num = inner(next(bench.images(bench.val))[:1]).shape[-1]
     if num != len(bench.val.classes):
         raise UserError(
-            f"{bench.subject.name} tells {num} classes apart, but {bench.val.data} has "
-            f"{len(bench.val.classes)}; occlusion needs the data set that the model was trained for"
+            f"{bench.subject.name} has {num} classes, but {bench.val.data} has "
+            f"{len(bench.val.classes)}; give the data set that the model was trained on with --data"
         )
 
 
@@ -195,7 +205,7 @@ def _prepared(bench: Bench, number: int) -> Images:
 
 
 def _passes(bench: Bench) -> list[tuple[Split, float]]:
-    """Return the number of passes: once per image, and once per level, draw and kind."""
+    """Return how many forward passes an image takes: one, and one per kind, level and draw."""
     draws, noisy = int(bench.options["draws"]), bench.options["fill"] == "noise"
     passes = 1
     for kind in _kinds(bench.options):

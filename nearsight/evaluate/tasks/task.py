@@ -1,10 +1,10 @@
 """Define a task and the bench on which it runs.
 
 A task is one file with a function that takes a ``Bench`` (a subject, two splits of a data set,
-options) and yields numbers. Each has a name, a record for each image of the second split, the
-function that computes the number from any set of records, and the settings that determined it.
-mIoU is not a mean over images, so its record is a confusion matrix; the record of k-NN is right or
-wrong.
+options) and yields numbers. A number has a name, a record for each image of the second split, the
+function that computes it from any set of records, and the settings that determined it. The record
+of k-NN is whether an image was classified correctly; the record of mIoU, which is not a mean over
+images, is the confusion matrix of an image.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class Sizes(NamedTuple):
 class TaskNumber(NamedTuple):
     """One number of a task."""
 
-    name: str  # such as "miou"
+    name: str  # such as "mIoU"
     records: np.ndarray  # [image, ...]
-    number: Number
-    settings: Mapping[str, Any]  # what decided it, as JSON has it
-    details: Mapping[str, Any] = {}  # further numbers, as JSON has them
-    examples: Mapping[str, np.ndarray] = {}  # pictures to show beside it, by what they show
+    number: Number  # the function that computes it from records
+    settings: Mapping[str, Any]  # that determined it, in the form of evaluate.json
+    details: Mapping[str, Any] = {}  # further numbers, in the form of evaluate.json
+    examples: Mapping[str, np.ndarray] = {}  # pictures to show beside it, by name
 
 
 def _no_seconds(bench: Bench) -> float:
@@ -80,14 +80,14 @@ def check_least(options: Mapping[str, Any], **least: float) -> None:
 
     Args:
         options: The options of a method.
-        least: The smallest value of each.
+        least: The smallest allowed value of each option, by name.
 
     Raises:
         UserError: If one is smaller, or not a number.
     """
     for name, limit in least.items():
         if not options[name] >= limit:
-            raise UserError(f"{name} is {options[name]}, but it must be at least {limit:g}.")
+            raise UserError(f"{name} is {options[name]}, but it must be at least {limit:g}")
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Method:
 
     Args:
         name: Its name on the command line.
-        place: Where it takes features by default.
-        statistics: How it normalises images by default.
+        place: The place where it takes features by default.
+        statistics: The mean and deviation by which it normalises images by default.
         options: Its options, with their defaults.
         mirrored: Whether it also uses the features of mirrored training images.
         seconds: Returns the expected time on a bench, without that of forward passes.
@@ -133,7 +133,7 @@ class Bench:
     progress: Progress | None = None
 
     def preparation(self, mirrored: bool = False) -> Preparation:
-        """Return how images are prepared: squashed to the model's size if they have masks."""
+        """Return how to prepare images; those with masks are squashed to the model's size."""
         subject = self.subject
         if self.kind == "labels" and subject.classify is not None:
             ready = self.val.prepared_size == subject.size
@@ -146,7 +146,7 @@ class Bench:
         return Preparation(steps, mirrored)
 
     def need(self, split: Split, mirrored: bool = False) -> Need:
-        """Return what the features of a split depend on."""
+        """Return the request for the features of a split, which says what they depend on."""
         return Need(self.subject, split, self.preparation(mirrored), self.layer, self.place)
 
     def features(self, split: Split, mirrored: bool = False) -> Features:
@@ -222,13 +222,14 @@ class Task:
 
     Args:
         name: Its name on the command line.
-        kind: What its images are annotated with: ``masks`` or ``labels``.
-        run: Yields its numbers.
+        kind: How its images are annotated: with ``masks`` or with ``labels``.
+        run: Yields its numbers, given a bench.
         methods: The ways to do it.
         controls: The controls that make sense for it.
         of_features: Whether it uses cached features. Otherwise it runs the model itself.
         trains: Whether it uses training images.
-        passes: Returns the number of forward passes per image that it runs itself.
+        passes: Returns the splits on which it runs the model itself, with the number of forward
+            passes per image.
     """
 
     name: str
@@ -267,8 +268,8 @@ class Task:
         for name in (word.strip() for word in text.split(",")):
             if name not in by_name:
                 raise UserError(
-                    f"The task {self.name} has no method {name!r}. It has {', '.join(by_name)} and "
-                    f"all{suggestion(name, by_name)}"
+                    f"the task {self.name} has no method {name!r}; give one of "
+                    f"{', '.join(by_name)}, or all{suggestion(name, by_name)}"
                 )
             found.append(by_name[name])
         return found
@@ -285,7 +286,7 @@ def choose_options(methods: Sequence[Method], given: Mapping[str, Any]) -> dict[
     for name, value in given.items():
         if name not in known:
             raise UserError(
-                f"There is no option {name!r}. The chosen methods have "
+                f"there is no option {name!r}; the chosen methods have "
                 f"{', '.join(sorted(known)) or 'none'}{suggestion(name, known)}"
             )
         kind = type(known[name])
@@ -293,7 +294,7 @@ def choose_options(methods: Sequence[Method], given: Mapping[str, Any]) -> dict[
             found[name] = kind(value)
         except ValueError:
             raise UserError(
-                f"{name} is {value!r}, but it must be of the same type as {known[name]!r}."
+                f"{name} is {value!r}, but it must be of the same type as {known[name]!r}"
             ) from None
     return found
 

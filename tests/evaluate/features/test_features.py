@@ -75,16 +75,16 @@ def test_features_after_prr_are_refined_after_the_norm() -> None:
 
 def test_an_unknown_layer_or_place_is_an_error() -> None:
     tapped = Tapped(small_model(), (24, 40))
-    with pytest.raises(UserError, match="--layer is '3', but the model has layers 1 to 2"):
+    with pytest.raises(UserError, match=r"--layer is '3'.*\b1 to 2\b"):
         tapped.choose_layers("3")
-    with pytest.raises(UserError, match="has no PRR"):
+    with pytest.raises(UserError, match=r"\bVisionTransformer\b.*\bPRR\b.*--place norm"):
         tapped.features(images(24, 40), [2], "prr")
     assert tapped.choose_layers("all") == [1, 2]
 
 
 def test_a_model_without_attention_has_no_patch_features() -> None:
     model = timm.create_model("resnet18", num_classes=2).eval()
-    with pytest.raises(UserError, match="no patch features"):
+    with pytest.raises(UserError, match=r"^ResNet "):
         subject_of(model, image_size=(64, 64))
 
 
@@ -152,7 +152,7 @@ def test_a_cache_of_another_model_is_refused(tmp_path) -> None:
     other = bench_of(tmp_path, subject=small_subject(seed=5))
     facts = other.need(other.val).facts()
     shutil.copytree(tmp_path / key, tmp_path / other.cache.key(facts))
-    with pytest.raises(UserError, match="contains features of another model"):
+    with pytest.raises(UserError, match=r"nearsight data cache --delete \w{20}"):
         other.features(other.val)
 
 
@@ -169,7 +169,7 @@ def test_a_cache_that_lost_bytes_is_refused(tmp_path) -> None:
     bench = bench_of(tmp_path)
     path = tmp_path / bench.features(bench.val).key / "patches"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(UserError, match="patches is missing or has another size"):
+    with pytest.raises(UserError, match=r"\bpatches\b.*nearsight data cache --delete \w{20}"):
         bench.features(bench.val)
 
 
@@ -181,7 +181,7 @@ def test_caches_are_listed_and_deleted(tmp_path) -> None:
     assert cache.num_bytes > 11 * 16 * 22 * 2
     delete_cache(tmp_path, cache.key)
     assert stored_caches(tmp_path) == []
-    with pytest.raises(UserError, match="There is no feature cache"):
+    with pytest.raises(UserError, match=r"'\w{20}' .*nearsight data cache"):
         delete_cache(tmp_path, cache.key)
 
 
@@ -199,7 +199,7 @@ def test_a_cache_that_does_not_fit_is_refused(tmp_path, monkeypatch) -> None:
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1000))
     bench = bench_of(tmp_path)
-    with pytest.raises(UserError, match="features do not fit"):
+    with pytest.raises(UserError, match=r"\(23 images .*--num-train .*--num-val"):
         estimate_extraction([bench.need(bench.train)], bench.cache)
 
 
@@ -208,7 +208,7 @@ def test_features_beyond_half_precision_are_an_error(tmp_path) -> None:
     with torch.no_grad():
         model.blocks[1].mlp.fc2.bias.fill_(1e6)
     bench = bench_of(tmp_path, subject=subject_of(model, "huge", image_size=(24, 40)))
-    with pytest.raises(UserError, match="largest number in half precision"):
+    with pytest.raises(UserError, match=r"\bhuge\b.*\blayer 2\b.*65,504.*--place norm"):
         bench.features(bench.val)
 
 

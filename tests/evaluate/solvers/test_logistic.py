@@ -68,7 +68,7 @@ def test_another_start_has_the_same_solution() -> None:
 
 def test_examples_without_a_label_are_an_error() -> None:
     features, shares = made_examples()
-    with pytest.raises(UserError, match="No training patch has a label"):
+    with pytest.raises(UserError, match="--num-train"):
         LogisticProblem(LabelledRows(features, csr_array(0 * shares), np.arange(401)))
 
 

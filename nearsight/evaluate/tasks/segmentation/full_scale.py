@@ -1,11 +1,12 @@
-"""The full setting of trained heads: random crops through the frozen model, sliding windows.
+"""Train and score heads at the full scale of the papers: random crops and sliding windows.
 
-An image is scaled by 0.5 to 2 so that it fits into (4 s) x s, where s is the side of the model's
-images (2048 x 512 in the papers, with ``--image-size 512``). A crop of s x s is drawn in which no
-class has more than 75 % of the labelled pixels if ten tries find one, mirrored in half of the
-cases, and its colours are distorted; what it lacks is filled with the mean colour and no label.
-Every step is a forward of the whole model, so this takes hours where the cached scale takes
-minutes. Every draw is a hash of step and image.
+An image is resized so that it fits into (4 s) x s, where s is the side of the model's images (2048
+x 512 in the papers, with ``--image-size 512``), and then scaled by a factor between 0.5 and 2. From
+it a crop of s x s is drawn. Up to ten crops are drawn until no class has more than 75 % of the
+labelled pixels. Half of the crops are mirrored, and their colours are distorted; a crop that is too
+small is filled up with the mean colour and without labels. Every step is a forward pass of the
+whole model, so that this takes hours where the cached scale takes minutes. Random numbers are
+hashes of the step and the image.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def random_crop(image: Image.Image, mask: np.ndarray, size: tuple[int, int], dra
     Args:
         image: An image of any size.
         mask: Its labels.
-        size: Height and width of the crop at most.
-        drawn: 2 + 2 x TRIES numbers in 0..1: scale, mirror, and the places of crops to try.
+        size: The largest height and width of the crop.
+        drawn: 2 + 2 x TRIES numbers in 0..1: for the scale, for mirroring, and for the places of
+            the crops to try.
     """
     scale, mirror, *places = drawn.tolist()
     height, width = fitting_size(mask.shape, size[0], 0.5 + 1.5 * scale)
@@ -122,7 +124,7 @@ def backbone_features(bench: Bench, images: Tensor) -> Float[Tensor, "image widt
 
 
 def window_starts(length: int, window: int) -> list[int]:
-    """Return where windows begin that cover a length and overlap by at least a third.
+    """Return the starts of windows that cover a length and overlap by at least a third.
 
     >>> window_starts(683, 512), window_starts(512, 512)
     ([0, 171], [0])

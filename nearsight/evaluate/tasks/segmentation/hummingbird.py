@@ -1,14 +1,15 @@
-"""Hummingbird: a patch gets the labels of its nearest training patches (Balazevic et al. 2023).
+"""Label a patch by its nearest training patches (Hummingbird, Balazevic et al. 2023).
 
-The memory holds every training patch, normalised, with the class shares of its pixels. The k
-patches with the largest cosine vote with weight softmax(cosine / T). Scores are interpolated to
-the size of the mask. The search is exact; the memory is streamed from disk if it does not fit.
+The memory has every training patch, normalised, with the class shares of its pixels. The k patches
+with the largest cosine vote with weight softmax(cosine / T). Scores are interpolated to the size of
+the mask. The search is exact; a memory that does not fit in RAM is streamed from disk.
 
-``hummingbird`` leaves pixels without a label out of the memory. ``open-hummingbird`` does as the
-public implementation: they become the first class of the memory, images and masks are compared at
-the model's image size, predicted classes are renamed by the Hungarian algorithm before they are
-scored, a class that occurs nowhere counts as 0, and label 0 of ADE20K ("other") is a class. Unlike
-it, the search is exact and not approximate.
+``hummingbird`` leaves pixels without a label out of the memory. ``open-hummingbird`` does what the
+public implementation does: pixels without a label become the first class of the memory, images and
+masks are compared at the model's image size, predicted classes are renamed by the Hungarian
+algorithm before they are scored, a class that occurs nowhere counts as 0, and label 0 of ADE20K
+("other") is a class. Only its search is exact, where that of the public implementation is
+approximate.
 """
 
 from __future__ import annotations
@@ -37,14 +38,18 @@ from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber, check_least
 from nearsight.models.layers import Grid
 from nearsight.stats import hungarian_miou
 
-QUERIES, SHOWN, SIDE = 4, 6, 56  # patches that are shown with neighbours; side in pixels
+QUERIES, SHOWN, SIDE = 4, 6, 56  # rows and columns of the figure of neighbours; side in pixels
 OPTIONS = {"k": 30, "temperature": 0.02}
-LEAST_TEMPERATURE = 1e-4  # below it one neighbour decides alone
-WITH_OTHER = ("ade20k",)  # sets whose label 0 is a class to open-hummingbird
+LEAST_TEMPERATURE = 1e-4  # below it the nearest neighbour decides alone
+WITH_OTHER = ("ade20k",)  # data sets whose label 0 is a class in open-hummingbird
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse fewer than one neighbour, and a temperature that is not positive."""
+    """Check the options ``k`` and ``temperature``.
+
+    Raises:
+        UserError: If k is less than 1, or the temperature is too small.
+    """
     check_least(options, k=1, temperature=LEAST_TEMPERATURE)
 
 
@@ -52,7 +57,7 @@ class Voting(NamedTuple):
     """The votes for every image of the scored split."""
 
     maps: Maps
-    neighbours: Int[np.ndarray, "patch k"]  # in the memory, of every scored patch
+    neighbours: Int[np.ndarray, "patch k"]  # the places in the memory, for every scored patch
 
 
 def voted_maps(bench: Bench, labels: PatchLabels) -> Voting:
@@ -137,7 +142,7 @@ def hummingbird_seconds(bench: Bench) -> float:
 
 
 def run_open_hummingbird(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield mIoU as the public implementation gives it."""
+    """Yield mIoU as the public implementation computes it."""
     with_other = bench.train.data in WITH_OTHER
     num_classes = len(bench.train.classes) + with_other
 

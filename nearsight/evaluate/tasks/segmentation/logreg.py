@@ -1,11 +1,12 @@
-"""Logistic regression on patches: convex, no seed, nothing to stop early.
+"""Segment by logistic regression on patches, which is convex and depends on no seed.
 
-Every labelled pixel of a training patch is an example with the features of its patch, so a patch of
-two classes counts for both. C is chosen by mIoU on every tenth training image, and the regression
-is then fitted to all training images.
+Every labelled pixel of a training patch is an example with the features of its patch, so that a
+patch of two classes counts for both. C is chosen by mIoU on every tenth training image, and the
+regression is then fitted to all training images.
 
-``capi-logreg`` follows Darcet et al. (2025): the label of a patch is that of most of its pixels,
-eight values of C from 1e-6 to 1e5, images and masks squashed to the model's image size.
+``capi-logreg`` follows Darcet et al. (2025): the label of a patch is that of most of its pixels, C
+is one of eight values from 1e-6 to 1e5, and images and masks are squashed to the model's image
+size.
 """
 
 from __future__ import annotations
@@ -37,23 +38,27 @@ from nearsight.evaluate.tasks.segmentation.truth import patch_labels
 from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber
 from nearsight.stats import miou
 
-OPTIONS = {"C": 0.0}  # C = 0: chosen on a split of train
+OPTIONS = {"C": 0.0}  # 0: choose C on held-out training images
 VALUES = tuple(10.0**power for power in range(-4, 1))
 CAPI_VALUES = tuple(float(value) for value in np.logspace(-6, 5, 8))
 HELD_OUT = 10  # C is chosen on one in ten training images
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse a negative C."""
+    """Check the option ``C``.
+
+    Raises:
+        UserError: If it is negative.
+    """
     if not options["C"] >= 0:
         raise UserError(
-            f"C is {options['C']}, but it must be positive, or 0 to be chosen on train."
+            f"C is {options['C']}, but it must be positive, or 0 to choose it on training images"
         )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A value of C and what it was chosen from."""
+    """A value of C, and the scores by which it was chosen."""
 
     c: float
     scores: dict[str, float]  # mIoU of the held-out training images by C; empty: C was given
@@ -137,15 +142,18 @@ def choose_c(
     values: Sequence[float],
     label_size: tuple[int, int] | None,
 ) -> _Chosen:
-    """Choose C by mIoU on every tenth training image, fitted to the others.
+    """Choose C by mIoU on every tenth training image, with the regression fitted to the others.
 
-    Values are tried from the smallest, each starting from the solution of the one before.
+    Values are tried from the smallest to the largest, each from the solution of the one before.
+
+    Raises:
+        UserError: If there are fewer than ten training images.
     """
     features, train = bench.features(bench.train), bench.train
     if len(train) < HELD_OUT:
         raise UserError(
-            f"C is chosen on every {HELD_OUT}th training image, but there are only {len(train)}. "
-            "Use more with --num-train, or set C with --set C=1."
+            f"C is chosen on every {HELD_OUT}th training image, but there are only {len(train)}; "
+            "use more with --num-train, or set C with --set C=1"
         )
     held_out = np.arange(HELD_OUT - 1, len(train), HELD_OUT)
     per_image = features.grid.rows * features.grid.cols

@@ -1,4 +1,4 @@
-"""Turn scores of classes into confusion matrices of images, and these into mIoU and accuracy."""
+"""Compute confusion matrices from the scores of classes, and mIoU and accuracy from these."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nearsight.evaluate.tasks.segmentation.truth import Recode
 from nearsight.evaluate.tasks.task import Bench, Progress, TaskNumber
 from nearsight.stats import class_ious, image_intervals, miou, pixel_accuracy
 
-Maps = Callable[[int], Tensor]  # of an image: scores [cls, row, col] on any grid
-EXAMPLES, THUMB = 4, 112  # images that are kept to be shown, and their side in pixels
-BAND = 0.02  # of the image's diagonal: how far from a boundary the band reaches
+Maps = Callable[[int], Tensor]  # returns the scores [cls, row, col] of an image, on any grid
+EXAMPLES, THUMB = 4, 112  # number of images to keep for the report, and their side in pixels
+BAND = 0.02  # the band reaches this share of the image's diagonal from a boundary
 
 
 def confusion_matrix(
@@ -38,10 +38,10 @@ def confusion_matrix(
 
 
 def boundary_band(truth: Int[np.ndarray, "row col"]) -> Bool[np.ndarray, "row col"]:
-    """Return which pixels are near a boundary of the truth: within 2 % of the diagonal.
+    """Return which pixels are near a boundary of the true mask: within 2 % of the diagonal.
 
-    A boundary is where neighbouring pixels have different labels, or one of them none: VOC leaves
-    the outlines of its objects without a label.
+    A boundary is where neighbouring pixels have different labels, or only one of them has a label,
+    because VOC leaves the outlines of its objects without a label.
 
     >>> boundary_band(np.array([[0, 0, 0, 0, 1, 1, 1, 1]])).astype(int).tolist()
     [[0, 0, 0, 1, 1, 0, 0, 0]]
@@ -100,15 +100,15 @@ def score_images(
     recode: Recode | None = None,
     progress: Progress | None = None,
 ) -> Matrices:
-    """Predict every pixel of a split and count.
+    """Predict every pixel of a split, and count the pixels by true and predicted class.
 
     Args:
         split: Images with masks.
-        maps: Returns the scores of an image by its number.
-        num_classes: How many classes the scores and the masks have.
-        label_size: Height and width at which predictions and truth are compared; None: every
-            mask's own.
-        recode: Changes the labels of a mask first.
+        maps: Returns the scores of an image, given its number.
+        num_classes: The number of classes of the scores and of the masks.
+        label_size: Height and width at which predictions and truth are compared. None means the
+            size of every mask.
+        recode: Changes the labels of a mask before they are compared.
         progress: Called with the number of finished images and of all images.
     """
     whole, boundary = [], []

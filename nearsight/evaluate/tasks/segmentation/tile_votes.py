@@ -1,4 +1,4 @@
-"""k-NN with whole label tiles, as CAPI evaluates (Darcet et al. 2025).
+"""Segment by k-NN with the labels of all pixels of a patch, as CAPI does (Darcet et al. 2025).
 
 Features are standardised on the training patches. The k nearest training patches, by cosine or by
 distance, vote at every pixel of a patch with the label that they have there. k and the measure are
@@ -42,7 +42,7 @@ def label_tiles(split: Split, grid: Grid, size: tuple[int, int]) -> UInt8[np.nda
     if size[0] % grid.rows or size[1] % grid.cols:
         raise UserError(
             f"capi-knn needs patches that divide the image, but there are {grid.rows}x{grid.cols} "
-            f"patches in {size[0]}x{size[1]} pixels. Choose another --image-size."
+            f"patches in {size[0]}x{size[1]} pixels; choose another --image-size"
         )
     found = []
     for number in range(len(split)):
@@ -81,7 +81,7 @@ def capi_knn_seconds(bench: Bench) -> float:
 
 
 def run_capi_knn(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield the numbers of the best k and measure on held-out training images."""
+    """Yield the numbers for the k and the measure that are best on held-out training images."""
     train, val = bench.features(bench.train), bench.features(bench.val)
     grid, size = train.grid, bench.subject.size
     num_classes, per_image = len(bench.train.classes), grid.rows * grid.cols
@@ -93,7 +93,7 @@ def run_capi_knn(bench: Bench) -> Iterator[TaskNumber]:
     if not len(held_out):
         raise UserError(
             f"k is chosen on every {HELD_OUT}th training image, but there are only "
-            f"{len(bench.train)}. Use more with --num-train."
+            f"{len(bench.train)}; use more with --num-train"
         )
 
     def neighbours(of: Features, rows: np.ndarray, k: int, by: Nearness) -> np.ndarray:

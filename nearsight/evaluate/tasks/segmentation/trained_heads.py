@@ -1,10 +1,10 @@
-"""Methods with a trained head, at their cached scale.
+"""Segment by a head that is trained on frozen features, usually at the cached scale.
 
-The published settings train on random crops of 512 pixels, which costs a forward of the backbone
-for every crop. Here the features of every training image at the model's size are extracted once,
-plain and mirrored, and the head is trained on these with its loss at a stated label size. Every
-number says so. The number is that of the last step; where the authors keep the best look at val,
-that number stands beside it as ``compat``.
+The published settings train on random crops of 512 pixels, and every crop costs a forward pass of
+the backbone. At the cached scale, the features of every training image are extracted once, plain
+and mirrored, and the head is trained on these; the settings of every number say so. The number is
+that of the last step. Where the authors evaluate several times on the validation images and keep
+the best, that number stands beside it as ``compat``.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from nearsight.evaluate.tasks.task import Bench, Method, TaskNumber, check_least
 from nearsight.stats import miou, over_seeds
 
 STEPS = 20_000
-DETAIL = 2  # side of the labels in a patch while training
-OPTIONS = {"steps": 0, "seeds": 1, "scale": "cached"}  # steps = 0: the recipe's
+DETAIL = 2  # training uses this many times this many labels for a patch
+OPTIONS = {"steps": 0, "seeds": 1, "scale": "cached"}  # 0 steps: as many as the recipe has
 SCALES = ("cached", "full")
 FULL_STEPS = {"locat": 20_000, "dinov2": 40_000, "dinov3": 40_000}
-FRANCA = (100, 100)  # the size that features and labels have in neco, also for the score
+FRANCA = (100, 100)  # the size of features and labels in neco, also when it is scored
 RECIPES = {
     "locat": HeadRecipe(mlp_head, 1e-3, 0.01, 32, STEPS, one_cycle),
     "dinov2": HeadRecipe(batch_norm_head, 1e-3, 1e-4, 16, STEPS, warm_linear),
@@ -105,14 +105,18 @@ def head_maps(head: nn.Module, features: Features, recipe: HeadRecipe) -> Maps:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse an unknown scale, negative steps, and fewer than one seed."""
+    """Check the options ``steps``, ``seeds`` and ``scale``.
+
+    Raises:
+        UserError: If the scale is unknown, the steps are negative, or there is less than one seed.
+    """
     check_least(options, steps=0, seeds=1)
     if options["scale"] not in SCALES:
-        raise UserError(f"scale is {options['scale']!r}, but it must be {' or '.join(SCALES)}.")
+        raise UserError(f"scale is {options['scale']!r}, but it must be {' or '.join(SCALES)}")
 
 
 def is_full(bench: Bench) -> bool:
-    """Return whether the full setting is requested."""
+    """Tell whether the full scale is requested."""
     return bool(bench.options.get("scale") == "full")
 
 
@@ -125,14 +129,14 @@ def scale_text(bench: Bench) -> str:
 
 
 def num_steps(bench: Bench) -> int:
-    """Return the steps of a head: those given, or those of its scale."""
+    """Return the number of steps to train a head: the given one, or that of its scale."""
     recipe = RECIPES[bench.method]
     published = FULL_STEPS.get(bench.method) if is_full(bench) else None
     return int(bench.options["steps"]) or published or recipe.num_steps(len(bench.train))
 
 
 def model_passes(bench: Bench) -> list[tuple[Split, float]]:
-    """Return the number of forward passes per image; there are some only at the full scale."""
+    """Return the number of forward passes per image; only the full scale takes any."""
     if bench.method not in RECIPES or not is_full(bench):
         return []
     crops = num_steps(bench) * RECIPES[bench.method].batch
@@ -148,7 +152,7 @@ def trained_label_size(bench: Bench, rows: int, cols: int) -> tuple[int, int]:
 
 
 def trained_head_seconds(bench: Bench) -> float:
-    """Return the expected time of training a head for every seed, and of every look at val."""
+    """Return the expected time of training a head for every seed, and of every evaluation."""
     recipe, sizes = RECIPES[bench.method], bench.sizes
     label_size = trained_label_size(bench, sizes.rows, sizes.cols)
     training = head_seconds(
@@ -160,7 +164,7 @@ def trained_head_seconds(bench: Bench) -> float:
 
 
 def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
-    """Yield the numbers of the last step, and of the best step if the authors report that."""
+    """Yield the numbers of the last step, and those of the best step if the authors report it."""
     recipe = RECIPES[bench.method]
     num_classes = len(bench.train.classes)
     full = is_full(bench)
@@ -211,7 +215,8 @@ def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
     yield from numbers
     if best:
         _, step, matrices = max(best, key=lambda each: each[0])
-        compat = {**settings, "chosen_on": f"the best of {len(best)} looks at val, step {step}"}
+        chosen = f"the best of {len(best)} evaluations on val, step {step}"
+        compat = {**settings, "chosen_on": chosen}
         yield TaskNumber("mIoU (compat)", matrices.whole, miou, compat)
 
 

@@ -19,7 +19,7 @@ Recode = Callable[[np.ndarray], np.ndarray]  # changes the labels of a mask
 def patch_counts(
     mask: Int[np.ndarray, "h w"], grid: Grid, num_classes: int
 ) -> Int[np.ndarray, "patch cls"]:
-    """Count the labelled pixels of every patch by class; a mask of any size is laid on the grid.
+    """Count the labelled pixels of every patch by class. The mask may have any size.
 
     >>> mask = np.array([[0, 0, 1, 255], [0, 1, 1, 255]])
     >>> patch_counts(mask, Grid(1, 2), 2).tolist()
@@ -42,8 +42,8 @@ class PatchLabels:
     They are kept sparse, because most patches have one class or two.
     """
 
-    shares: csr_array  # [patch, cls] of its labelled pixels, a row adds up to 1 or has none
-    known: Float[np.ndarray, " patch"]  # share of its pixels that are labelled
+    shares: csr_array  # [patch, cls]: shares of the labelled pixels; a row sums to 1, or is empty
+    known: Float[np.ndarray, " patch"]  # share of the patch's pixels that are labelled
 
     @property
     def labelled(self) -> Int[np.ndarray, " row"]:
@@ -51,7 +51,10 @@ class PatchLabels:
         return np.flatnonzero(self.known)
 
     def majority(self) -> Int[np.ndarray, " patch"]:
-        """Return the class with most pixels in every patch, the first of equals; -1: none."""
+        """Return the class with most pixels in every patch, or -1 for a patch without labels.
+
+        If two classes have equally many pixels, the first one counts.
+        """
         found = np.asarray(self.shares.argmax(axis=1)).ravel()
         return np.where(self.known > 0, found, -1)
 
@@ -64,8 +67,8 @@ def patch_labels(
     Args:
         split: Images with masks.
         grid: The patches of an image.
-        num_classes: How many classes the masks have, after ``recode``.
-        recode: Changes the labels of a mask first, as some methods do.
+        num_classes: The number of classes of the masks, after ``recode``.
+        recode: Changes the labels of a mask first, as some methods need.
     """
     parts, known = [], []
     for number in range(len(split)):

@@ -96,5 +96,5 @@ def test_ade20k_is_counted_with_its_label_0(tmp_path) -> None:
 
 def test_fewer_patches_than_neighbours_are_an_error(tmp_path) -> None:
     bench = bench_of(tmp_path, "hummingbird", {"k": 346, "temperature": 0.02})
-    with pytest.raises(UserError, match="346 neighbours were requested, but the memory has only"):
+    with pytest.raises(UserError, match=r"\b346 neighbours\b.*\b345\b"):
         list(SEGMENTATION.run(bench))

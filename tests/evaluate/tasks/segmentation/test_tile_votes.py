@@ -40,5 +40,5 @@ def test_k_and_the_measure_are_chosen_on_training_images(tmp_path) -> None:
 
 
 def test_patches_that_do_not_divide_the_image_are_an_error() -> None:
-    with pytest.raises(UserError, match="needs patches that divide the image"):
+    with pytest.raises(UserError, match=r"\bcapi-knn\b.*\b3x5\b.*\b25x40\b.*--image-size"):
         label_tiles(pictures(1, 0), Grid(3, 5), (25, 40))

@@ -128,7 +128,7 @@ def test_a_head_reports_its_last_step_and_says_its_scale(tmp_path, method) -> No
     assert settings["steps"] == steps
     if method in ("dinov3", "neco"):
         compat = numbers["mIoU (compat)"]
-        assert "looks at val" in compat.settings["chosen_on"]
+        assert "evaluations on val" in compat.settings["chosen_on"]
         last, best = (float(miou(x.records, np.ones(11))) for x in (numbers["mIoU"], compat))
         assert best >= last
     else:
