@@ -18,14 +18,13 @@ def show_demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Write to this folder.")] = Path("demo"),
     epochs: Annotated[
         int,
-        typer.Option(
-            min=1, help="Train the new model for this many epochs, about 20 seconds each."
-        ),
+        typer.Option(min=1, help="Train the new model for this many epochs of about 20 seconds."),
     ] = 3,
 ) -> Result:
     """Explore four trained ViTs, train one, and write a report.
 
-    Takes about 3 minutes and downloads nothing.
+    Writes a page that shows where every head attends (look.html) and a report of all five models
+    (report.html). Takes about 3 minutes and downloads nothing.
     """
     from nearsight.demo import run_demo
 
@@ -37,7 +36,7 @@ def show_demo(
 
 
 def use_one_thread_if_busy() -> None:
-    """Use one thread if several are not faster, unless the user chose a number."""
+    """Use one thread if several threads are not faster, unless the user chose a number."""
     if "OMP_NUM_THREADS" not in os.environ and thread_slowdown() > 1:
         print("This machine is busy, so the demo uses one thread.")
         set_threads(1)

@@ -18,8 +18,8 @@ WIDTH, INDENT = 80, 18
 def show_doctor() -> Result:
     """Describe this installation, for a bug report.
 
-    Prints versions, whether the compiled library is loaded, threads, devices, the data folder and
-    the optional extras.
+    Prints the versions of nearsight and its libraries, whether the compiled library is loaded, the
+    threads and devices, the data folder, and the optional extras that are installed.
     """
     found = installation()
     for name, text in _lines(found):
@@ -28,7 +28,7 @@ def show_doctor() -> Result:
 
 
 def installation() -> dict[str, Any]:
-    """Gather the facts about this installation that decide what works and how fast."""
+    """Gather the facts about this installation that determine what works, and how fast."""
     from nearsight import __version__
     from nearsight.runs import commit
 
@@ -124,7 +124,7 @@ def _torch_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     if native["loaded"]:
         state = f"loaded, built by {native['compiler']}, uses {native['instructions']}"
     else:
-        state = f"not loaded, torch does its work: {native['reason']}"
+        state = f"not loaded ({native['reason']}); torch does its work"
     others = [f"cuda:{number} {name}" for number, name in enumerate(devices["cuda"])]
     others += ["mps"] if devices["mps"] else []
     return [

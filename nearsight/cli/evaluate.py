@@ -45,8 +45,9 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Evaluate on this data set (name or path). Default: voc2012 for tasks with "
-            "masks; for tasks with labels what a run was trained on, else cifar100.",
+            help="Evaluate on this data set (name or path). Default for tasks with masks: "
+            "voc2012. Default for tasks with labels: the data that a run was trained on, or "
+            "cifar100 for other models.",
         ),
     ] = None,
     method: Annotated[
@@ -91,15 +92,17 @@ def evaluate(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Set an option of a method. May be repeated."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set an option of a method, such as k=10. May be repeated.",
         ),
     ] = None,
     localise: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND:VALUE@LAYERS",
-            help="Also evaluate each model with local attention, and compare: gaussian:1@last3, "
-            "window:3@all, outside:3@10-12. May be repeated.",
+            help="Also evaluate each model with its attention made local, and compare, e.g. "
+            "gaussian:1@last3, window:3@all or outside:3@10-12. May be repeated.",
         ),
     ] = None,
     weights: ManyWeights = None,
@@ -112,14 +115,14 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write the results of the model to this folder. Default: the run's folder, or "
-            "runs/NAME.",
+            help="Write the results to this folder, for a single model. Default: the run's folder, "
+            "or runs/NAME.",
         ),
     ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Also write the figures of the report to this folder, as SVG."
+            metavar="DIR", help="Also write the figures of the results to this folder, as SVG."
         ),
     ] = None,
     estimate: Annotated[
@@ -174,6 +177,6 @@ def _options(words: list[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise UserError(f"--set is {word!r}, but it must be NAME=VALUE.")
+            raise UserError(f"--set is {word!r}, but it must be NAME=VALUE")
         found[name] = value
     return found

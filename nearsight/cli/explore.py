@@ -38,8 +38,8 @@ def explore(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Show the attention on these images: a folder or one file. Default for a run: "
-            "its stored example images.",
+            help="Show the attention on these images: a folder or one file. A run needs none; its "
+            "stored example images are shown by default.",
         ),
     ] = None,
     num_images: Annotated[
@@ -66,8 +66,9 @@ def explore(
     host: Annotated[
         str,
         typer.Option(
+            metavar="ADDRESS",
             help="With --serve: listen on this address. Other machines can connect unless it is "
-            "127.0.0.1."
+            "127.0.0.1.",
         ),
     ] = "127.0.0.1",
     device: Device = "auto",
@@ -75,7 +76,8 @@ def explore(
 ) -> Result:
     """Write a web page that shows where every head attends.
 
-    The page is one file that opens from disk. With --serve, a local server shows many runs.
+    The page is one file that opens from disk without a network. With --serve, a local web server
+    shows all runs in the given folders.
     """
     if serve:
         from nearsight.explore import serve_folders

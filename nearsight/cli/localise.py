@@ -44,7 +44,7 @@ def search(
     ] = "0.5,0.7,1,1.5,2,3",
     depths: Annotated[
         str,
-        typer.Option(metavar="NUMBERS", help="Try to make this many of the last layers local."),
+        typer.Option(metavar="NUMBERS", help="Try these numbers of last layers to make local."),
     ] = "1,2,3,4,6",
     memory: Annotated[
         int, typer.Option(min=1, help="Learn from this many training images in the search.")
@@ -85,7 +85,8 @@ def search(
     """Find where local attention helps a model, without training.
 
     Adds a Gaussian to the attention logits of the last layers, tries every combination of --widths
-    and --depths on training images, and scores the best one on the validation images.
+    and --depths on training images, and scores the best one and its controls on the validation
+    images. The results go to localise.json and three figures in the output folder.
     """
     widths_wanted, depths_wanted = _numbers(widths, "--widths"), _numbers(depths, "--depths")
     from nearsight.core import find_device
@@ -122,5 +123,5 @@ def _numbers(text: str, option: str) -> list[float]:
         return [float(word) for word in text.split(",")]
     except ValueError:
         raise UserError(
-            f"{option} is {text!r}, but it must be numbers separated by commas."
+            f"{option} is {text!r}, but it must be numbers separated by commas, such as 1,2"
         ) from None

@@ -32,12 +32,16 @@ def show_maps(
         ),
     ],
     image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Show attention on this image.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Show the attention on this image. Give this option or --images."
+        ),
     ] = None,
     images: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Show attention averaged over the images of this folder instead."
+            metavar="DIR",
+            help="Show the mean attention over the images of this folder instead.",
         ),
     ] = None,
     num_images: Annotated[
@@ -113,7 +117,7 @@ def _place(text: str) -> tuple[int, int]:
     """
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"--patch is {text!r}, but it must be ROW,COL, both counted from 1.")
+        raise UserError(f"--patch is {text!r}, but it must be ROW,COL, both counted from 1")
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 
@@ -128,7 +132,5 @@ def _head(text: str) -> int | Literal["all"] | None:
     if text == "mean":
         return None
     if not text.isdecimal() or not int(text):
-        raise UserError(
-            f"--head is {text!r}, but it must be mean, all, or a number counted from 1."
-        )
+        raise UserError(f"--head is {text!r}, but it must be mean, all, or a number counted from 1")
     return int(text) - 1

@@ -38,15 +38,16 @@ def measure(
     target: Annotated[
         str,
         typer.Argument(
-            help="A finished run folder, or a model: one of `nearsight models` or timm, timm/NAME, "
-            "torchvision/NAME, hf/OWNER/NAME, hf/FOLDER."
+            help="A finished run folder, or the name of a model: a name from `nearsight models` or "
+            "timm, or timm/NAME, torchvision/NAME, hf/OWNER/NAME or hf/FOLDER."
         ),
     ],
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Measure a model on the images of this folder. A run is measured on its own data.",
+            help="Measure on the images of this folder. A model needs this option; a run is "
+            "measured on its own test images.",
         ),
     ] = None,
     weights: OneWeights = None,
@@ -69,8 +70,8 @@ def measure(
         bool,
         typer.Option(
             "--no-nulls",
-            help="Do not measure the null lines (random weights, shuffled patches). Saves about a "
-            "third of the time.",
+            help="Do not measure the null lines (random weights, shuffled patches), which saves "
+            "about a third of the time.",
         ),
     ] = False,
     force: Annotated[
@@ -78,7 +79,7 @@ def measure(
         typer.Option("--force", help="Overwrite a measurement of other images or settings."),
     ] = False,
     no_resize: Annotated[
-        bool, typer.Option("--no-resize", help="Use the images at the size they have.")
+        bool, typer.Option("--no-resize", help="Do not resize the images; all must have one size.")
     ] = False,
     skip_corrupt: Annotated[
         bool, typer.Option("--skip-corrupt", help="Leave out images that cannot be read.")
@@ -149,7 +150,7 @@ def diff(
 ) -> Result:
     """Compare two measured models head by head.
 
-    Each difference is b minus a, with a paired 95 % interval over the images.
+    Prints how much B exceeds A in every metric (b − a), with 95 % intervals paired over the images.
     """
     from nearsight.measure.folders import folder_difference
     from nearsight.report.write import print_difference
@@ -164,7 +165,9 @@ def diff(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Measured run folders.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders that `nearsight measure` has measured.")
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Write the page to this file.")] = Path(
         "report.html"
     ),
@@ -180,7 +183,7 @@ def report(
 ) -> Result:
     """Write tables and figures of one or more runs as an HTML page.
 
-    The page is one file that opens without a network, and the table of runs is also printed.
+    The page is one file that opens from disk without a network. The table of runs is also printed.
     """
     from nearsight.explore import write_report
     from nearsight.report.write import print_measurements

@@ -15,13 +15,11 @@ EXAMPLE = examples(
     "nearsight models locatvit_base --image-size 224 --set reg_tokens=4",
 )
 NOT_SET = {
-    "name": "Give the name of the model as an argument.",
-    "image_size": "Use --image-size.",
-    "pretrained": "Weights do not change what a model costs.",
-    "weights": "Weights do not change what a model costs.",
+    "name": "give the name of the model as an argument",
+    "image_size": "use --image-size",
+    "pretrained": "weights do not change what a model costs",
+    "weights": "weights do not change what a model costs",
 }
-
-
 COVERAGE = "coverage"
 
 
@@ -29,8 +27,8 @@ def show_models(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Count the cost of this model: a listed name, timm/NAME, torchvision/NAME, "
-            "hf/OWNER/NAME or hf/FOLDER; or the word coverage, see above."
+            help="Count the cost of this model: a name from the list, timm/NAME, torchvision/NAME, "
+            "hf/OWNER/NAME or hf/FOLDER. The word coverage is explained above."
         ),
     ] = None,
     image_size: Annotated[
@@ -70,15 +68,17 @@ def show_models(
     if name == COVERAGE:
         return _cover(out, page, sample)
     if out or page or sample:
-        raise UserError("--out, --page and --sample are only for `nearsight models coverage`.")
+        raise UserError(
+            "--out, --page and --sample are only for `nearsight models coverage`; leave them out"
+        )
     from nearsight.protocol import option_values
 
     options = option_values(set_ or [])
     if name is None and (options or image_size):
-        raise UserError("--set and --image-size need the name of a model.")
+        raise UserError("--set and --image-size need the name of a model: nearsight models NAME")
     for key, remedy in NOT_SET.items():
         if key in options:
-            raise UserError(f"--set does not accept {key}. {remedy}")
+            raise UserError(f"--set does not accept {key}: {remedy}")
     from nearsight.measure.folders import parse_image_size
     from nearsight.models.cost import named_cost, own_names, print_cost, print_names
 
@@ -96,7 +96,7 @@ def _cover(out: Path | None, page: Path | None, sample: bool) -> Result:
     from nearsight.measure.coverage import SAMPLE, coverage_table, run_coverage, write_page
 
     if out is None:
-        raise UserError("`nearsight models coverage` needs a folder for its results: --out DIR.")
+        raise UserError("`nearsight models coverage` needs a folder for its results: --out DIR")
     with show_progress("trying models") as count:
         rows = run_coverage(out, SAMPLE if sample else None, count, again=("crashed",))
     if page:
@@ -105,7 +105,7 @@ def _cover(out: Path | None, page: Path | None, sample: bool) -> Result:
     crashed = [row.model for row in rows if row.outcome == "crashed"]
     if crashed:
         raise UserError(
-            f"{len(crashed)} of {len(rows)} models crashed ({', '.join(crashed)}); "
-            "the same command tries them again"
+            f"{len(crashed)} of {len(rows)} models crashed ({', '.join(crashed)}); run the same "
+            "command to try them again"
         )
     return Result(content=[x.contents() for x in rows])

@@ -18,20 +18,21 @@ EXAMPLE = examples(
 def list_papers(
     paper: Annotated[
         Literal["protocol", "locat", "convit"] | None,
-        typer.Option(help="List this paper only."),
+        typer.Option(help="List only the tables and figures of this paper."),
     ] = None,
     studies: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="Also look for studies here: a study folder, or a folder of them. May be "
-            "repeated. Default: studies-out, if it is there.",
+            help="Look for finished runs in this study folder, or in the studies in this folder. "
+            "May be repeated. Default: studies-out, if it exists.",
         ),
     ] = None,
 ) -> Result:
     """List every table and figure of the three papers.
 
-    Shows the recipe that makes each, what it costs at both scales, and what was run of it so far.
+    Shows for each the recipe that makes it, its cost at both scales, and how much of it has been
+    run so far.
     """
     from nearsight.study.papers import listed_items
     from nearsight.study.show import papers_json, print_papers

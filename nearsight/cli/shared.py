@@ -1,8 +1,8 @@
-"""Define once the options that several commands share.
+"""Define the options that several commands share.
 
 Every command has --quiet, --json and --threads. A command prints text for people and returns a
-``Result``: the files it wrote and their content. With --quiet only the paths are printed, with
---json one object that contains the paths and the content.
+``Result``: the files that it wrote, and its answer as data. With --quiet only the paths of the
+files are printed, and with --json one object that contains the paths and the answer.
 """
 
 from __future__ import annotations
@@ -28,12 +28,18 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the paths of wr
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 MOST_THREADS = 1024  # with many more, starting the threads crashes
 Threads = Annotated[
-    int | None, typer.Option(min=1, max=MOST_THREADS, help="Use this many CPU threads.")
+    int | None,
+    typer.Option(
+        min=1,
+        max=MOST_THREADS,
+        help="Use this many CPU threads. Default: $OMP_NUM_THREADS, or one per CPU core.",
+    ),
 ]
 Device = Annotated[
     str,
     typer.Option(
-        metavar="DEVICE", help="Compute on cpu, cuda, cuda:1 or mps, or on the best of them (auto)."
+        metavar="DEVICE",
+        help="Compute on cpu, cuda, cuda:1 or mps, or on the best one available (auto).",
     ),
 ]
 DataRoot = Annotated[
@@ -52,7 +58,7 @@ ManyWeights = Annotated[
     typer.Option(
         metavar="FILE",
         help="Load weights from this file. Repeat the option for each model that needs weights, in "
-        "the order of the models; runs and hf/ models bring their own.",
+        "the order of the models; runs and hf/ models have their own.",
     ),
 ]
 Pretrained = Annotated[
@@ -80,7 +86,7 @@ DEFAULTS = {"quiet": False, "as_json": False, "threads": None}
 
 
 class Result(NamedTuple):
-    """The files that a command wrote and the content of its answer, for --quiet and --json."""
+    """The files that a command wrote, and its answer as data, for --quiet and --json."""
 
     written: tuple[Path, ...] = ()
     content: Any = None
@@ -98,7 +104,7 @@ class Result(NamedTuple):
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help says PATH, N or TEXT where typer names Python types."""
+    """A command whose help names values PATH, N or TEXT, where typer would name Python types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line: ``RUNS...`` instead of ``{runs}...``."""
@@ -201,7 +207,7 @@ def add_shared_options(command: Command, computes: bool = False) -> Callable[...
 
 
 def examples(*commands: str) -> str:
-    """Return the end of a help text that lists examples, one line each.
+    """Return the end of a help text, which lists examples, one in a line.
 
     >>> print(examples("nearsight demo").replace(chr(8), ""))
     <BLANKLINE>

@@ -81,8 +81,8 @@ def plan_study(
         float,
         typer.Option(
             min=0.001,
-            help="Also give the time on a GPU that trains at this speed: about a third of what its "
-            "data sheet says.",
+            help="Also give the time on a GPU that trains at this speed in TFLOP/s; expect about a "
+            "third of the speed in its data sheet.",
         ),
     ] = 100.0,
     recipes: Recipes = None,
@@ -90,9 +90,9 @@ def plan_study(
 ) -> Result:
     """Show what a study would run and how long it would take.
 
-    Without --scale and --out, prints the time that both scales take, for which no data set is
-    needed. With one of them, lists the cells and times a few steps of each condition. Writes
-    nothing.
+    Without --scale and --out, prints the time that both scales would take; no data set is needed.
+    With one of them, lists the cells of the study and times a few steps of each condition. Nothing
+    is written.
     """
     from nearsight.study.design import recipe
     from nearsight.study.run import expected_seconds, plan_cells, study_costs, training_speed
@@ -129,16 +129,17 @@ def run_one(
         int | None,
         typer.Option(
             min=1,
-            help="Run this many cells at a time. Default: 2 on this machine, as many as fit on "
-            "Ray and Slurm.",
+            help="Run this many cells at a time. Default: 2 on this machine; on Ray and Slurm, as "
+            "many as there is room for.",
         ),
     ] = None,
     engine: Engine = "local",
     address: Annotated[
         str | None,
         typer.Option(
+            metavar="ADDRESS",
             help="Connect to the Ray cluster at this address, or to the one that Ray finds (auto). "
-            "Default: start Ray on this machine."
+            "Default: start Ray on this machine.",
         ),
     ] = None,
     device: Annotated[
@@ -184,7 +185,7 @@ def run_one(
     ] = False,
     recipes: Recipes = None,
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Run every cell of a study that is not finished.
 
     Run the same command again to continue an interrupted study.
@@ -192,10 +193,12 @@ def run_one(
     from nearsight.study.design import recipe
     from nearsight.study.engines import EngineOptions, slurm_parameters
     from nearsight.study.run import run_study
-    from nearsight.study.show import print_status
+    from nearsight.study.show import print_status, status_json
 
     if accept_differences and only_identical:
-        raise UserError("Give --accept-differences or --only-identical, not both.")
+        raise UserError(
+            "--accept-differences and --only-identical exclude each other; give one, not both"
+        )
     options = EngineOptions(engine, address, gpus_per_cell, slurm_parameters(slurm or ()))
     chosen = None if seeds is None else range(seeds)
     left = run_study(
@@ -207,9 +210,10 @@ def run_one(
     print(out)
     if left:
         raise UserError(
-            f"{len(left)} cells of {out} are not finished. Run the command again, with "
-            "--retry-failed for cells that failed."
+            f"{len(left)} cells of {out} are not finished; run the command again, with "
+            "--retry-failed to include the cells that failed"
         )
+    return Result((out,), status_json(out))
 
 
 def _accept(given: bool) -> Callable[[Sequence[str]], bool] | None:
@@ -239,14 +243,15 @@ def _accept(given: bool) -> Callable[[Sequence[str]], bool] | None:
         "nearsight study status studies-out/quick --json",
     ),
 )
-def show_status(out: Out) -> None:
+def show_status(out: Out) -> Result:
     """Show which cells are finished, running, waiting or failed.
 
-    Failed cells are listed with the reason.
+    For a failed cell the reason is given.
     """
-    from nearsight.study.show import print_status
+    from nearsight.study.show import print_status, status_json
 
     print_status(out)
+    return Result(content=status_json(out))
 
 
 @study_app.command(
@@ -315,9 +320,9 @@ def export(
 ) -> Result:
     """Copy a study, finished or not, for publication.
 
-    The copy contains the JSON files and the page, but no weights and no paths of this machine. If
-    there is an export already, finished cells are added to it, and replace cells that were made
-    with other software. `study run --reuse` takes the cells of an export over.
+    The copy contains the JSON files and the page, but no weights and no paths of this machine. An
+    earlier export is updated: newly finished cells are added, and cells that were made with other
+    software are replaced. `study run --reuse` copies the cells of an export into a study.
     """
     from nearsight.core import console
     from nearsight.study.show import publish_study
@@ -358,9 +363,9 @@ def causal(
 ) -> Result:
     """Test whether a model uses local attention.
 
-    Makes heads attend elsewhere, and writes how much accuracy is lost to causal.json and causal.svg
-    in the run folder. For a study folder, tests every finished cell and averages the losses over
-    the seeds of each condition.
+    Makes heads attend elsewhere and measures how much accuracy is lost. The results go to
+    causal.json and causal.svg in the run folder. For a study folder, every finished cell is tested,
+    and the losses are averaged over the seeds of each condition.
     """
     heads = [_layer_and_head(text) for text in head] if head else None
     from nearsight.core import find_device, show_progress
@@ -375,7 +380,7 @@ def causal(
     if study is not None and heads:
         raise UserError(
             "--head needs a run folder, because head 1 of one seed does not correspond to head 1 "
-            "of another. Give a run folder, or leave out --head."
+            "of another; give a run folder, or leave out --head"
         )
     paths = []
     for folder in folders:
@@ -403,7 +408,7 @@ def _layer_and_head(text: str) -> tuple[int, int]:
     """
     parts = text.split(".")
     if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"--head is {text!r}, but it must be LAYER.HEAD, both counted from 1.")
+        raise UserError(f"--head is {text!r}, but it must be LAYER.HEAD, both counted from 1")
     return int(parts[0]) - 1, int(parts[1]) - 1
 
 

@@ -39,13 +39,13 @@ def show_protocols(
 ) -> Result:
     """List the presets, or print all settings of one as YAML.
 
-    The list shows what each preset changes. Save the YAML to a file, edit it, and give the file to
-    `nearsight train`.
+    The list shows what each preset changes. To change more settings, save the YAML to a file, edit
+    it, and give the file to `nearsight train`.
     """
     from nearsight.protocol import PRESETS, preset, preset_tables, protocol_yaml, schedule_text
 
     if plot and name is None:
-        raise UserError("--plot needs the name of a preset: nearsight protocols NAME --plot.")
+        raise UserError("--plot needs the name of a preset: nearsight protocols NAME --plot")
     if name is None:
         from rich.console import Console
 
@@ -70,16 +70,16 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Train on this data set: a name of `nearsight data list`, or the path of an image "
-            "folder. Default: that of the settings, cifar100 for a preset.",
+            help="Train on this data set: a name from `nearsight data list`, or the path of an "
+            "image folder. Default: the data set in the YAML file, or cifar100 for a preset.",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Train this model: one of `nearsight models` (compact, compact_locat, "
-            "nano_convit, ...) or of timm. Default: that of the settings.",
+            help="Train this model: a name from `nearsight models` (compact, compact_locat, "
+            "nano_convit, ...) or timm. Default: the model in the settings.",
         ),
     ] = None,
     seed: Annotated[
@@ -111,7 +111,7 @@ def train(
         str | None,
         typer.Option(
             metavar="TYPE",
-            help="Train in float32, bf16, fp16 or float64. Default: that of the settings.",
+            help="Train in float32, bf16, fp16 or float64. Default: the precision in the settings.",
         ),
     ] = None,
     compile_: Annotated[
@@ -120,7 +120,8 @@ def train(
     parallel: Annotated[
         Literal["ddp", "fsdp"],
         typer.Option(
-            help="Under torchrun, give every process a copy of the model (ddp) or a part (fsdp)."
+            help="Under torchrun: give every process a copy of the model (ddp), or a part of it "
+            "(fsdp)."
         ),
     ] = "ddp",
     track: Annotated[
@@ -133,8 +134,8 @@ def train(
 ) -> Result:
     """Train a Vision Transformer and write a run folder.
 
-    If the folder contains an unfinished run with the same settings, training continues where it
-    stopped.
+    The folder gets the settings (run.json), the log (train.jsonl) and the weights. If it already
+    contains an unfinished run with the same settings, training continues where it stopped.
     """
     from nearsight.data.sets import dataset_name
     from nearsight.protocol import at_fraction, override, read_protocol

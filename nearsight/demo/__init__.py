@@ -1,8 +1,8 @@
 """Show a new user four small trained models, and train a fifth while they watch.
 
-``models/`` holds a run folder per model, with the weights in half precision. Its ``run.json``
-records the command, the seed and the time of the training. ``python -m nearsight.demo.bundle``
-replaces these folders.
+``models/`` has a run folder for each model, with the weights in half precision. The ``run.json`` of
+a model records the command, the seed and the time of its training. ``python -m
+nearsight.demo.bundle`` replaces these folders.
 """
 
 from __future__ import annotations

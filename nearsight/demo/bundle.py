@@ -1,7 +1,7 @@
 """Find, copy and replace the trained models that come with nearsight.
 
-To replace them, train each model with the command in its run.json, and bundle the run folders with
-``python -m nearsight.demo.bundle RUN...``. A model is named after its run folder.
+To replace the models, train each one with the command in its run.json, and then run ``python -m
+nearsight.demo.bundle RUN...`` with the new run folders. A model is named after its run folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nearsight.runs.records import TrainedRun
 
 FOLDER = Path(__file__).parent / "models"
 NUM_RECORDED = 64  # test images on which the recorded numbers were measured
-RECORDED = "recorded"  # key of run.json
+RECORDED = "recorded"  # the key of these numbers in run.json
 
 
 def bundled_models(folder: Path = FOLDER) -> list[Path]:
@@ -40,7 +40,7 @@ def copy_models(out: Path) -> list[Path]:
         target = out / source.name
         if (target / RECORD).is_file() and _key(target) != _key(source):
             raise UserError(
-                f"{target} contains a run that is not the demo's. Choose another folder with --out."
+                f"{target} contains a run that is not the demo's; choose another folder with --out"
             )
         target.mkdir(parents=True, exist_ok=True)
         for name in (RECORD, LOG, WEIGHTS):

@@ -71,14 +71,14 @@ def run_demo(
         protocol, epochs=epochs, measure_every=1, model=replace(protocol.model, name="nano_vit")
     )
     say(
-        f"Training another one from scratch for {epochs} epochs. "
-        "The column min MAD shows the mean attention distance of its most local head."
+        f"Training another one from scratch for {epochs} epochs. The column min MAD shows the mean "
+        "attention distance of its most local head."
     )
     live = folder / LIVE
     try:
         train_run(protocol, live, data_root=data_root, device="cpu")
     except UserError as error:
-        raise UserError(f"{error} Delete {live} to start the demo again.") from error
+        raise UserError(f"{error}; or delete {live} to start the demo again") from error
     measure_run(live, num_images, data_root=data_root)
     report = write_report([*models, live], folder / REPORT)
     say(f"Wrote a report of all five models ({time.monotonic() - began:.0f} s since the start):")

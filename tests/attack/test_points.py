@@ -46,7 +46,7 @@ def refusal(command: Command, *words: str) -> str:
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("model.width=1000000000", "There is not enough memory"),
+        ("model.width=1000000000", "there is not enough memory"),
         ("data.split_seed=1" + "0" * 30, "data.split_seed"),
         ("repeats=1" + "0" * 30, "repeats"),
         ("crop_padding=1" + "0" * 30, "crop_padding"),

@@ -59,7 +59,10 @@ def test_a_fraction_of_the_data_is_trained_longer_and_told_in_the_report(
     assert record["result"]["images_seen"] == 2 * 48
     assert nearsight("measure", "run", "--num-images", "3")[0] == 0
     assert nearsight("report", "run", "--out", "r.html")[0] == 0
-    assert "50 % of the training images: 48 for training, 12 for validation" in Path("r.html").read_text()
+    assert (
+        "50 % of the training images: 48 for training, 12 for validation"
+        in Path("r.html").read_text()
+    )
 
 
 def test_alone_it_prints_its_help_to_stderr_and_exits_2(nearsight: Callable[..., Answer]):
@@ -288,7 +291,7 @@ def test_too_little_memory_is_one_sentence(
     monkeypatch.setattr("nearsight.train.journal.save_checkpoint", exhausted)
     code, _, err = nearsight(*train)
     assert code == 1
-    assert err.splitlines()[-1].startswith("nearsight: There is not enough memory")
+    assert err.splitlines()[-1].startswith("nearsight: there is not enough memory")
 
 
 def test_the_home_of_an_unknown_user_is_refused_in_one_sentence(nearsight, tmp_path):
