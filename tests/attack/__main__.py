@@ -1,8 +1,8 @@
 """``make attack``: many bad inputs and kills, a table of what happened, exit code 1 if any hurt.
 
-ATTACK_N is the number of inputs, KILLS that of kills, ATTACK_WORKERS that of processes. ATTACK_OUT
-is the folder for the table, the findings and the counts so far: the same command continues there
-after a kill.
+ATTACK_N is the number of inputs, KILLS that of kills, ATTACK_WORKERS that of processes, ATTACK_SEED
+chooses other inputs and kills. ATTACK_OUT is the folder for the table, the findings and the counts
+so far: the same command continues there after a kill.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ class State:
 
 @dataclass(frozen=True)
 class Part:
-    """What one of several workers does: each ``number``-th input and kill."""
+    """What one of several workers does: each ``number``-th input and kill of a seed."""
 
     index: int
     number: int
+    seed: int = 0
 
     def share(self, whole: int) -> int:
         """Return how many of so many this worker does."""
@@ -112,7 +113,7 @@ def _try_inputs(
     while (missing := wanted - counts["inputs"]) > 0:
         turn = state.done.get(attack.name, 0)
         before = counts["inputs"]
-        first_seed = 10**6 * (turn * part.number + part.index)
+        first_seed = 10**12 * part.seed + 10**6 * (turn * part.number + part.index)
         for outcome in outcomes(attack, min(CHUNK, missing), first_seed, room, set(known)):
             counts["inputs"] += 1
             known.append(outcome["case"])
@@ -154,7 +155,7 @@ def attack_commands(
     mountable = can_mount(room)
     learned = [replace(stopping, room=room) for stopping in learned]
     by_name = {stopping.command.name: stopping for stopping in learned}
-    plan = islice(_plan(learned, number), part.index, None, part.number)
+    plan = islice(_plan(learned, number, part.seed), part.index, None, part.number)
     done = state.done.setdefault(PLAN, 0)
     planned = part.share(len(_first(learned, number)))
     for name, kind, at in islice(plan, done, None):
@@ -195,10 +196,10 @@ def _first(learned: list[Stopping], number: int) -> list[tuple[str, Any, Any]]:
     return plan
 
 
-def _plan(learned: list[Stopping], number: int) -> Iterator[tuple[str, Any, Any]]:
+def _plan(learned: list[Stopping], number: int, seed: int) -> Iterator[tuple[str, Any, Any]]:
     """Yield what to do: first every point once, then random pairs of points for ever."""
     yield from _first(learned, number)
-    draw = random.Random(11)
+    draw = random.Random(seed)
     while True:
         chosen = draw.choice(learned)
         yield chosen.command.name, "kill", tuple(draw.choices(chosen.points, k=2))
@@ -268,7 +269,8 @@ def main() -> int:
     warm()
     with tempfile.TemporaryDirectory(prefix="attack-room-") as name:
         learned = learn_commands(Path(name)) if kills else []
-    parts = [Part(index, number) for index in range(number)]
+    seed = int(os.environ.get("ATTACK_SEED", "0"))
+    parts = [Part(index, number, seed) for index in range(number)]
     gc.freeze()  # so that forks do not copy what they never change
     broken = _in_forks([partial(attack, inputs, kills, learned, part, out) for part in parts])
     states = [State.read(path) for path in sorted(out.glob("state-*.json"))]
