@@ -216,8 +216,7 @@ def _check_log(folder: Path, log: Sequence[LogLine], num_epochs: int) -> None:
     path = Path(folder) / LOG
     found = f"has {len(epochs)} epochs" if path.is_file() else "is missing"
     raise UserError(
-        f"{path} {found}, but {RECORD} says that the run was trained for {num_epochs}; "
-        f"{LOG_FILE.repair}"
+        f"{path} {found}, but result.num_epochs in {RECORD} is {num_epochs}; {LOG_FILE.repair}"
     )
 
 
