@@ -1,8 +1,8 @@
 """Make torchvision importable next to a CPU build of torch.
 
 PyPI's torchvision is built for CUDA. Next to a CPU build of torch its ``_C`` library does not load,
-and ``import torchvision`` (hence timm) fails with "operator torchvision::nms does not exist".
-Declaring the two operators for which torchvision registers fakes prevents this. If the library
+and ``import torchvision`` (so also ``import timm``) fails with "operator torchvision::nms does not
+exist". To prevent this, the two operators that torchvision expects are declared. If the library
 loads, nothing is done.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 @cache
 def declare_missing_ops() -> None:
-    """Declare missing operators; call this before the first import of torchvision or timm.
+    """Declare the operators that torchvision expects, if its own library does not load.
 
-    Further calls do nothing.
+    Call this before the first import of torchvision or timm. Further calls do nothing.
     """
     spec = importlib.util.find_spec("torchvision")
     if "torchvision" in sys.modules or spec is None or not spec.submodule_search_locations:
@@ -38,4 +38,4 @@ def declare_missing_ops() -> None:
     _declared.append(fragment)
 
 
-_declared: list[object] = []  # a fragment's operators live as long as the fragment
+_declared: list[object] = []  # keeps fragments alive, because their operators end with them

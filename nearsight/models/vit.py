@@ -1,12 +1,14 @@
 """The compact Vision Transformer of the protocol paper.
 
-Pre-LN blocks, [CLS], learnable positions over all tokens, GELU, no dropout, final LayerNorm, linear
-head on [CLS]. Width 192 and MLP 384 are inferred from the paper's "2.4M parameters, 8 layers,
-8 heads". Weight names are timm's, so that the two load each other's weights.
-We differ in options: images of any size with positions resampled as timm does, register tokens
-(Darcet et al. 2024), average pooling of the patches, no positional embedding, drop path, a pooling
-layer in the slot ``attn_pool`` (LocAt's refinement), and a distillation token after [CLS] with a
-head of its own (Touvron et al. 2021), as in timm's DeiT.
+It has pre-LN blocks, a class token [CLS], learnable positions of all tokens, GELU, no dropout, a
+final LayerNorm, and a linear head on [CLS]. The width 192 and the MLP width 384 are inferred from
+the paper's "2.4M parameters, 8 layers, 8 heads". Weights have timm's names, so that each library
+loads the other's weights.
+
+Our model has options that the paper's lacks: images of any size, with positions resampled as in
+timm; register tokens (Darcet et al. 2024); average pooling of the patches; no positional embedding;
+drop path; a pooling layer in ``attn_pool`` (LocAt's refinement); and a distillation token after
+[CLS] with its own head (Touvron et al. 2021), as in timm's DeiT.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from timm.layers import DropPath, resample_abs_pos_embed  # noqa: E402
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of one of our models."""
+    """The depth, widths and number of heads of one of our models."""
 
     depth: int
     width: int
@@ -39,8 +41,10 @@ class Size:
 
 
 SIZES = {
-    "compact_vit": Size(depth=8, width=192, num_heads=8, mlp_width=384),  # the paper's
-    "nano_vit": Size(depth=4, width=96, num_heads=4, mlp_width=192),  # the demo's; heads as wide
+    "compact_vit": Size(depth=8, width=192, num_heads=8, mlp_width=384),  # the paper's model
+    "nano_vit": Size(
+        depth=4, width=96, num_heads=4, mlp_width=192
+    ),  # for the demo; same head width
     "mu_vit": Size(depth=2, width=22, num_heads=2, mlp_width=46),  # for tests
 }
 
@@ -50,7 +54,7 @@ NORM_EPS = 1e-6  # timm's, so that logits agree; torch's default is 1e-5
 
 
 def rates_by_depth(rate: float, depth: int) -> list[float]:
-    """Return the stochastic depth rate (Huang et al. 2016) of every block: linear from 0.
+    """Return the stochastic depth rate (Huang et al. 2016) of every block, from 0 up to ``rate``.
 
     >>> rates_by_depth(0.5, 5)
     [0.0, 0.125, 0.25, 0.375, 0.5]
@@ -61,14 +65,14 @@ def rates_by_depth(rate: float, depth: int) -> list[float]:
 
 
 class PatchEmbed(nn.Module):
-    """Turn images into patches by a convolution whose kernel equals its stride."""
+    """Cut images into patches and embed them, by a convolution whose stride is its kernel size."""
 
     def __init__(self, patch_size: int, width: int) -> None:
         super().__init__()
         self.proj = nn.Conv2d(3, width, patch_size, patch_size)
 
     def dynamic_feat_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return the rows and columns of the grid of an image, as timm's patch embedding does."""
+        """Return the rows and columns of patches of an image, as timm's patch embedding does."""
         grid = Grid.of_image(*size, self.proj.kernel_size[0])
         return grid.rows, grid.cols
 
@@ -91,7 +95,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then the MLP; each normalises its input and adds to the stream."""
+    """Attention, then an MLP. Each normalises its input and adds its output to the tokens."""
 
     def __init__(self, size: Size, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -108,9 +112,19 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """A plain ViT; ``grid`` and ``num_prefix`` tell where its tokens are.
+    """A plain ViT; ``grid`` and ``num_prefix`` tell where its tokens are on the image.
 
-    With ``any_size`` it also takes images of other sizes than its own.
+    Args:
+        size: Depth, widths and number of heads.
+        num_classes: Number of classes.
+        image_size: Height and width of the images in pixels.
+        patch_size: Side of a patch in pixels.
+        num_registers: Number of register tokens.
+        pool: What the head reads: the class token or the mean of the patches.
+        positions: Whether there are positional embeddings.
+        distilled: Whether there is a distillation token with its own head.
+        drop_path: Largest rate of stochastic depth.
+        any_size: Whether the model also takes images of other sizes.
     """
 
     def __init__(
@@ -134,8 +148,8 @@ class VisionTransformer(nn.Module):
             raise UserError(f"pool is {pool!r}, but it must be {' or '.join(get_args(Pool))}")
         if distilled and pool != "token":
             raise UserError(
-                f"pool is {pool!r}, but a model with a distillation token, which has its own head, "
-                "pools by token"
+                f"pool is {pool!r}, but a model with a distillation token pools by its class and "
+                "distillation tokens; leave out pool, or distilled"
             )
         self.pool = pool
         self.attn_pool: nn.Module | None = None
@@ -167,7 +181,8 @@ class VisionTransformer(nn.Module):
         if images.shape[-2:] != self.image_size and not self.any_size:
             raise UserError(
                 f"the images have {images.shape[-2]}x{images.shape[-1]} pixels, but the model is "
-                f"built for {self.image_size[0]}x{self.image_size[1]}"
+                f"built for {self.image_size[0]}x{self.image_size[1]}; resize them, or create the "
+                "model with image_size= or any_size=True"
             )
         patches = self.patch_embed(images)  # [batch, patch, width]
         prefix = (self.cls_token, self.dist_token, self.reg_token)
@@ -197,9 +212,15 @@ class VisionTransformer(nn.Module):
     def forward_head(
         self, x: Float[Tensor, "batch token width"], pre_logits: bool = False
     ) -> Tensor | tuple[Logits, Logits]:
-        """Return logits; with a distillation token, the mean or (while distilling) both heads'.
+        """Return the logits of tokens that ``forward_features`` returned.
 
-        With ``pre_logits``, return what the head reads instead, as timm's models do.
+        Args:
+            x: The tokens.
+            pre_logits: Return what the head reads instead, as timm's models do.
+
+        Returns:
+            The logits. With a distillation token they are the mean over both heads, or, while
+                training after ``set_distilled_training``, the logits of each head.
         """
         if pre_logits:
             return self._pooled(x)
@@ -218,7 +239,7 @@ class VisionTransformer(nn.Module):
         return x[:, 0] if self.pool == "token" else x[:, self.num_prefix :].mean(1)
 
     def set_distilled_training(self, enable: bool = True) -> None:
-        """Choose whether training returns the logits of both heads, as in timm, or their mean."""
+        """Choose whether the model returns the logits of both heads while it trains, as in timm."""
         if self.head_dist is None:
             raise UserError("this model has no distillation token; create it with distilled=True")
         self.distilled_training = enable

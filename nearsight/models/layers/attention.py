@@ -2,10 +2,10 @@
 
 attention = softmax(q k^T / sqrt(d) + bias), output = attention v.
 
-``attend`` is the only place where our models compute attention. Capture sees it through torch's
-function modes, so that measuring never edits a model. Where we differ: several kernels give the
-same numbers, and ``attention_kernel`` chooses the fastest. A bias between patches may be given as
-two factors, from which the kernels make what they need.
+``attend`` is the only place where our models compute this attention. Capture sees its calls through
+torch's function modes, so that measuring never edits a model. Where we differ: several kernels give
+the same numbers, and ``attention_kernel`` chooses the fastest one. A bias between patches may be
+given as two factors, whose product a kernel computes piece by piece.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from nearsight.models.layers.bias import (
 from nearsight.models.layers.explicit import explicit_attention, split_heads
 
 Kernel = Literal["explicit", "fused", "pieces", "flex"]
-PIECE = 2**19  # weights of a bias in memory at a time: 2 MB, which stay in the cache
-MAX_EXPLICIT_TOKENS = 128  # for widths 24 to 64, explicit is faster at 65 tokens, equal at 197
+PIECE = 2**19  # numbers of a bias in memory at a time: 2 MB, which stay in the cache
+MAX_EXPLICIT_TOKENS = 128  # the explicit kernel is faster at 65 tokens and equally fast at 197
 
 
 def attention_kernel(
@@ -43,15 +43,17 @@ def attention_kernel(
     needs_grad: bool,
     biased: bool = False,
 ) -> Kernel:
-    """Choose the fastest kernel: explicit to train in full precision on CPU, else a fused one.
+    """Choose the fastest kernel.
 
-    The explicit kernel is chosen for short sequences, and for any length with a bias, whose
-    gradient torch's fused kernel does not compute. This was measured for head widths from 11 to 128
-    (docs/models.md); the width does not change the rule. Without a gradient the fused kernel is
-    faster; on a CPU it gets the bias of a few images at a time ("pieces"). On other devices the
-    fused kernel is always chosen, and on CUDA FlexAttention computes a bias inside the kernel. Half
-    precision, autocast and everything that torch traces (compile, export, ONNX) also use the fused
-    kernel; the others would be opaque to tracing.
+    - "explicit" to train on a CPU in full precision: for short sequences, and for any length with a
+      bias, whose gradient torch's fused kernel does not compute. This was measured for head widths
+      from 11 to 128 (docs/models.md); the width does not change the rule.
+    - "pieces" without a gradient on a CPU with a bias: the fused kernel for a few images at a time,
+      so that the whole bias is never in memory.
+    - "flex" on CUDA with a bias, which FlexAttention computes inside the kernel.
+    - "fused" in all other cases: without a bias on other devices or without a gradient, in half
+      precision and autocast, and whenever torch traces the model (compile, export, ONNX), because
+      tracing cannot see inside the other kernels.
 
     Args:
         num_tokens: Length of the longest sequence.
@@ -63,7 +65,7 @@ def attention_kernel(
     >>> attention_kernel(65, torch.device("cpu"), torch.float32, needs_grad=True)
     'explicit'
     """
-    if _traced():
+    if _is_tracing():
         return "fused"
     if biased and device.type == "cuda":
         return "flex"
@@ -76,7 +78,7 @@ def attention_kernel(
     return "explicit" if device.type == "cpu" and full_precision and short else "fused"
 
 
-def _traced() -> bool:
+def _is_tracing() -> bool:
     """Return whether torch is recording what runs (compile, export, ONNX, trace)."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
@@ -128,7 +130,7 @@ def attend(
     return F.scaled_dot_product_attention(*given, whole, dropout, scale=scale)
 
 
-def _described(
+def _describe(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -137,13 +139,13 @@ def _described(
     mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> dict[str, Any]:
-    """Describe a call of ``attend``: the bias becomes part of the mask."""
+    """Describe a call of ``attend`` for capture; the bias becomes part of the mask."""
     with torch.no_grad():
         whole = attention_mask(bias, mask, queries)
     return {"queries": queries, "keys": keys, "values": values, "scale": scale, "mask": whole}
 
 
-ATTENTION_FUNCTIONS[attend] = _described
+ATTENTION_FUNCTIONS[attend] = _describe
 
 
 def _in_pieces(
@@ -153,7 +155,7 @@ def _in_pieces(
     scale: float,
     bias: SeparableBias,
 ) -> Float[Tensor, "batch head token width"]:
-    """Run fused attention for a few images at a time, so that the bias is never whole."""
+    """Run fused attention for a few images at a time, so that the bias is never whole in memory."""
     batch, heads, tokens, _ = queries.shape
     num_images = max(1, PIECE // (heads * tokens**2))
     buffer = queries.new_empty(min(num_images, batch), heads, tokens, tokens)
@@ -166,11 +168,11 @@ def _in_pieces(
         given = queries[piece], keys[piece], values[piece]
         made = F.scaled_dot_product_attention(*given, mask, scale=scale)
         out[piece] = made.transpose(1, 2)
-    return out.transpose(1, 2)  # the fused kernel's layout, in which joining heads copies nothing
+    return out.transpose(1, 2)  # the fused kernel's layout, which join_heads need not copy
 
 
 def _kernel_for(*inputs: Tensor, biased: bool = False) -> Kernel:
-    """Return ``attention_kernel`` for the longest of these sequences in the current grad mode."""
+    """Return ``attention_kernel`` for these tensors, with gradients if they are on and needed."""
     needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
     num_tokens = max(x.shape[-2] for x in inputs)
     return attention_kernel(num_tokens, inputs[0].device, inputs[0].dtype, needs_grad, biased)
@@ -191,7 +193,7 @@ def join_heads(
 ) -> Float[Tensor, "batch token wide"]:
     """Concatenate the outputs of all heads for each token."""
     out = out.transpose(1, 2)
-    if _traced():  # ONNX replaces the kernel by one with other strides, so no view may remain
+    if _is_tracing():  # ONNX's kernel has other strides, so the result must not be a view
         out = out.clone(memory_format=torch.contiguous_format)
     return out.flatten(2)
 
@@ -199,7 +201,7 @@ def join_heads(
 class SelfAttention(nn.Module):
     """Self-attention over all tokens; weights are named as in timm (``qkv``, ``proj``)."""
 
-    biased = False  # whether ``patch_bias`` gives one
+    biased = False  # whether ``patch_bias`` returns a bias
 
     def __init__(self, width: int, num_heads: int) -> None:
         super().__init__()
@@ -252,12 +254,12 @@ def flex_attend(
         between_patches = (query >= num_prefix) & (key >= num_prefix)
         return score + torch.where(between_patches, along_rows * along_cols, 0.0)
 
-    return _compiled()(queries, keys, values, score_mod=add, scale=scale)
+    return _compile_flex()(queries, keys, values, score_mod=add, scale=scale)
 
 
 @cache
-def _compiled() -> Callable[..., Tensor]:
-    """Compile FlexAttention when it is first needed; eager, it would make the whole matrix."""
+def _compile_flex() -> Callable[..., Tensor]:
+    """Compile FlexAttention once; without this, it would store the whole attention matrix."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention)

@@ -1,9 +1,10 @@
 """Register the functions that compute attention in our layers, so that capture can see them.
 
 A function that computes attention in its own way calls ``handle_torch_function``, so that torch's
-function modes see it as one call. It is registered in ``ATTENTION_FUNCTIONS`` with a description: a
-function of the same arguments that returns queries, keys, values, scale and, if there are any, the
-mask and the mixture. Capture then shows its attention without knowing the layer.
+function modes see it as one call. It is registered in ``ATTENTION_FUNCTIONS`` together with another
+function of the same arguments, which describes the call: it returns queries, keys, values, scale
+and, if there are any, the mask and the mixture. With it, capture can show the attention without
+knowing the layer.
 """
 
 from __future__ import annotations

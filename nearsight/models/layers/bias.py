@@ -1,7 +1,7 @@
 """A bias on attention logits between patches, as a tensor or as two factors.
 
-Factors are multiplied when they are needed. Prefix tokens come first and have no bias: it is 0 in
-their rows and columns.
+Two factors take less memory; they are multiplied only where their product is needed. Prefix tokens
+come first and have no bias: it is 0 in their rows and columns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ def token_bias(bias: PatchBias, num_tokens: int) -> Float[Tensor, "batch head to
 def attention_mask(
     bias: PatchBias | None, mask: Tensor | None, queries: Float[Tensor, "batch head query width"]
 ) -> Tensor | None:
-    """Return bias and mask as the single mask that torch takes, in the queries' precision."""
+    """Combine bias and mask into the single mask that torch takes, in the queries' precision.
+
+    Args:
+        bias: The bias between patches, if there is one.
+        mask: A mask between all tokens, boolean or added to the logits, if there is one.
+        queries: The queries, which tell the number of tokens and the precision.
+    """
     if bias is None:
         return mask
     whole = token_bias(bias, queries.shape[-2]).to(queries.dtype)
@@ -57,7 +63,7 @@ def write_bias(
     rows: Float[Tensor, "... patch row"],
     cols: Float[Tensor, "... patch col"],
 ) -> None:
-    """Write ``token_bias`` of two factors into existing memory, every number once."""
+    """Write what ``token_bias`` returns for two factors into existing memory."""
     clear_prefix(out, out.shape[-1] - rows.shape[-2])
     write_product(out, rows, cols)
 
@@ -80,6 +86,6 @@ def write_product(
 def between_patches(
     scores: Float[Tensor, "... token token"], rows: Float[Tensor, "... patch row"]
 ) -> Float[Tensor, "... patch row col"]:
-    """Return a view of the scores between patches, to which a bias with these factors applies."""
+    """Return a view of the scores between patches, to which the product of factors can be added."""
     num_prefix = scores.shape[-1] - rows.shape[-2]
     return scores[..., num_prefix:, num_prefix:].unflatten(-1, (rows.shape[-1], -1))

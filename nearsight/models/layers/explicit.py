@@ -5,12 +5,15 @@ Backward:  dV = P^T dO,  dS = P * (dP - rowsum(dP * P)) with dP = dO V^T,
            dQ = scale * dS K,  dK = scale * dS^T Q,
            dR = sum over columns of dS C,  dC = sum over rows of dS R
 
-Where we differ from letting autograd do it, and why: the same products, but scale and bias ride in
-them instead of taking passes of their own, softmax and its gradient work in place, a piece of all
-heads at a time so that it stays in the cache, and the gradients of queries, keys and values are
-written once, into the layout the linear layer before them wants. docs/models.md has the times
-beside autograd's version and torch's fused kernel. ``attention_kernel`` in attention.py says when
-it is taken. Second derivatives are refused.
+Where we differ from leaving the gradient to autograd, and why:
+- The products are the same, but scale and bias are applied inside them instead of in further passes
+  over memory.
+- Softmax and its gradient work in place, on a few heads at a time, which stay in the cache.
+- The gradients of queries, keys and values are written once, in the memory layout that the linear
+  layer before them needs.
+
+docs/models.md compares the times with autograd's version and torch's fused kernel, and
+``attention_kernel`` in attention.py says when this version is used. It has no second derivative.
 """
 
 from __future__ import annotations
@@ -36,15 +39,16 @@ def explicit_attention(
     rows: Float[Tensor, "batch head patch row"] | None = None,
     cols: Float[Tensor, "batch head patch col"] | None = None,
 ) -> Float[Tensor, "batch head query width"]:
-    """Return softmax(scale * q k^T + bias) v and keep the probabilities for the backward pass.
+    """Return softmax(scale * q k^T + bias) v, and keep the weights for the backward pass.
 
     Args:
         queries: [batch, head, query, width].
         keys: [batch, head, key, width].
         values: [batch, head, key, width].
         scale: Factor of the products of queries and keys.
-        rows: The bias between patches is a product of two factors; this is the one of rows.
-        cols: The factor of columns. Prefix tokens come first and have no bias.
+        rows: The factor of rows of the bias between patches, if there is a bias. Prefix tokens
+            come first and have none.
+        cols: Its factor of columns.
     """
     return _ExplicitAttention.apply(queries, keys, values, scale, rows, cols)
 
@@ -58,8 +62,8 @@ def split_heads(
 ]:
     """Return contiguous queries, keys and values: ``qkv.permute(2, 0, 3, 1, 4).unbind(0)``.
 
-    The backward pass writes the three gradients side by side; autograd would stack and then permute
-    them.
+    Its backward pass writes the three gradients directly into place. Autograd would first stack and
+    then permute them.
     """
     return _SplitHeads.apply(qkv)
 
@@ -110,7 +114,7 @@ class _ExplicitAttention(Function):
 
 
 def _pieces(weights: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Cut all tensors along heads into pieces with PIECE weights."""
+    """Cut all tensors along heads into pieces of at most PIECE attention weights, if possible."""
     num_heads = max(1, PIECE // max(1, weights[0].numel())) if len(weights) else 1
     return zip(*(x.split(num_heads) for x in (weights, *others)))
 
@@ -141,8 +145,8 @@ class _SplitHeads(Function):
 def _refuse_second_derivative() -> None:
     """Raise an error if a second derivative is requested, which would be silently wrong.
 
-    With ``create_graph=True`` the backward pass runs with gradients on, but ours would count as
-    constants.
+    With ``create_graph=True`` the backward pass runs with gradients on, but autograd would treat
+    the gradients that we compute as constants.
     """
     if torch.is_grad_enabled():
         raise RuntimeError(

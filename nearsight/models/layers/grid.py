@@ -1,6 +1,7 @@
-"""The patch grid, the only place that knows rows x cols.
+"""The patch grid: where patches are, and how far apart.
 
-Patch i is at (row, col) = (i // cols, i % cols). Distances are Euclidean between patch centres.
+Patch i is at (row, col) = (i // cols, i % cols). Distances are Euclidean between patch centres. All
+geometry comes from here, never from the square root of a number of tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class Grid:
 
     @classmethod
     def of_image(cls, height: int, width: int, patch_size: int) -> Grid:
-        """Return the grid of an image cut into square patches, which must divide both sides.
+        """Return the grid of an image that is cut into square patches.
+
+        Raises:
+            UserError: If the patches do not divide both sides of the image.
 
         >>> str(Grid.of_image(24, 40, patch_size=4))
         '6x10'
@@ -85,14 +89,18 @@ class Grid:
         raise UserError(f"unit is {unit!r}, but it must be 'diagonal' or 'patches'")
 
     def uniform_distance(self, unit: Unit = "diagonal") -> float:
-        """Return the mean distance of uniform attention (the null line "uniform")."""
+        """Return the mean distance of uniform attention (a null line)."""
         return float(self.distances(unit).mean())
 
     def window(self, side: int) -> Tensor:
-        """Return whether a key is in the window around a query, bool [query, key].
+        """Return for every pair whether the key is in the window around the query.
 
-        The window has side x side patches and is cut at the edge of the grid. The side must be odd,
-        so that a window has a centre.
+        Args:
+            side: The window has side x side patches and is cut at the edge of the grid. The side
+                must be odd, so that the window has a centre.
+
+        Returns:
+            bool [query, key].
 
         >>> Grid(1, 4).window(3).int().tolist()
         [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
@@ -103,17 +111,17 @@ class Grid:
         return (points[:, None] - points[None]).abs().amax(-1) <= side // 2
 
     def box(self) -> Tensor:
-        """Return the window of 3x3 patches around each patch."""
+        """Return for every pair whether the key is in the 3x3 patches around the query."""
         return self.window(3)
 
     def box_distance(self, unit: Unit = "diagonal") -> float:
-        """Return the mean distance of attention spread over the 3x3 box (null line "3x3 box")."""
+        """Return the mean distance of attention spread evenly over the 3x3 box (a null line)."""
         near = self.box()
         return float(((self.distances(unit) * near).sum(-1) / near.sum(-1)).mean())
 
 
 def as_grid(given: Grid | Sequence[int] | None) -> Grid | None:
-    """Return a grid given as such or as its rows and columns; None stays None.
+    """Return the grid that a user gave as a ``Grid`` or as rows and columns; None stays None.
 
     >>> as_grid((8, 14))
     Grid(rows=8, cols=14)
@@ -133,11 +141,10 @@ def as_grid(given: Grid | Sequence[int] | None) -> Grid | None:
 
 
 class TokenGrid:
-    """Where the image tokens of a model are; all its layers share one object.
+    """The grid and the number of prefix tokens of a model, in one object that its layers share.
 
-    A model for one image size keeps its grid. A model that takes images of any size registers
-    ``see_images`` as a hook on its patch embedding, so that its layers know the grid of the current
-    images before the first of them runs.
+    If the model takes images of any size, ``see_images`` is registered as a hook before its patch
+    embedding. It sets the grid of the current images before the first layer runs.
     """
 
     def __init__(self, grid: Grid, num_prefix: int) -> None:
@@ -155,5 +162,6 @@ class TokenGrid:
         if num_tokens != self.num_prefix + self.grid.num_patches:
             raise UserError(
                 f"there are {num_tokens} tokens, but {self.num_prefix} prefix tokens and a grid of "
-                f"{self.grid} patches make {self.num_prefix + self.grid.num_patches}"
+                f"{self.grid} patches make {self.num_prefix + self.grid.num_patches}; give the "
+                "model images of the size it was built for"
             )

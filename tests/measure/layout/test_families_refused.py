@@ -37,7 +37,7 @@ def test_naflex_patches_cut_beforehand_are_refused():
     rows, cols = torch.meshgrid(torch.arange(3), torch.arange(5), indexing="ij")
     places = torch.stack([rows, cols], dim=-1).view(1, 15, 2)
     patches = {"patches": torch.zeros(1, 15, 16 * 16 * 3), "patch_coord": places}
-    with pytest.raises(ValueError, match="a grid per image; give the model images"):
+    with pytest.raises(ValueError, match="from image to image; give the model images"):
         refused_layout(model, patches | {"patch_valid": torch.ones(1, 15, dtype=torch.bool)})
 
 
