@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def fetch_data(
 def check_data(
     name: Annotated[str, typer.Argument(help="A data set, or the path of an image folder.")],
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Read a whole data set and check that it is the official one."""
     from nearsight.data.sets import NOT_OFFICIAL, check_dataset, dataset_name
     from nearsight.runs.records import origin_text
@@ -73,6 +74,7 @@ def check_data(
         print("All files can be read, but their contents are not those of the official archive.")
     for note in found.notes:
         print(note)
+    return Result(content=asdict(found))
 
 
 @data_app.command(
@@ -83,7 +85,7 @@ def show_caches(
         str | None, typer.Option(metavar="KEY", help="Delete the cache with this key, or all.")
     ] = None,
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """List or delete the features and results that `nearsight evaluate` stored."""
     from nearsight.evaluate.features import cache_root, delete_cache, stored_caches
 
@@ -94,10 +96,11 @@ def show_caches(
         for key in chosen:
             delete_cache(folder, key)
         print(f"Deleted {len(chosen)} caches in {folder}.")
-        return
+        return Result(content={"deleted": chosen})
     for each in caches:
         print(f"{each.key}  {each.num_bytes / 1e6:9.1f} MB  {each.text}")
     print(f"{len(caches)} caches, {sum(x.num_bytes for x in caches) / 1e9:.2f} GB in {folder}")
+    return Result(content=[asdict(each) for each in caches])
 
 
 @data_app.command(
@@ -140,7 +143,7 @@ def register_data(
         typer.Argument(help="A folder that contains train/CLASS/ and val/CLASS/ or test/CLASS/."),
     ],
     data_root: DataRoot = None,
-) -> None:
+) -> Result:
     """Give an image folder a name that --data accepts."""
     from nearsight.data.sets import register_dataset
 
@@ -149,3 +152,4 @@ def register_data(
         f"{found.name}: {found.num_train} training and {found.num_test} test images of "
         f"{found.num_classes} classes, hash {found.identity}, in {found.folder}"
     )
+    return Result(content=asdict(found))

@@ -20,6 +20,7 @@ from nearsight.study.show.study_tables import (
     print_recipes,
     print_status,
     print_verdicts,
+    status_json,
 )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "print_status",
     "print_verdicts",
     "publish_study",
+    "status_json",
     "study_report",
     "write_page",
 ]

@@ -134,6 +134,22 @@ def print_status(out: Path) -> None:
             screen.say(f"{cell.label} ({cell.key}): {reason}")
 
 
+def status_json(out: Path) -> list[dict[str, Any]]:
+    """Return the state of every cell of a study as plain values."""
+    return [
+        {
+            "key": cell.key,
+            "label": cell.label,
+            "seed": cell.seed,
+            "state": state_of(folder := cell_folder(out, cell)),
+            "epochs_done": epochs_done(folder),
+            "epochs": cell.protocol.epochs,
+            "failure": failure(folder),
+        }
+        for cell in read_cells(out)
+    ]
+
+
 def print_verdicts(
     found: Sequence[Verdict], everything: bool = False, details: bool = False
 ) -> None:
