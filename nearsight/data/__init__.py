@@ -1,8 +1,8 @@
-"""Data sets, augmentation, and the preparation of images for a model.
+"""Load data sets, augment images, and prepare them for a model.
 
-``sets`` loads labelled images, ``segmentation`` images with a mask for every pixel, ``fetch``
-downloads and imports both. ``augment`` changes training images, ``input`` turns image files of any
-size into a model's input, and ``draws`` makes the random numbers of all of them.
+``sets`` loads labelled images, ``segmentation`` loads images with a class for every pixel, and
+``fetch`` downloads and imports labelled sets. ``augment`` changes training images, ``input`` turns
+image files of any size into a model's input, and ``draws`` draws all random numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random numbers as a pure function of where they are used.
+"""Draw random numbers as a pure function of where they are used.
 
 ``uniform("crop", seed, epoch, samples, repeats, num=2)`` returns the same numbers in any order, on
 any device, in any number of processes and with any version of torch, because every number is a hash
@@ -24,19 +24,20 @@ _FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND = -7723592293110705685  # 0x94D049BB133111EB
 
 
-def _shifted(x: Tensor, by: int) -> Tensor:
+def _shift_right(x: Tensor, by: int) -> Tensor:
     """Shift int64 to the right and fill with zeros, as for unsigned numbers."""
     return (x >> by) & ((1 << (64 - by)) - 1)
 
 
-def _mixed(x: Tensor) -> Tensor:
-    x = (x ^ _shifted(x, 30)) * _FIRST
-    x = (x ^ _shifted(x, 27)) * _SECOND
-    return x ^ _shifted(x, 31)
+def _mix(x: Tensor) -> Tensor:
+    """Apply the finaliser of splitmix64."""
+    x = (x ^ _shift_right(x, 30)) * _FIRST
+    x = (x ^ _shift_right(x, 27)) * _SECOND
+    return x ^ _shift_right(x, 31)
 
 
 def bits(*key: Key, num: int) -> Tensor:
-    """Return hashed int64 of shape [*key shape, num].
+    """Return random int64 numbers of shape [*key shape, num], which are hashes of the key.
 
     Args:
         key: Texts, numbers and tensors of whole numbers. Tensors broadcast against each other, and
@@ -48,18 +49,20 @@ def bits(*key: Key, num: int) -> Tensor:
     state = torch.zeros((), dtype=torch.int64, device=device)
     for part in key:
         number = zlib.crc32(part.encode()) if isinstance(part, str) else part
-        state = _mixed(state + _GOLDEN + number)
+        state = _mix(state + _GOLDEN + number)
     counter = torch.arange(1, num + 1, device=device)
-    return _mixed(state[..., None] + counter * _GOLDEN)
+    return _mix(state[..., None] + counter * _GOLDEN)
 
 
 def uniform(*key: Key, num: int) -> Tensor:
-    """Return uniform float64 in [0, 1) of shape [*key shape, num]; see ``bits`` for the key.
+    """Return uniform float64 numbers in [0, 1) of shape [*key shape, num].
+
+    ``bits`` describes the arguments.
 
     >>> bool((uniform("demo", 0, num=3) == uniform("demo", 0, num=5)[:3]).all())
     True
     """
-    return _shifted(bits(*key, num=num), 11).double() * 2.0**-53
+    return _shift_right(bits(*key, num=num), 11).double() * 2.0**-53
 
 
 def integers(*key: Key, num: int, high: int) -> Tensor:
@@ -69,7 +72,7 @@ def integers(*key: Key, num: int, high: int) -> Tensor:
 
 @contextmanager
 def seeded_torch(*key: str | int, device: torch.device) -> Iterator[None]:
-    """Make what a model draws from torch inside the block a function of the key.
+    """Seed torch inside the block, so that what a model draws is a function of the key.
 
     Torch's random state on the CPU and on ``device`` is restored after the block.
     """

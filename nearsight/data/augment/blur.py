@@ -1,8 +1,8 @@
-"""Gaussian blur of uint8 images, each with its own deviation, with Pillow's bytes.
+"""Blur uint8 images with a Gaussian, each with its own deviation; the result equals Pillow's.
 
 Pillow approximates a Gaussian by three box blurs along the rows and three along the columns, each
-rounded to uint8. The radius of the boxes need not be whole: a pixel further away on either side has
-a smaller weight. Pixels outside the image have the value of the nearest one inside.
+rounded to uint8. If the radius of a box is not a whole number, the outermost pixel on either side
+has a smaller weight. Pixels outside the image have the value of the nearest pixel inside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIXELS_IN_CACHE = 1 << 14
 
 
 def box_radius(sigma: float) -> float:
-    """Return the radius of the boxes of a Gaussian, computed in float32 as Pillow does."""
+    """Return the radius of the boxes that replace a Gaussian, computed in float32 as in Pillow."""
     variance = np.float32(np.float32(sigma) ** 2 / _PASSES)
     whole = np.floor((np.float32(np.sqrt(12.0 * float(variance) + 1.0)) - 1.0) / 2.0)
     above = (2 * whole + 1) * (whole * (whole + 1) - 3.0 * float(variance))
@@ -28,7 +28,7 @@ def box_radius(sigma: float) -> float:
 
 
 def box_weights(radius: float, reach: int) -> list[int]:
-    """Return the weights of the pixels 0 to ``reach`` away, of which 2**24 are a whole.
+    """Return the weights of the pixels at distances 0 to ``reach``, in units of 2**-24.
 
     >>> box_weights(1.0, 2) == [2**24 // 3, 2**24 // 3, 0]
     True
@@ -44,7 +44,7 @@ def box_weights(radius: float, reach: int) -> list[int]:
 def gaussian_blur(
     images: UInt8[Tensor, "n 3 h w"], sigmas: Float[Tensor, " n"]
 ) -> UInt8[Tensor, "n 3 h w"]:
-    """Blur every image with a Gaussian of its own deviation in pixels; 0 leaves it as it is."""
+    """Blur every image with a Gaussian of its own deviation in pixels; 0 leaves it unchanged."""
     radii = [box_radius(sigma) for sigma in sigmas.tolist()]
     reach = int(max(radii, default=0.0)) + 1
     rows = [box_weights(radius, reach) for radius in radii]
@@ -53,20 +53,20 @@ def gaussian_blur(
     few = max(1, _PIXELS_IN_CACHE // images.shape[-2:].numel())
     for start in range(0, len(images), few):
         part = slice(start, start + few)
-        values = images[part].double()  # exact: the sums have 32 bits
+        values = images[part].double()  # exact, because the sums fit in 32 bits
         for _ in range(_PASSES):
-            values = _box_blurred(values, weights[part])
+            values = _blur_once(values, weights[part])
         values = values.mT.contiguous()
         for _ in range(_PASSES):
-            values = _box_blurred(values, weights[part])
+            values = _blur_once(values, weights[part])
         blurred[part] = values.mT.to(torch.uint8)
     return blurred
 
 
-def _box_blurred(
+def _blur_once(
     values: Float[Tensor, "n 3 h w"], weights: Float[Tensor, "n away"]
 ) -> Float[Tensor, "n 3 h w"]:
-    """Blur along the columns once, rounded to whole numbers."""
+    """Apply one box blur along the last axis and round to whole numbers."""
     reach, width = weights.shape[1] - 1, values.shape[-1]
     padded = F.pad(values.flatten(1, 2), (reach, reach), mode="replicate").view(
         *values.shape[:-1], -1

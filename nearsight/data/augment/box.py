@@ -1,4 +1,4 @@
-"""Draw rectangles: the part that random erasing removes, or that a resized crop keeps."""
+"""Draw the rectangles that random erasing fills and that resized crops keep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearsight.protocol import RandomErasing, ResizedCrop
 Box = tuple[int, int, int, int]  # top, left, bottom, right
 
 NOWHERE: Box = (0, 0, 0, 0)
-NUM_TRIES = 10  # of four numbers each
+NUM_TRIES = 10  # each uses four random numbers
 
 
 def fitting_box(
@@ -20,8 +20,9 @@ def fitting_box(
 ) -> Box | None:
     """Draw a rectangle of at most ``most`` rows and columns in an image of the given ``size``.
 
-    Each of up to ten tries uses four uniform numbers: the area and the logarithm of height / width
-    are uniform, then the position. Returns None if no try fits.
+    Each of up to ten tries uses four of the uniform ``numbers``: one each for the area, the
+    logarithm of height / width, and the vertical and horizontal position. The result is None if
+    the rectangle of no try fits.
     """
     height, width = size
     spread = math.log(settings.min_aspect)
@@ -50,7 +51,7 @@ def middle_box(min_aspect: float, height: int, width: int) -> Box:
 
 
 def resized_crop_box(numbers: list[float], settings: ResizedCrop, height: int, width: int) -> Box:
-    """Return the part of the image to keep, or its middle if no try fits."""
+    """Draw the part of the image to keep; if no try fits, return the middle of the image."""
     box = fitting_box(numbers, settings, (height, width), (height, width))
     if box is None or box[2] == box[0] or box[3] == box[1]:
         return middle_box(settings.min_aspect, height, width)

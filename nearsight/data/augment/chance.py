@@ -1,7 +1,7 @@
-"""Draw operations that happen to some of the images: greyscale, blur and solarisation.
+"""Draw which images become grey, blurred or solarised.
 
-They are what BYOL and DINO add to ColorJitter. Each function returns codes and arguments [1, n] as
-policy.py does.
+BYOL and DINO add these operations to ColorJitter. Each function returns codes and arguments [1, n],
+as the functions of policy.py do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nearsight.protocol import Blur, Greyscale, Solarize
 
 
 def draw_greyscale(settings: Greyscale, key: SampleKey) -> Drawn:
-    """Draw which images lose their colours: a saturation of 0."""
+    """Draw which images become grey, as an operation with saturation 0."""
     numbers = draws.uniform("greyscale", *key, num=1)
     return _sometimes("saturation", numbers[:, 0], settings.probability, numbers[:, 0] * 0)
 
@@ -39,5 +39,6 @@ def draw_solarize(settings: Solarize, key: SampleKey) -> Drawn:
 def _sometimes(
     name: str, coins: Float[Tensor, " n"], probability: float, arguments: Float[Tensor, " n"]
 ) -> Drawn:
+    """Return an operation for the images whose coin is below the probability, else NOTHING."""
     codes = torch.where(coins < probability, code(name), NOTHING)
     return codes[None], arguments[None]

@@ -1,6 +1,6 @@
-"""Colour operations on batches of uint8 images [n, 3, h, w], each image with its own amount.
+"""Change the colours of batches of uint8 images [n, 3, h, w], each image by its own amount.
 
-They compute what Pillow computes, to the last bit, except ``hue``, which follows torchvision on
+The results equal those of Pillow to the last bit, except for ``hue``, which follows torchvision on
 tensors (Pillow rounds the hue to 8 bits). Operations that map each channel value on its own use a
 table of 256 entries per image or per channel; saturation, sharpness and hue compute every pixel.
 """
@@ -16,19 +16,19 @@ Amounts = Float[Tensor, " n"]  # one per image
 
 
 def through_tables(images: Images, tables: UInt8[Tensor, "n tables 256"]) -> Images:
-    """Look up every value in the table of its image (1 table per image) or of its channel (3)."""
+    """Replace every value by its entry in the table of its image (1 table) or its channel (3)."""
     num, channels = images.shape[:2]
     values = images.flatten(2).long()  # [n, 3, pixel]
     return tables.expand(num, channels, 256).gather(2, values).view_as(images)
 
 
 def luminance(images: Images) -> Int32[Tensor, "n 1 h w"]:
-    """Return the grey value by Rec. 601, rounded to a whole number."""
+    """Return the grey value of every pixel by Rec. 601, rounded to a whole number."""
     red, green, blue = images.int().split(1, dim=1)
     return (red.mul_(19595) + green.mul_(38470) + blue.mul_(7471)).add_(1 << 15) >> 16
 
 
-def _blended(plain: Tensor, images: Tensor, factors: Tensor) -> Tensor:
+def _blend(plain: Tensor, images: Tensor, factors: Tensor) -> Tensor:
     """Return ``plain + factor (images - plain)``, in float32, clipped to 0..255, as uint8."""
     plain = plain.float()
     mixed = (images.float() - plain) * factors.float()
@@ -36,13 +36,14 @@ def _blended(plain: Tensor, images: Tensor, factors: Tensor) -> Tensor:
 
 
 def _values(images: Tensor) -> Tensor:
+    """Return all values of a byte, on the device of the images."""
     return torch.arange(256, device=images.device)
 
 
 def brightness(images: Images, factors: Amounts) -> Images:
     """Blend with black: factor 0 is black, 1 is the image."""
     values = _values(images)
-    tables = _blended(torch.zeros_like(values), values, factors[:, None, None])
+    tables = _blend(torch.zeros_like(values), values, factors[:, None, None])
     return through_tables(images, tables)
 
 
@@ -50,17 +51,17 @@ def contrast(images: Images, factors: Amounts) -> Images:
     """Blend with the mean grey of the image: factor 0 is flat grey, 1 is the image."""
     grey = luminance(images).flatten(1)  # [n, pixel]
     mean = (grey.sum(1).double() / grey.shape[1] + 0.5).floor()
-    tables = _blended(mean[:, None, None], _values(images), factors[:, None, None])
+    tables = _blend(mean[:, None, None], _values(images), factors[:, None, None])
     return through_tables(images, tables)
 
 
 def saturation(images: Images, factors: Amounts) -> Images:
     """Blend with the grey image: factor 0 is grey, 1 is the image. AutoAugment calls this Color."""
-    return _blended(luminance(images), images, factors[:, None, None, None])
+    return _blend(luminance(images), images, factors[:, None, None, None])
 
 
 def sharpness(images: Images, factors: Amounts) -> Images:
-    """Blend with the smoothed image (centre weight 5, its 8 neighbours 1); the border stays."""
+    """Blend with the smoothed image (centre weight 5, neighbours 1); the border is unchanged."""
     if min(images.shape[-2:]) < 3:
         return images
     values = images.short()
@@ -71,7 +72,7 @@ def sharpness(images: Images, factors: Amounts) -> Images:
         total.add_(inner, alpha=4).float().add_(6.5).mul_(1 / 13).floor_()
     )  # total / 13, rounded
     result = images.clone()
-    result[:, :, 1:-1, 1:-1] = _blended(smooth, inner, factors[:, None, None, None])
+    result[:, :, 1:-1, 1:-1] = _blend(smooth, inner, factors[:, None, None, None])
     return result
 
 
@@ -103,7 +104,7 @@ def solarize_add(images: Images, amounts: Amounts) -> Images:
 
 
 def autocontrast(images: Images, _: Amounts) -> Images:
-    """Stretch every channel to 0..255; a channel with only one value stays as it is."""
+    """Stretch every channel to 0..255; a channel with only one value is left unchanged."""
     values = _values(images)
     low, high = images.flatten(2).aminmax(dim=2, keepdim=True)  # [n, 3, 1]
     low, high = low.double(), high.double()
@@ -114,7 +115,7 @@ def autocontrast(images: Images, _: Amounts) -> Images:
 
 
 def equalize(images: Images, _: Amounts) -> Images:
-    """Flatten the histogram of every channel by Pillow's rule."""
+    """Flatten the histogram of every channel as Pillow does."""
     values = images.flatten(2).long()  # [n, 3, pixel]
     num, channels, num_pixels = values.shape
     counts = torch.zeros(num, channels, 256, dtype=torch.int32, device=images.device)
@@ -122,7 +123,7 @@ def equalize(images: Images, _: Amounts) -> Images:
     counts.scatter_add_(2, values, ones.expand_as(values))
     below = counts.cumsum(2) - counts  # pixels under each value
     num_brightest = counts.gather(2, values.amax(2, keepdim=True))
-    step = (num_pixels - num_brightest) // 255  # 0, for example with one value: leave the channel
+    step = (num_pixels - num_brightest) // 255  # 0 leaves the channel unchanged
     tables = (below + step // 2) // step.clamp(min=1)
     tables = torch.where(step == 0, _values(images), tables.clamp_(max=255)).to(torch.uint8)
     return tables.gather(2, values).view_as(images)

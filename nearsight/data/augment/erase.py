@@ -19,7 +19,7 @@ from nearsight.protocol import CutOut, RandomErasing
 
 
 def erasing_box(numbers: list[float], settings: RandomErasing, height: int, width: int) -> Box:
-    """Return the rectangle to erase, smaller than the image on both sides; empty if no try fits."""
+    """Draw the rectangle to erase, smaller than the image on both sides; empty if no try fits."""
     box = fitting_box(numbers, settings, (height, width), (height - 1, width - 1))
     return NOWHERE if box is None else box
 
@@ -28,8 +28,8 @@ def cutout_box(vertical: float, horizontal: float, size: int, height: int, width
     """Return a square around a uniformly drawn pixel, clipped at the edge of the image.
 
     Args:
-        vertical: Position of the pixel from the top, drawn from 0..1.
-        horizontal: Position of the pixel from the left, drawn from 0..1.
+        vertical: Position of the pixel from the top, as a share of the height (0..1).
+        horizontal: Position of the pixel from the left, as a share of the width (0..1).
         size: Side of the square in pixels.
         height: Height of the image.
         width: Width of the image.
@@ -50,7 +50,7 @@ def _inside(
 
 
 def erase_randomly(images: Images, settings: RandomErasing, key: SampleKey) -> Images:
-    """Fill one rectangle with random bytes, with the given probability; the images are changed."""
+    """Fill a rectangle of some images with random bytes; the images are changed in place."""
     height, width = images.shape[-2:]
     seed, epoch, samples, repeats = key
     numbers = draws.uniform("erasing", *key, num=1 + 4 * NUM_TRIES)
@@ -70,7 +70,7 @@ def erase_randomly(images: Images, settings: RandomErasing, key: SampleKey) -> I
 def cut_out(
     images: Images, settings: CutOut, key: SampleKey, mean_colour: tuple[float, float, float]
 ) -> Images:
-    """Fill one square with the mean colour, with the given probability; the images are changed."""
+    """Fill a square of some images with the mean colour; the images are changed in place."""
     height, width = images.shape[-2:]
     numbers = draws.uniform("cutout", *key, num=3).tolist()
     boxes = [

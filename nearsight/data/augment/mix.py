@@ -1,13 +1,13 @@
 """Mix pairs of images of a mini-batch: CutMix (Yun et al. 2019) and Mixup (Zhang et al. 2018).
 
-Whether to mix, the ratio, the box and the pairing are a function of (seed, epoch, step) over the
-global batch, with one ratio and one box per mini-batch. Every process draws the same and looks up
-only the partners of its own samples.
+Whether a batch is mixed, the ratio, the box and the partners are drawn once for the global batch,
+as a function of (seed, epoch, step). Every process makes the same draws and looks up the partners
+of its own samples only.
 
-The ratio comes from Beta(alpha, alpha) through its inverse distribution function, from one uniform
-number. The box of CutMix has sides of sqrt(1 - ratio) times the image's and a centre that is
-uniform over the pixels, and it is clipped at the border. The label weight counts the pixels that
-are really replaced.
+The ratio is drawn from Beta(alpha, alpha) by applying the inverse of its distribution function to a
+uniform number. The box of CutMix has sqrt(1 - ratio) times the height and width of the image. Its
+centre is uniform over the pixels, and the box is clipped at the border. The weight of the labels
+counts the pixels that are really replaced.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from nearsight.protocol import CutMix, Mixup, Protocol
 
 @dataclass(frozen=True)
 class Mix:
-    """The draws for one global batch."""
+    """How the images of one global batch are mixed."""
 
     kind: Literal["cutmix", "mixup"]
     partners: Int64[Tensor, " global"]  # position of each sample's partner in the global batch
-    weight: float  # share of the sample itself in its image; for CutMix 1 - pasted area
+    weight: float  # share of the sample itself in the mixed image
     box: Box | None
     mix_labels: bool
 
 
 def beta_ratio(alpha: float, number: float) -> float:
-    """Return the quantile of Beta(alpha, alpha) at ``number``; with ``alpha = 1``, the number.
+    """Return the quantile of Beta(alpha, alpha) at ``number``, which is ``number`` for alpha 1.
 
     >>> beta_ratio(1.0, 0.3), beta_ratio(0.8, 0.5)
     (0.3, 0.5)
@@ -133,7 +133,7 @@ def mixed_targets(
 ) -> Float[Tensor, "n num_classes"]:
     """Return the class probabilities to learn, in float32; each row sums to 1.
 
-    One-hot labels are mixed by the weight (unless ``mix`` leaves labels alone), then smoothed.
+    One-hot labels are mixed by the weight, unless ``mix.mix_labels`` is false, and then smoothed.
 
     Args:
         labels: Classes of the samples.

@@ -1,7 +1,7 @@
-"""The operations that a policy can draw, by name, and how a batch goes through them.
+"""List the operations that a policy can draw, and apply them to a batch.
 
-Every image of a batch has its own operation and argument. The images that drew the same operation
-go through it together, and the result of an image does not depend on the others.
+Every image of a batch has its own operation and argument. Images that drew the same operation are
+processed together, but the result of an image does not depend on the others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLOURS: dict[str, Callable[[Images, Amounts], Images]] = {
     "blur": gaussian_blur,
 }
 NAMES = (*_MAPS, *_COLOURS)
-NOTHING = -1  # the code of an image that drew no operation
+NOTHING = -1  # the code of "no operation"
 
 
 def code(name: str) -> int:
@@ -58,14 +58,14 @@ def apply_operation(name: str, images: Images, arguments: Amounts) -> Images:
 
 
 def apply_operations(images: Images, codes: Int64[Tensor, " n"], arguments: Amounts) -> Images:
-    """Return new images, each after its own operation.
+    """Apply to every image its own operation, and return new images.
 
     Args:
         images: Images on any device.
-        codes: The operation of each image, on the CPU; NOTHING leaves an image as it is.
+        codes: The operation of each image, on the CPU; NOTHING leaves an image unchanged.
         arguments: The argument of each operation in its own unit, on the CPU.
     """
-    order = codes.argsort(stable=True)  # images of the same operation side by side
+    order = codes.argsort(stable=True)  # puts images of the same operation side by side
     grouped = images.index_select(0, order.to(images.device))
     drawn, counts = codes.unique(return_counts=True)
     start = 0

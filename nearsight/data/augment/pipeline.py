@@ -1,11 +1,11 @@
 """Augment a batch on its device, each sample with its own random draws.
 
-The order is crop (after padding, or resized), flip, then the augmentations of STEPS in their order;
-the protocol says which of them are applied. Every draw is a function of (seed, epoch, sample,
-repeat), and an image's result depends on nothing else: batch size, neighbours and number of threads
-change no bit.
+An image is cropped, flipped, and then augmented by those steps of STEPS that the protocol switches
+on, in the order of the table. Every draw is a function of (seed, epoch, sample, repeat). The result
+of an image depends on nothing else, not on the batch size, the other images or the number of
+threads.
 
-Draws are made on the CPU whatever the device of the images (they are few), so all devices agree.
+The draws are few and always made on the CPU, so all devices use the same ones.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PIXELS_AT_ONCE = 1 << 20  # 1,024 images of 32x32; keeps the memory of large im
 def draw_crops(
     padding: int, flip: bool, key: SampleKey
 ) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"], Bool[Tensor, " n"]]:
-    """Draw how far each window moves down and right (-padding..padding), and if it is mirrored."""
+    """Draw how far each window moves down and right (at most padding), and if it is mirrored."""
     numbers = draws.uniform("crop", *key, num=3)
     down, right = ((numbers[:, :2] * (2 * padding + 1)).long() - padding).unbind(1)
     return down, right, (numbers[:, 2] < 0.5) & flip
@@ -62,7 +62,7 @@ def draw_crops(
 def draw_resized_crops(
     settings: ResizedCrop, key: SampleKey, height: int, width: int
 ) -> Int64[Tensor, "n 4"]:
-    """Draw the box (top, left, bottom, right) of every sample."""
+    """Draw the part (top, left, bottom, right) of every image that a resized crop keeps."""
     numbers = draws.uniform("resized crop", *key, num=4 * NUM_TRIES).tolist()
     boxes = [resized_crop_box(row, settings, height, width) for row in numbers]
     return torch.tensor(boxes, dtype=torch.int64).view(-1, 4)
@@ -84,7 +84,7 @@ def augment_images(
     Args:
         images: uint8 [n, 3, h, w]; they are not changed.
         samples: The index of every image in the training set.
-        repeats: Which repetition of the sample within the epoch this is.
+        repeats: The number of each image among the repetitions of its sample, from 0.
         protocol: The settings of all augmentations.
         seed: Seed of the run.
         epoch: Number of the epoch.
@@ -109,11 +109,11 @@ def augment_images(
     for start in range(0, len(images), block):
         part = slice(start, start + block)
         key = (seed, epoch, samples[part].cpu(), repeats[part].cpu())
-        augmented[part] = _augmented_block(images[part], protocol, key, mean_colour, size)
+        augmented[part] = _augment_block(images[part], protocol, key, mean_colour, size)
     return augmented
 
 
-def _augmented_block(
+def _augment_block(
     images: Images,
     protocol: Protocol,
     key: SampleKey,
@@ -135,27 +135,27 @@ def _augmented_block(
 
 
 def _autoaugment(images: Images, settings: AutoAugment, key: SampleKey, colour: Colour) -> Images:
-    return _operated(images, draw_autoaugment(key, *images.shape[-2:]))
+    return _apply_drawn(images, draw_autoaugment(key, *images.shape[-2:]))
 
 
 def _randaugment(images: Images, settings: RandAugment, key: SampleKey, colour: Colour) -> Images:
-    return _operated(images, draw_randaugment(settings, key, *images.shape[-2:]))
+    return _apply_drawn(images, draw_randaugment(settings, key, *images.shape[-2:]))
 
 
 def _colorjitter(images: Images, settings: ColorJitter, key: SampleKey, colour: Colour) -> Images:
-    return _operated(images, draw_colorjitter(settings, key))
+    return _apply_drawn(images, draw_colorjitter(settings, key))
 
 
 def _greyscale(images: Images, settings: Greyscale, key: SampleKey, colour: Colour) -> Images:
-    return _operated(images, draw_greyscale(settings, key))
+    return _apply_drawn(images, draw_greyscale(settings, key))
 
 
 def _blur(images: Images, settings: Blur, key: SampleKey, colour: Colour) -> Images:
-    return _operated(images, draw_blur(settings, key))
+    return _apply_drawn(images, draw_blur(settings, key))
 
 
 def _solarize(images: Images, settings: Solarize, key: SampleKey, colour: Colour) -> Images:
-    return _operated(images, draw_solarize(settings, key))
+    return _apply_drawn(images, draw_solarize(settings, key))
 
 
 def _random_erasing(
@@ -170,15 +170,15 @@ def _cutout(images: Images, settings: CutOut, key: SampleKey, colour: Colour) ->
     return images
 
 
-def _operated(images: Images, drawn: Drawn) -> Images:
-    """Apply every operation that was drawn, one step after the other."""
+def _apply_drawn(images: Images, drawn: Drawn) -> Images:
+    """Apply the operations that were drawn, one step after the other."""
     for codes, arguments in zip(*drawn):
         images = apply_operations(images, codes, arguments)
     return images
 
 
-# The augmentations of single images in the order of application, by their name in the protocol.
-# Each takes the images, its settings, the key of its draws and the data set's mean colour.
+# The augmentations of single images by their name in the protocol, in the order of application.
+# Each takes the images, its settings, the key of its draws and the mean colour of the data set.
 STEPS: dict[str, Callable[[Images, Any, SampleKey, Colour], Images]] = {
     "autoaugment": _autoaugment,
     "randaugment": _randaugment,

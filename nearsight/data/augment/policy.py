@@ -1,7 +1,7 @@
 """Draw the operations and arguments of AutoAugment, RandAugment and ColorJitter for every sample.
 
-Each function returns ``codes`` (int64) and ``arguments`` (float64), both [step, n] on the CPU, for
-``operations.apply_operations``, one call per step. A sample's draws are a function of
+Each function returns ``codes`` (int64) and ``arguments`` (float64), both [step, n] on the CPU. Each
+row is for one call of ``operations.apply_operations``. The draws of a sample are a function of
 (seed, epoch, sample, repeat).
 """
 
@@ -17,7 +17,7 @@ from nearsight.data import draws
 from nearsight.data.augment.operations import NOTHING, code
 from nearsight.protocol import ColorJitter, RandAugment
 
-# Cubuk et al. 2019, CIFAR-10, as in torchvision: (operation, probability, magnitude of 0..9) twice.
+# Cubuk et al. 2019, CIFAR-10, as in torchvision: twice (operation, probability, magnitude 0..9).
 CIFAR10_POLICY = (
     (("invert", 0.1, 0), ("contrast", 0.2, 6)),
     (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
@@ -71,12 +71,12 @@ JITTER_NAMES = ("brightness", "contrast", "saturation", "hue")
 
 
 def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, width: int) -> float:
-    """Return torchvision's argument of an operation.
+    """Return the argument that torchvision's AutoAugment gives to an operation.
 
     Args:
         name: The operation.
-        magnitude: 0..9.
-        sign: -1 or 1.
+        magnitude: The strength in the policy, 0..9.
+        sign: The direction of the change, -1 or 1.
         height: Height of the images.
         width: Width of the images.
     """
@@ -107,7 +107,7 @@ def autoaugment_argument(name: str, magnitude: int, sign: int, height: int, widt
 def _autoaugment_tables(
     height: int, width: int
 ) -> tuple[Int64[Tensor, "25 2"], Float64[Tensor, "25 2"], Float64[Tensor, "25 2 sign"]]:
-    """Return codes, probabilities and arguments of every sub-policy and step."""
+    """Return codes, probabilities and arguments of every sub-policy, step and sign."""
     codes = [[code(name) for name, _, _ in pair] for pair in CIFAR10_POLICY]
     probabilities = [[probability for _, probability, _ in pair] for pair in CIFAR10_POLICY]
     arguments = [
@@ -139,12 +139,12 @@ def draw_autoaugment(key: SampleKey, height: int, width: int) -> Drawn:
 def randaugment_arguments(
     name: str, level: Tensor, sign: Tensor, height: int, width: int
 ) -> Tensor:
-    """Return timm's "increasing" arguments of an operation.
+    """Return the arguments that timm's RandAugment gives to an operation (its "inc1" variant).
 
     Args:
         name: The operation.
-        level: 0..1, by image.
-        sign: -1 or 1, by image.
+        level: The strength for each image, 0..1.
+        sign: The direction of the change for each image, -1 or 1.
         height: Height of the images.
         width: Width of the images.
     """
@@ -188,7 +188,10 @@ def draw_randaugment(settings: RandAugment, key: SampleKey, height: int, width: 
 
 
 def draw_colorjitter(settings: ColorJitter, key: SampleKey) -> Drawn:
-    """Draw brightness, contrast, saturation and hue in random order; amount 0 omits one."""
+    """Draw changes of brightness, contrast, saturation and hue, in random order.
+
+    A change whose amount is 0 in the settings is left out.
+    """
     numbers = draws.uniform("colorjitter", *key, num=9)
     happens = numbers[:, 8] < settings.probability
     order = numbers[:, :4].argsort(dim=1, stable=True).T  # [step, n]

@@ -1,9 +1,10 @@
-"""Resize parts of uint8 images, with Pillow's bytes.
+"""Resize parts of uint8 images; the result equals Pillow's.
 
-An output pixel is a sum over neighbours along one axis (bicubic, a = -0.5), then along the other,
-in whole numbers: weights of 22 bits, rounded to uint8 in between. Enlarging takes four neighbours;
-reducing takes more, as the filter is as much wider as the part is larger than the output. Columns
-come first; where one axis is reduced, Pillow may begin with the rows, which rounds otherwise.
+An output pixel is a weighted sum of neighbours along one axis (bicubic, a = -0.5), then along the
+other. The sums are whole numbers: weights have 22 bits, and the result of the first axis is rounded
+to uint8. Enlarging uses four neighbours. Reducing uses more, because the filter becomes wider by
+the factor of the reduction. The columns come first. If one axis is reduced, Pillow may begin with
+the rows, and its result can then differ by rounding.
 """
 
 from __future__ import annotations
@@ -14,23 +15,27 @@ from torch import Tensor
 
 _BITS = 22
 _ONE = 1 << _BITS
-_PIXELS_IN_CACHE = 1 << 17  # resized at once; fits the cache, twice as fast as a million
+_PIXELS_IN_CACHE = 1 << 17  # at once; these fit the cache, which is twice as fast as a million
 
 
 def resizing_taps(
     starts: Int64[Tensor, " n"], lengths: Int64[Tensor, " n"], size: int
 ) -> tuple[Int64[Tensor, "n size tap"], Int32[Tensor, "n size tap"]]:
-    """Return the input pixels of start..start + length behind each output pixel, and their weights.
+    """Return the positions and weights of the input pixels that each output pixel is a sum of.
 
-    This is Pillow's bicubic resizing (a = -0.5) in its fixed-point numbers: four neighbours within
-    the part if it is enlarged, more if it is reduced, weights of 22 bits.
+    The weights are those of Pillow's bicubic filter (a = -0.5), in its fixed-point numbers.
+
+    Args:
+        starts: The first input pixel of the part to resize, by image.
+        lengths: The number of input pixels in the part, by image.
+        size: The number of output pixels.
     """
     scale = lengths[:, None].double() / size
     centres = (torch.arange(size).double() + 0.5) * scale  # [n, size]
-    reduction = scale.clamp(min=1)  # of the part, hence the stretching of the filter
+    reduction = scale.clamp(min=1)  # the filter is stretched by this factor
     reach = 2 * reduction
     first = (centres - reach + 0.5).long().clamp(min=0)  # .long() truncates towards 0, as C does
-    last = torch.minimum((centres + reach + 0.5).long(), lengths[:, None])  # the first not used
+    last = torch.minimum((centres + reach + 0.5).long(), lengths[:, None])  # exclusive
     num_taps = int((last - first).max()) if len(lengths) else 4
     taps = first[..., None] + torch.arange(num_taps)
     away = ((taps - centres[..., None] + 0.5) / reduction[..., None]).abs()
@@ -49,15 +54,12 @@ def resized_crops(
     flip: Bool[Tensor, " n"],
     size: tuple[int, int] | None = None,
 ) -> UInt8[Tensor, "n 3 rows cols"]:
-    """Resize the part of every image in its box (top, left, bottom, right).
-
-    Bicubic with Pillow's bytes: the columns first, rounded to uint8, then the rows. A flip mirrors
-    the output.
+    """Cut a box out of every image and resize it, with the same result as Pillow's bicubic filter.
 
     Args:
         images: The images.
-        boxes: The part of each image.
-        flip: Whether each is mirrored.
+        boxes: The box of each image: top, left, bottom, right.
+        flip: Whether the result is mirrored, by image.
         size: Height and width of the result; by default those of the images.
     """
     height, width = size or images.shape[-2:]
@@ -72,15 +74,15 @@ def resized_crops(
     few = max(1, _PIXELS_IN_CACHE // images.shape[-2:].numel())
     for start in range(0, len(images), few):
         part = slice(start, start + few)
-        wide = _rows_weighed(images[part].mT, *(taps[part] for taps in col_taps))
-        resized[part] = _rows_weighed(wide.mT, *(taps[part] for taps in row_taps))
+        wide = _sum_rows(images[part].mT, *(taps[part] for taps in col_taps))
+        resized[part] = _sum_rows(wide.mT, *(taps[part] for taps in row_taps))
     return resized
 
 
 def enlarge(
     images: UInt8[Tensor, "n 3 h w"], rows: int, cols: int
 ) -> UInt8[Tensor, "n 3 rows cols"]:
-    """Enlarge every image to a size that is no smaller, with Pillow's bytes.
+    """Enlarge every image to at least its own size, with the same result as Pillow.
 
     Images are stored at their own size and enlarged when they are read, because CIFAR-100 at 224
     pixels would take 9 GB on the disk.
@@ -95,17 +97,17 @@ def enlarge(
     few = max(1, _PIXELS_IN_CACHE // (rows * cols))
     for start in range(0, len(images), few):
         part = slice(start, start + few)
-        wide = _rows_weighed(images[part].mT, *(taps[part] for taps in col_taps))
-        found[part] = _rows_weighed(wide.mT, *(taps[part] for taps in row_taps))
+        wide = _sum_rows(images[part].mT, *(taps[part] for taps in col_taps))
+        found[part] = _sum_rows(wide.mT, *(taps[part] for taps in row_taps))
     return found
 
 
-def _rows_weighed(
+def _sum_rows(
     images: UInt8[Tensor, "n 3 h w"],
     places: Int64[Tensor, "n size tap"],
     weights: Int32[Tensor, "n size tap"],
 ) -> UInt8[Tensor, "n 3 size w"]:
-    """Return weighted sums of rows, with the positions and weights for every row of the result."""
+    """Return weighted sums of rows; each row of the result has its own positions and weights."""
     num, channels, height, width = images.shape
     rows = images.reshape(num * channels * height, width)
     first = (torch.arange(num * channels) * height).view(num, channels, 1)

@@ -1,11 +1,12 @@
-"""Geometric operations on batches of uint8 images: nearest pixel, zeros outside, one map per image.
+"""Warp batches of uint8 images: crop, shear, translate and rotate, each image by its own map.
 
-An operation is an affine map from an output pixel to the input pixel that it shows, in Pillow's
-16.16 fixed-point numbers, so that results equal Pillow's, and hence torchvision's on Pillow images:
+An operation is an affine map from an output pixel to the input pixel that it shows. There is no
+interpolation, and pixels outside the image are 0. The map uses the 16.16 fixed-point numbers of
+Pillow, so that the results equal Pillow's (and torchvision's on Pillow images):
 
     input x = (a0 x + a1 y + a2) >> 16,   input y = (a3 x + a4 y + a5) >> 16
 
-for images of less than 8192 pixels a side.
+This holds for images of fewer than 8192 pixels a side.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ONE = 1 << 16
 def sample_pixels(
     images: UInt8[Tensor, "n 3 h w"], coefficients: Int32[Tensor, "n 6"]
 ) -> UInt8[Tensor, "n 3 h w"]:
-    """Return the input pixel behind every output pixel; each image has its own a0..a5."""
+    """Apply the map with coefficients a0..a5 of every image."""
     num, channels, height, width = images.shape
     x = torch.arange(width, dtype=torch.int32, device=images.device)
     y = torch.arange(height, dtype=torch.int32, device=images.device)
@@ -46,9 +47,10 @@ def crop_windows(
     right: Int64[Tensor, " n"],
     flip: Bool[Tensor, " n"],
 ) -> UInt8[Tensor, "n 3 h w"]:
-    """Return windows of the image's size, moved ``down`` and ``right``, mirrored if ``flip``.
+    """Move every image by ``down`` and ``right`` pixels, and mirror it if ``flip``.
 
-    Output pixel (y, x) shows input pixel (y + down, x + right); a flip mirrors the output.
+    Output pixel (y, x) shows input pixel (y + down, x + right), or 0 outside the image; a flip then
+    mirrors the output.
     """
     width = images.shape[-1]
     zero = torch.zeros_like(down)
@@ -67,7 +69,7 @@ def crop_windows(
 
 
 def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficients:
-    """Return Pillow's fixed-point numbers of a map between pixel centres."""
+    """Convert a map between pixel centres to Pillow's fixed-point numbers."""
     a, b, c, d, e, f = matrix
     shifted = (a, b, c + a * 0.5 + b * 0.5, d, e, f + d * 0.5 + e * 0.5)
     a0, a1, a2, a3, a4, a5 = (math.floor(value * _ONE + 0.5) for value in shifted)
@@ -76,31 +78,31 @@ def _fixed(matrix: tuple[float, float, float, float, float, float]) -> Coefficie
 
 @lru_cache(maxsize=4096)
 def shear_x_map(amount: float, height: int, width: int) -> Coefficients:
-    """Take row y from ``amount * y`` pixels further right."""
+    """Return the map that shows in row y the pixels ``amount * y`` further right."""
     return _fixed((1.0, amount, 0.0, 0.0, 1.0, 0.0))
 
 
 @lru_cache(maxsize=4096)
 def shear_y_map(amount: float, height: int, width: int) -> Coefficients:
-    """Take column x from ``amount * x`` pixels further down."""
+    """Return the map that shows in column x the pixels ``amount * x`` further down."""
     return _fixed((1.0, 0.0, 0.0, amount, 1.0, 0.0))
 
 
 @lru_cache(maxsize=4096)
 def translate_x_map(pixels: float, height: int, width: int) -> Coefficients:
-    """Move the image ``pixels`` to the right, rounded to the nearest pixel."""
+    """Return the map that moves the image to the right, by a rounded number of pixels."""
     return _ONE, 0, math.floor(0.5 - pixels) * _ONE, 0, _ONE, 0
 
 
 @lru_cache(maxsize=4096)
 def translate_y_map(pixels: float, height: int, width: int) -> Coefficients:
-    """Move the image ``pixels`` down, rounded to the nearest pixel."""
+    """Return the map that moves the image down, by a rounded number of pixels."""
     return _ONE, 0, 0, 0, _ONE, math.floor(0.5 - pixels) * _ONE
 
 
 @lru_cache(maxsize=4096)
 def rotate_map(degrees: float, height: int, width: int) -> Coefficients:
-    """Rotate the image counter-clockwise about its centre."""
+    """Return the map that rotates the image counter-clockwise about its centre."""
     if degrees % 360 == 0:
         return _ONE, 0, 0, 0, _ONE, 0
     angle = -math.radians(degrees)

@@ -1,9 +1,9 @@
 """Download a data set, or import a folder or an official archive, into the data root.
 
-A data set appears in the root by one rename of a finished folder, so a killed process never leaves
-half of one. A lock per data set lets one process at a time download or import it; each works in its
-own partial folder, and the files are counted before the rename. An archive is unpacked only if its
-checksum is right, and only plain files below the expected folder are taken from it.
+A data set is prepared in a partial folder, its files are counted, and the folder is renamed, so a
+killed process never leaves half a data set. A lock lets only one process at a time download or
+import the same set. An archive is unpacked only if its checksum is right, and only plain files
+below the expected folder are taken from it.
 """
 
 from __future__ import annotations
@@ -43,16 +43,19 @@ def fetch_dataset(
     Args:
         name: One of the data sets that have an official archive, for example "cifar100".
         root: The folder of data sets; by default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
-        progress: Called with the bytes received so far and in all.
+        progress: Called with the number of bytes received so far and the number in all.
 
     Returns:
         The folder of the data set.
 
     Raises:
-        UserError: If the set cannot be downloaded, or the file is not the official one.
+        UserError: If the name is unknown, the set cannot be downloaded, or the file is not the
+            official one.
     """
     if dataset_name(name) not in sources():
-        raise UserError(f"{name} needs no download; only {', '.join(sources())} do")
+        raise UserError(
+            f"{name} cannot be downloaded; only {', '.join(sources())} have an official archive"
+        )
     source = source_of(name)
     root = data_root(root)
     folder = root / source.folder
@@ -76,7 +79,7 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
         The folder of the data set in the root.
 
     Raises:
-        UserError: If nothing known is found at ``given``, or the root has other files of this set.
+        UserError: If ``given`` is not a known set, or the root has other files of this set.
     """
     root = data_root(root)
     if given.is_file():
@@ -84,15 +87,16 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
     elif given.is_dir():
         name, given = _folder_name(given)
     else:
-        raise UserError(f"there is no file or folder {given}")
+        raise UserError(f"there is no file or folder {given}; give the path of a data set")
     folder = root / source_of(name).folder
     root.mkdir(parents=True, exist_ok=True)
     with _hold_dataset(folder, "import"):
         if folder.exists():
             if _is_imported(given, name, folder):
-                return folder  # by a process that was killed just then, or before
+                return folder  # an earlier process imported it
             raise UserError(
-                f"another {name} is already in {folder}; remove that folder to import it anew"
+                f"{folder} already contains other files of {name}; remove that folder to import "
+                "the data set again"
             )
         if given.is_file():
             _unpack(given, name, folder)
@@ -104,7 +108,7 @@ def import_folder(given: Path, root: Path | None = None) -> Path:
 
 
 def _is_imported(given: Path, name: str, folder: Path) -> bool:
-    """Return whether a folder of the data root has the files of an archive or of another folder."""
+    """Return whether a folder of the data root has the files of the given archive or folder."""
     if given.is_file():
         return origin_of(folder, source_of(name)) == OFFICIAL
     return folder_digest(given) == folder_digest(folder)
@@ -116,14 +120,15 @@ def _hold_dataset(folder: Path, who: str) -> AbstractContextManager[None]:
 
 
 def _archive_name(path: Path) -> str:
+    """Return the data set whose official archive a file is, judged by its checksum."""
     digest = file_sha256(path)
     for name, source in sources().items():
         if source.sha256 == digest:
             return name
     archives = ", ".join(source.archive for source in sources().values())
     raise UserError(
-        f"{path} (sha256 {digest}) is none of the official archives {archives}; it may be cut off. "
-        "If you trust it, unpack it yourself and import the folder"
+        f"{path} (sha256 {digest}) is none of the official archives {archives}; if it was cut off, "
+        "download it again; if you trust it, unpack it yourself and import the folder"
     )
 
 
@@ -152,7 +157,9 @@ def _unpack(archive: Path, name: str, folder: Path) -> None:
                 with target.open("wb") as handle:
                     shutil.copyfileobj(content, handle, 1 << 20)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
-            raise UserError(f"{archive} cannot be unpacked: {problem}") from None
+            raise UserError(
+                f"{archive} cannot be unpacked ({problem}); download it again"
+            ) from None
         _check_count(partial, len(written), archive)
         describe_decoding(name, partial)
         write_origin(partial, source_of(name))
@@ -163,10 +170,10 @@ def _num_files(folder: Path) -> int:
 
 
 def _check_count(partial: Path, expected: int, source: Path) -> None:
-    """Raise UserError if files are missing from a copy, for example removed by a process."""
+    """Raise UserError if files are missing from a copy, because a process removed them."""
     if (arrived := _num_files(partial)) != expected:
         raise UserError(
-            f"{source} has {expected} files, but only {arrived} of them arrived in {partial}; "
+            f"{source} has {expected} files, but only {arrived} of them were copied to {partial}; "
             "run the same command again"
         )
 
@@ -192,17 +199,18 @@ def _inner_path(member: str, folder: str) -> PurePosixPath:
     path = PurePosixPath(member.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or len(path.parts) < 2 or path.parts[0] != folder:
         raise UserError(
-            f"the archive contains {member!r}, but should contain only files below {folder}/; "
-            "it is not the official archive"
+            f"the archive contains {member!r}, but the official one has only files below "
+            f"{folder}/; download it again"
         )
     return PurePosixPath(*path.parts[1:])
 
 
 @contextmanager
 def _appearing(folder: Path) -> Iterator[Path]:
-    """Yield a folder to fill; move it to ``folder`` if the block succeeds, else remove it.
+    """Yield a new folder to fill; rename it to ``folder`` if the block succeeds, else remove it.
 
-    The caller holds the lock of the data set, so any other partial folder is from a killed process.
+    The caller holds the lock of the data set, so other partial folders are left by killed
+    processes.
     """
     for left in folder.parent.glob(f".{glob.escape(folder.name)}.*partial"):
         shutil.rmtree(left)

@@ -1,4 +1,4 @@
-"""Download a file, continue it after a cut-off, and check it at the end."""
+"""Download a file, continue a download that was cut off, and check the finished file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Progress = Callable[[int, int], None]  # bytes so far, bytes in all
 TIMEOUT_SECONDS = 30.0
 PAUSE_SECONDS = 1.0
 MAX_TRIES = 40
-MAX_FRUITLESS = 4  # tries in a row that bring no byte
+MAX_FRUITLESS = 4  # tries in a row that receive no byte
 BYTES_PER_READ = 1 << 18
-ELSEWHERE = "get the file elsewhere and run `nearsight data import FILE`"
+ELSEWHERE = "get the file from elsewhere and run `nearsight data import FILE`"
 UNREACHABLE = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
 
 
-LONGEST = 120  # characters of what a server said
+LONGEST = 120  # characters of a server's answer that an error shows
 
 
 class CutOffError(Exception):
-    """The connection ended before the file did; ``str`` says why, on one short line."""
+    """The connection ended before the file was complete; ``str`` says why, on one short line."""
 
     def __str__(self) -> str:
         text = " ".join(printable(super().__str__()).split())
@@ -38,7 +38,7 @@ class CutOffError(Exception):
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follow redirects without reading their body, which may never end; urllib reads it whole."""
+    """Follow redirects without reading their body, which may never end; urllib would read it."""
 
     def http_error_302(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any
@@ -60,13 +60,12 @@ class Oversized(Exception):
 def download(wanted: Archive, target: Path, progress: Progress | None = None) -> Path:
     """Download a file of known size and checksum to ``target``.
 
-    What has arrived is kept in ``<target>.part``, and the next call continues it. Bytes with a
-    wrong checksum are removed, because they cannot be continued. The caller makes sure that no
-    other process downloads the same file.
+    The bytes received so far are kept in ``<target>.part``, and the next call continues there. A
+    finished file with a wrong checksum is removed. The caller makes sure that no other process
+    downloads the same file.
 
     Raises:
-        UserError: If the file cannot be reached or is not the expected one; the message says what
-            to do.
+        UserError: If the file cannot be reached, or is not the expected one.
     """
     url = wanted.url
     part = target.with_name(f"{target.name}.part")
@@ -76,8 +75,8 @@ def download(wanted: Archive, target: Path, progress: Progress | None = None) ->
         except CutOffError as problem:
             if handle.tell():
                 raise UserError(
-                    f"{url} was cut off ({problem}); {handle.tell():,} bytes are kept in {part}, "
-                    "run the same command again to continue"
+                    f"the download of {url} was cut off ({problem}); {handle.tell():,} bytes are "
+                    f"kept in {part}; run the same command again to continue"
                 ) from None
             raise UserError(
                 f"{url} cannot be reached ({problem}); check the network, or {ELSEWHERE}"
@@ -85,8 +84,8 @@ def download(wanted: Archive, target: Path, progress: Progress | None = None) ->
         except Oversized:
             _restart(handle)
             raise UserError(
-                f"{url} sends more than the {wanted.num_bytes:,} bytes of the official file; "
-                f"what arrived was removed; {ELSEWHERE}"
+                f"{url} sends more than the {wanted.num_bytes:,} bytes of the official file, so "
+                f"the download was removed; {ELSEWHERE}"
             ) from None
         finally:
             if not handle.tell():
@@ -94,8 +93,8 @@ def download(wanted: Archive, target: Path, progress: Progress | None = None) ->
         if (digest := file_sha256(part)) != wanted.sha256:
             part.unlink()
             raise UserError(
-                f"{url} sent a file with sha256 {digest}, but that of the official file is "
-                f"{wanted.sha256}; it was removed. Run the same command again"
+                f"{url} sent a file with sha256 {digest}, but the official file has "
+                f"{wanted.sha256}, so the download was removed; run the same command again"
             )
         sync(part)
         part.rename(target)
@@ -109,10 +108,10 @@ def file_sha256(path: Path) -> str:
 
 
 def _complete(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> None:
-    """Request the missing bytes again and again, up to a limit, until the whole file is there.
+    """Request the missing bytes, up to a number of times, until the file is complete.
 
     Raises:
-        CutOffError: After too many tries, or several in a row that brought no byte.
+        CutOffError: After too many tries, or several in a row that received no byte.
     """
     fruitless = tries = 0
     while True:
@@ -129,7 +128,7 @@ def _complete(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> N
 
 
 def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> None:
-    """Make one request for what is missing, and raise CutOffError if something still is."""
+    """Make one request for the missing bytes; raise CutOffError if the file is still incomplete."""
     url, start = wanted.url, handle.tell()
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
@@ -145,11 +144,11 @@ def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> N
                     progress(handle.tell(), wanted.num_bytes)
             handle.flush()
     except urllib.error.HTTPError as problem:
-        # 416: nothing follows what we have, so it is complete or belongs to another file.
+        # 416: the server has no more bytes, so ours are complete or belong to another file.
         if problem.code == 416 and start:
             if problem.headers.get("Content-Range") != f"bytes */{start}":
                 _restart(handle)
-                raise CutOffError("the .part file did not belong to this file") from None
+                raise CutOffError("the .part file belonged to another file") from None
             return
         if problem.code >= 500:
             raise CutOffError(f"{problem.code} {problem.reason}") from None
@@ -159,15 +158,16 @@ def _continue(wanted: Archive, handle: BinaryIO, progress: Progress | None) -> N
         handle.flush()
         raise CutOffError(getattr(problem, "reason", None) or problem or "timeout") from None
     if handle.tell() < wanted.num_bytes:
-        raise CutOffError(f"{handle.tell():,} of {wanted.num_bytes:,} bytes")
+        raise CutOffError(f"{handle.tell():,} of {wanted.num_bytes:,} bytes received")
 
 
 def _restart(handle: BinaryIO) -> None:
+    """Remove the bytes received so far."""
     handle.seek(0)
     handle.truncate()
 
 
 def _continues_at(response: http.client.HTTPResponse, start: int) -> bool:
-    """Return whether the answer starts where the part ends; a server may send the whole file."""
+    """Return whether an answer starts where our bytes end; a server may send the whole file."""
     content = response.headers.get("Content-Range", "")
     return response.status == 206 and content.startswith(f"bytes {start}-")

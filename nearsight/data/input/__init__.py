@@ -1,4 +1,4 @@
-"""Image files of any size turned into the input of a model: read, resize, crop, normalise."""
+"""Turn image files of any size into the input of a model: read, resize, crop and normalise."""
 
 from __future__ import annotations
 

@@ -24,15 +24,15 @@ from nearsight.data import draws
 from nearsight.data.input.preprocessing import Preprocessing
 from nearsight.data.sets import SUFFIXES, as_rgb, is_passing, open_image
 
-NUM_PICTURES = 1000  # how many are used by default
+NUM_PICTURES = 1000  # the number used by default
 SEED = 0  # chooses the images
 READERS = 4  # threads; decoding releases Python's lock
 ORIENTATION = 0x0112  # the EXIF tag that says how the camera was held
-TURNED = (5, 6, 7, 8)  # its values that swap height and width
+TURNED = (5, 6, 7, 8)  # the values of this tag that swap height and width
 
 
 def find_pictures(folder: Path) -> tuple[list[str], int]:
-    """List the images below a folder, hidden files left out.
+    """List the images below a folder, without hidden files.
 
     Returns:
         The sorted paths of the images relative to ``folder``, and the number of other files.
@@ -52,15 +52,15 @@ def find_pictures(folder: Path) -> tuple[list[str], int]:
     if not names:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         others = f", only {len(visible)} other files" if visible else ""
-        raise UserError(f"{folder} contains no images ({kinds}){others}")
+        raise UserError(f"{folder} contains no images ({kinds}){others}; give a folder of images")
     return names, len(visible) - len(names)
 
 
 def chosen_pictures(names: Sequence[str], num_images: int | None, folder: Path) -> list[str]:
-    """Choose ``num_images`` of the names (default: up to 1,000) by a fixed seed; keep their order.
+    """Choose ``num_images`` of the names with a fixed seed, and keep their order.
 
-    The choice is the same for every model that sees the folder, so models can be compared image by
-    image.
+    By default, up to 1,000 are chosen. The choice is the same for every model that sees the folder,
+    so models can be compared image by image.
 
     Raises:
         UserError: If there are fewer images than asked for, or fewer than two.
@@ -72,8 +72,8 @@ def chosen_pictures(names: Sequence[str], num_images: int | None, folder: Path) 
         )
     if wanted < 2:
         raise UserError(
-            f"an interval needs at least 2 images, but there is only {wanted} to measure "
-            f"in {folder}"
+            f"an interval needs at least 2 images, but only {wanted} of {folder} would be "
+            "measured; add images or raise --num-images"
         )
     chosen = draws.sample("measured images", SEED, length=len(names), num=wanted)
     return [names[index] for index in chosen.tolist()]
@@ -91,7 +91,7 @@ def readable_pictures(folder: Path, names: Sequence[str]) -> tuple[list[str], li
     if len(readable) < 2:
         raise UserError(
             f"only {len(readable)} of the {len(names)} images in {folder} can be read, but an "
-            "interval needs at least 2"
+            "interval needs at least 2; repair or add images"
         )
     return readable, [name for name in names if not good[name]]
 
@@ -100,7 +100,7 @@ def _can_be_read(path: Path) -> bool:
     try:
         with open_image(path) as opened:
             as_rgb(opened)
-    except Exception as problem:  # decoders raise all kinds
+    except Exception as problem:  # decoders raise many kinds of errors
         if is_passing(problem):
             raise
         return False
@@ -131,16 +131,16 @@ def _size(folder: Path, name: str) -> tuple[int, int]:
         with open_image(folder / name) as image:
             width, height = image.size
             turned = image.getexif().get(ORIENTATION) in TURNED
-    except Exception as problem:  # decoders raise all kinds
+    except Exception as problem:  # decoders raise many kinds of errors
         raise _unreadable(folder, name, problem) from None
     return (width, height) if turned else (height, width)
 
 
 @dataclass
 class PictureBatches:
-    """Iterate over the chosen images of a folder as batches of a model's input, as often as needed.
+    """Iterate over chosen images of a folder as batches of a model's input, as often as needed.
 
-    ``digests`` receives the sha256 of every file as it is read.
+    The sha256 of every file is stored in ``digests`` when the file is read.
     """
 
     folder: Path
@@ -161,7 +161,7 @@ class PictureBatches:
                 for start in starts:
                     part = self.names[start : start + self.batch_size]
                     waiting.append([pool.submit(self._read, name) for name in part])
-                    if len(waiting) == 2:  # one is being read while the model works on the other
+                    if len(waiting) == 2:  # read the next batch while the model works on this one
                         yield self._batch(waiting.pop(0))
                 for rest in waiting:
                     yield self._batch(rest)
@@ -180,7 +180,7 @@ class PictureBatches:
 def read_picture(
     folder: Path, name: str, preprocessing: Preprocessing
 ) -> tuple[UInt8[np.ndarray, "3 h w"], str]:
-    """Read one image as the model's preprocessing wants it.
+    """Read one image, and resize and crop it for the model.
 
     Returns:
         The pixels, and the sha256 of the file.
@@ -193,7 +193,7 @@ def read_picture(
         with open_image(io.BytesIO(content)) as opened:
             image = as_rgb(opened)
         pixels = preprocessing.pixels(image)
-    except Exception as problem:  # decoders raise all kinds
+    except Exception as problem:  # decoders raise many kinds of errors
         raise _unreadable(folder, name, problem) from None
     return pixels, hashlib.sha256(content).hexdigest()
 
@@ -205,6 +205,7 @@ def pictures_hash(names: Sequence[str], digests: dict[str, str]) -> str:
 
 
 def _unreadable(folder: Path, name: str, problem: Exception) -> UserError:
+    """Return the error about an image that cannot be read; raise errors of the machine again."""
     if is_passing(problem):
         raise problem
     reason = str(problem) or type(problem).__name__

@@ -1,7 +1,7 @@
 """Turn an image of any size into a model's input: resize, crop the centre, normalise.
 
-The steps and their rounding are those of torchvision and timm, so that a model sees the pixels it
-saw when it was evaluated. Every step is a field, which is written into the result.
+The steps and their rounding are those of torchvision and timm, so that a model sees the same pixels
+as when it was evaluated there. Every step is a field, which is written into the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Preprocessing:
     source: str  # where these settings come from, for example "timm's"
     resize: tuple[int, int] | None
     crop: tuple[int, int] | None
-    keep_ratio: bool = True  # scale the image until it covers ``resize``; False: squash it
+    keep_ratio: bool = True  # scale until the image covers ``resize``; False: squash it
     interpolation: str = "bicubic"
     mean: Colour = IMAGENET_MEAN
     std: Colour = IMAGENET_STD
@@ -50,8 +50,8 @@ class Preprocessing:
         for name, size in (("resize", self.resize), ("crop", self.crop)):
             if size is not None and not all(1 <= side <= MOST_PIXELS for side in size):
                 raise UserError(
-                    f"{self.source}: {name} is {size[0]}x{size[1]} pixels; a side has 1 to "
-                    f"{MOST_PIXELS:,} pixels"
+                    f"{self.source}: {name} is {size[0]}x{size[1]} pixels, but a side must have 1 "
+                    f"to {MOST_PIXELS:,} pixels"
                 )
         if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
             raise UserError(
@@ -63,7 +63,7 @@ class Preprocessing:
     def from_crop_share(
         cls, source: str, size: tuple[int, int], crop_pct: float, **fields: Any
     ) -> Preprocessing:
-        """Return a preprocessing whose crop takes the share ``crop_pct`` of each resized side.
+        """Make a preprocessing whose crop keeps the share ``crop_pct`` of each resized side.
 
         >>> Preprocessing.from_crop_share("ours", (224, 320), 0.9).resize
         (248, 355)
@@ -102,7 +102,7 @@ class Preprocessing:
         """Return the smallest height and width that cover ``resize``, rounded down."""
         assert self.resize is not None
         (width, height), (rows, cols) = size, self.resize
-        if rows * width <= cols * height:  # the width is the side that just fits
+        if rows * width <= cols * height:  # the width fits exactly, and the height is larger
             return int(cols * height / width), cols
         return rows, int(rows * width / height)
 
@@ -111,7 +111,7 @@ class Preprocessing:
         return normalise_pixels(images, self.mean, self.std)
 
     def facts(self) -> dict[str, Any]:
-        """Return the settings as the entry ``preprocessing`` of a result file."""
+        """Return the settings in the form of the entry ``preprocessing`` of a result file."""
         return {
             "source": self.source,
             "resize": list(self.resize) if self.resize else None,

@@ -1,4 +1,4 @@
-"""Images with a class for every pixel: the segmentation sets by name, and any folder of masks.
+"""Load images with a class for every pixel: segmentation sets by name, and any folder of masks.
 
 ``open_segmentation`` opens a split of a set in its official layout. A new set is a module with a
 function that opens it (``voc2012.py`` is the shortest example), and a line in ``all_masks.py``.

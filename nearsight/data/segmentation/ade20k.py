@@ -1,8 +1,9 @@
-"""ADE20K of the scene-parsing challenge: 150 classes.
+"""Open ADE20K, as used by the scene-parsing challenge: 150 classes.
 
 The official layout is ``ADEChallengeData2016`` with ``images/{training,validation}``,
-``annotations/{training,validation}`` and ``objectInfo150.txt``. The value 0 stands for everything
-else and is not scored ("reduce zero label"); values 1 to 150 become classes 0 to 149.
+``annotations/{training,validation}`` and ``objectInfo150.txt``. The value 0 in a mask stands for
+everything else and is not scored (other code calls this "reduce zero label"); the values 1 to 150
+become classes 0 to 149.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ def ade20k(root: Path, split: str) -> FileSegments:
 def class_names(path: Path) -> tuple[str, ...]:
     """Read the first name of each class from the official list.
 
-    A name that an earlier class already has gets the number of its class appended.
+    If an earlier class has the same name, the number of the class is appended to it.
     """
     rows = [line.split("\t") for line in read_lines(path)[1:]]
     numbers = [row[0].strip() for row in rows]
     if numbers != [str(number) for number in range(1, NUM_CLASSES + 1)]:
         raise UserError(
-            f"the class list {path} does not match ADE20K: expected {NUM_CLASSES} numbered "
-            f"classes below a heading, found {len(rows)}"
+            f"the class list {path} does not match ADE20K: it has {len(rows)} lines below its "
+            f"heading instead of the {NUM_CLASSES} numbered classes; unpack the data set again"
         )
     names: list[str] = []
     for number, row in zip(numbers, rows):

@@ -1,4 +1,4 @@
-"""The table of segmentation sets, and the function that opens one."""
+"""List the segmentation sets by name, and open one of them."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def open_segmentation(
         return mask_folder(path.resolve(), split)
     near = closest(text, tuple(SETS), cutoff=0.4) or tuple(SETS)
     raise UserError(
-        f"unknown segmentation set {text!r}: did you mean {' or '.join(near)}? "
+        f"unknown segmentation set {text!r}; did you mean {' or '.join(near)}? "
         "Give a folder of images and masks by its path"
     )

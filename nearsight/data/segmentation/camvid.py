@@ -1,4 +1,4 @@
-"""CamVid: frames of drives through Cambridge, in either of the two layouts in use.
+"""Open CamVid, frames of drives through Cambridge, in either of the two layouts in use.
 
 - The official layout: ``701_StillsRaw_full/<frame>.png``, ``LabeledApproved_full/<frame>_L.png`` in
   colours, and ``label_colors.txt`` with the colours of 31 classes and of ``Void``. The usual split
@@ -86,27 +86,32 @@ def split_of_frame(frame: str) -> str:
     drive, _, number = frame.partition("_")
     digits = number.lstrip("f")
     if drive not in ("0001TP", "0006R0", "0016E5", "Seq05VD") or not digits.isdigit():
-        raise UserError(f"{frame} is not a frame of CamVid, so its split is not known")
+        raise UserError(
+            f"{frame} is not the name of a frame of CamVid, so its split is not known; "
+            "remove it or unpack the data set again"
+        )
     if drive == "Seq05VD" or (drive == "0001TP" and int(digits) >= FIRST_TEST_FRAME_AT_DUSK):
         return "test"
     return "val" if drive == "0016E5" and int(digits) in FRAMES_AT_15_HZ else "train"
 
 
 def read_palette(path: Path) -> dict[tuple[int, int, int], str]:
-    """Read the names by colour from lines of ``R G B name``."""
+    """Read the class names by colour from a file with lines of ``R G B name``."""
     palette: dict[tuple[int, int, int], str] = {}
     for line in read_lines(path):
         words = line.split()
         if len(words) != 4 or not all(word.isdigit() for word in words[:3]):
-            raise UserError(f"{path}: expected lines of `R G B name`, got {line!r}")
+            raise UserError(f"{path} should have lines of `R G B name`, but one line is {line!r}")
         palette[int(words[0]), int(words[1]), int(words[2])] = words[3]
     if "Void" not in palette.values():
-        raise UserError(f"the class list {path} does not match CamVid: it lacks Void")
+        raise UserError(
+            f"the class list {path} does not match CamVid: it lacks Void; unpack the data set again"
+        )
     return palette
 
 
 def values_of_colours(path: Path, palette: dict[tuple[int, int, int], str]) -> np.ndarray:
-    """Return the class of every pixel of a mask in colours."""
+    """Read a mask in colours, and return the class of every pixel."""
     pixels = read_colours(path).astype(np.int64)
     codes = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
     values = np.full(codes.shape, -1, np.int64)
@@ -118,6 +123,6 @@ def values_of_colours(path: Path, palette: dict[tuple[int, int, int], str]) -> n
         row, col = np.argwhere(values < 0)[0]
         raise UserError(
             f"the mask {path} has the colour {tuple(pixels[row, col].tolist())} at row {row}, "
-            f"column {col}, which {COLOURS} does not list"
+            f"column {col}, which {COLOURS} does not list; unpack the data set again"
         )
     return values

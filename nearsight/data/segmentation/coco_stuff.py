@@ -1,8 +1,8 @@
-"""COCO-Stuff 164k: 80 classes of things and 91 of stuff on the images of COCO 2017.
+"""Open COCO-Stuff 164k: 80 classes of things and 91 of stuff on the images of COCO 2017.
 
 The official layout is ``images/{train2017,val2017}`` and ``annotations/{train2017,val2017}``, the
-latter from ``stuffthingmaps_trainval2017.zip``. A value is COCO's number of the category minus one;
-11 numbers were never used. 255 means that the class is not known.
+latter from ``stuffthingmaps_trainval2017.zip``. A value in a mask is COCO's number of the category
+minus one; COCO never used 11 of the numbers. 255 means that the class is not known.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The layout is ``PATH/<split>/{images,masks}`` or ``PATH/{images,masks}/<split>``. A mask is a grey
 or palette PNG file with the name of its image. Its values are the numbers of classes, and 255 means
 that the class is not known. ``PATH/classes.txt`` names the classes, one per line, starting with
-number 0. Without it the classes are the numbers up to the largest value in the masks of all splits.
+number 0. Without this file, the classes are the numbers up to the largest value in the masks of all
+splits.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def mask_folder(folder: Path, split: str) -> FileSegments:
 def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
     """Return the folder of images and the folder of masks of every split."""
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
+        raise UserError(f"there is no folder {folder}; give the path of a segmentation set")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if IMAGES in names and MASKS in names:
         splits = sorted(path.name for path in (folder / IMAGES).iterdir() if path.is_dir())
@@ -69,7 +70,7 @@ def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def class_names(folder: Path, mask_folders: list[Path]) -> tuple[str, ...]:
-    """Return the names in ``classes.txt``, else the numbers up to the largest in the masks."""
+    """Return the names in ``classes.txt``, or without it, the numbers up to the largest value."""
     if (folder / CLASS_LIST).is_file():
         return tuple(read_lines(folder / CLASS_LIST))
     largest = -1
@@ -79,5 +80,8 @@ def class_names(folder: Path, mask_folders: list[Path]) -> tuple[str, ...]:
             known = values[values != VOID]
             largest = max(largest, int(known.max()) if known.size else -1)
     if largest < 0:
-        raise UserError(f"the masks below {folder} have no pixel whose class is known")
+        raise UserError(
+            f"the masks below {folder} have no pixel whose class is known; give every class a "
+            "value from 0 to 254"
+        )
     return tuple(str(number) for number in range(largest + 1))

@@ -1,9 +1,9 @@
-"""PASCAL-Context: 59 classes on the images of PASCAL VOC 2010.
+"""Open PASCAL-Context: 59 classes on the images of PASCAL VOC 2010.
 
-Two layouts are in use below ``VOCdevkit/VOC2010``, which contains ``JPEGImages`` in both:
+The images are in ``VOCdevkit/VOC2010/JPEGImages``. Two layouts of the labels are in use beside it:
 
-- the official labels: ``trainval/<image>.mat``, each with a ``LabelMap`` of more than 400 labels
-  whose names are in ``labels.txt``, and the splits in ``ImageSets/Main/{train,val}.txt``;
+- the official labels: files ``trainval/<image>.mat``, each with a ``LabelMap`` of more than 400
+  labels whose names are in ``labels.txt``, and the splits in ``ImageSets/Main/{train,val}.txt``;
 - labels reduced to 59: ``SegmentationClassContext/<image>.png`` with values 0 to 59, and the
   splits in ``ImageSets/SegmentationContext/{train,val}.txt``.
 
@@ -65,16 +65,17 @@ def pascal_context(root: Path, split: str) -> FileSegments:
 
 
 def reduced_labels(path: Path) -> dict[int, int]:
-    """Return the class of every label of the official list, which has lines of ``number: name``."""
+    """Return the class of every label in the official list, whose lines are ``number: name``."""
     names = {}
     for line in read_lines(path):
         number, colon, name = line.partition(":")
         if not colon or not number.strip().isdigit():
-            raise UserError(f"{path}: expected lines of `number: name`, got {line!r}")
+            raise UserError(f"{path} should have lines of `number: name`, but one line is {line!r}")
         names[int(number)] = name.strip()
     if missing := sorted(set(CLASSES) - set(names.values())):
         raise UserError(
-            f"the class list {path} does not match PASCAL-Context: it lacks {', '.join(missing)}"
+            f"the class list {path} does not match PASCAL-Context: it lacks {', '.join(missing)}; "
+            "unpack the data set again"
         )
     classes = {name: label for label, name in enumerate(CLASSES)}
     return {0: VOID, **{number: classes.get(name, VOID) for number, name in names.items()}}

@@ -1,8 +1,8 @@
-"""One split of a segmentation set: images, and masks that are read, translated and checked.
+"""Read one split of a segmentation set: images, and masks that are translated and checked.
 
 A mask holds the number of the class of every pixel, 0 to the number of classes - 1, or 255
-(``VOID``) where the class is not known. A table translates the label values in the files, so a
-value that the set does not define is an error and never becomes a class of its own.
+(``VOID``) where the class is not known. A table translates the label values in the files to these
+numbers. A value that the set does not define is an error and never becomes a class of its own.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Segments(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Return the first 16 hex digits of a sha256 over classes, images and masks."""
+        """Return the first 16 hex digits of the sha256 over classes, images and masks."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,18 @@ class FileSegments(Segments):
 
     def __post_init__(self) -> None:
         if not self.files:
-            raise UserError(f"the {self.split} split of {self.name} contains no images")
+            raise UserError(
+                f"the {self.split} split of {self.name} contains no images; choose another split"
+            )
         if len(self.classes) > VOID:
             raise UserError(
                 f"{self.name} has {len(self.classes)} classes, but a mask can hold only {VOID}"
             )
         if repeated := {x for x in self.classes if self.classes.count(x) > 1}:
-            raise UserError(f"the class list of {self.name} names {min(repeated)!r} more than once")
+            raise UserError(
+                f"the class list of {self.name} has {min(repeated)!r} more than once; "
+                "give every class a name of its own"
+            )
 
     def __len__(self) -> int:
         return len(self.files)
@@ -101,7 +106,7 @@ class FileSegments(Segments):
 
     @cached_property
     def identity(self) -> str:
-        """Return the first 16 hex digits of a sha256 over classes, images and masks."""
+        """Return the first 16 hex digits of the sha256 over classes, images and masks."""
         digest = hashlib.sha256(f"{self.classes} {sorted(self.labels.items())}\n".encode())
         for pair in self.files:
             for path in pair:
@@ -139,7 +144,7 @@ def read_grey(path: Path) -> Values:
     with _open(path) as image:
         if image.mode not in GREY_MODES:
             raise UserError(
-                f"the mask {path} is a colour image ({image.mode}); expected a grey or palette "
+                f"the mask {path} is a colour image ({image.mode}); it must be a grey or palette "
                 "image whose values are labels"
             )
         values = np.asarray(image)
@@ -158,26 +163,30 @@ def pair_files(
     """Find the image and the mask of every name in a list.
 
     Raises:
-        UserError: If an image or a mask is missing; it names the first one.
+        UserError: If an image or a mask is missing; the message names the first one.
     """
     images = {path.stem: path for path in _files(image_folder)}
     masks = {path.name: path for path in _files(mask_folder)}
     pairs = []
     for stem in stems:
         if stem not in images:
-            raise UserError(f"there is no image {stem} in {image_folder}")
+            raise UserError(
+                f"there is no image {stem} in {image_folder}, but the split names it; "
+                "unpack the data set again"
+            )
         if stem + mask_suffix not in masks:
             raise UserError(
-                f"the image {images[stem]} has no mask: expected {mask_folder / stem}{mask_suffix}"
+                f"the image {images[stem]} has no mask: "
+                f"there is no {mask_folder / stem}{mask_suffix}"
             )
         pairs.append((images[stem], masks[stem + mask_suffix]))
     return pairs
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read a list of names without blank lines, or raise UserError if there is no such file."""
+    """Read the lines of a text file that are not blank; raise UserError if there is no file."""
     if not path.is_file():
-        raise UserError(f"the list of names {path} does not exist")
+        raise UserError(f"there is no file {path}; unpack the data set again")
     return [line.strip() for line in read_text(path).splitlines() if line.strip()]
 
 
@@ -195,15 +204,15 @@ def choose_folder(root: Path, candidates: Sequence[str], name: str) -> Path:
 
 
 def choose_split(split: str, known: Sequence[str], name: str) -> str:
-    """Return the split if the set has it, else raise UserError with the splits that it has."""
+    """Return the split if the set has it; else raise UserError, which lists the splits."""
     if split not in known:
-        raise UserError(f"{name} has no split {split!r}; it has {', '.join(known)}")
+        raise UserError(f"{name} has no split {split!r}; its splits are {', '.join(known)}")
     return split
 
 
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
+        raise UserError(f"there is no folder {folder}; unpack the data set again")
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 

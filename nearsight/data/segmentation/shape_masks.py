@@ -1,4 +1,4 @@
-"""`shapes` as a segmentation set: class 0 is the background, the others are the objects."""
+"""Open `shapes` as a segmentation set: class 0 is the background, the others are the objects."""
 
 from __future__ import annotations
 

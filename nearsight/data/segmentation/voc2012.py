@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 segmentation: 20 classes and the background, which counts as a class.
+"""Open PASCAL VOC 2012 for segmentation: 20 classes, and the background as another class.
 
 The official layout is ``VOCdevkit/VOC2012`` with ``JPEGImages``, ``SegmentationClass`` and
 ``ImageSets/Segmentation/{train,val,trainval}.txt``; 255 marks the borders of objects, whose class

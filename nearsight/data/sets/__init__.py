@@ -1,6 +1,6 @@
-"""Labelled data sets by name or folder: find, decode, cache and split them.
+"""Find, decode, cache and split labelled data sets, given by name or by folder.
 
-A new data set is a module that makes a ``NamedSet``, and a line in ``catalog.py``.
+To add a data set, write a module that makes a ``NamedSet``, and add a line to ``catalog.py``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Decode a data set once, into flat files of bytes that are memory-mapped from then on.
 
 A decoded set is a folder ``<slot>-<key>`` with ``train.images``, ``train.labels``, ..., and
-``manifest.json``, which holds the sha256 of every file. The key depends on the source (paths,
-sizes, times of change), so a changed source is decoded again; so is a set with a damaged file,
-which is noticed by its hash. The folder appears by one rename when all of it is on the disk, and a
-lock lets one process decode while others wait for it.
+``manifest.json``, which holds the sha256 of every file. The slot depends on where the source is,
+and the key on its state (paths, sizes, times of change). A source that has changed is decoded
+again, and so is a set with a file whose hash is wrong. The folder gets its name by one rename when
+all of it is on the disk, and a lock lets one process decode while others wait for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from nearsight.core import UserError, hold_lock, sync
 from nearsight.data.sets.dataset import Dataset, ImageSet, histogram, statistics
 
-SCHEMA_VERSION = 2  # since 2, images are turned as their EXIF data say
+SCHEMA_VERSION = 2  # since version 2, images are turned upright by their EXIF data
 ARRAYS = {"images": np.uint8, "labels": np.int64, "masks": np.uint8}
 
 log = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Decoding:
-    """How to decode one data set, and what its bytes depend on."""
+    """How to decode one data set, and what the decoded bytes depend on."""
 
     name: str
-    source: str  # where the data come from; stays the same when their content changes
-    key: str  # the state of the source; changes with its content
+    source: str  # where the data come from; does not change with their content
+    key: str  # the state of the source, which changes with its content
     classes: tuple[str, ...]
     splits: Mapping[str, Callable[[], Iterable[ImageSet]]]  # "train" and "test", in pieces
     origin: Callable[[], str] = lambda: "generated"
@@ -44,7 +44,7 @@ class Decoding:
 
     @property
     def slot(self) -> str:
-        """Return the start of the folder's name, which all states of this source share."""
+        """Return the start of the folder's name, which is the same for all states of the source."""
         return f"{self.name.partition(':')[0]}-{_digest(self.source)}"
 
     @property
@@ -54,12 +54,12 @@ class Decoding:
 
 
 def cache_folders(root: Path) -> list[Path]:
-    """Return the folders of decoded sets: beside the data sets, and in the home folder."""
+    """Return the two folders that may hold decoded sets: beside the data sets, and at home."""
     return [root / ".nearsight-cache", Path.home() / ".cache" / "nearsight" / "decoded"]
 
 
 def writable_cache(root: Path) -> Path:
-    """Return the folder for new decoded sets: beside the data sets if writable, else at home."""
+    """Return the folder for new decoded sets: beside the data sets if writable, or at home."""
     beside, home = cache_folders(root)
     return beside if os.access(beside if beside.exists() else root, os.W_OK) else home
 
@@ -74,18 +74,20 @@ def load_decoded(decoding: Decoding, root: Path, again: bool = False) -> Dataset
     """
     beside, home = cache_folders(root)
     for cache in () if again else (beside, home):
-        if (dataset := _opened(cache / decoding.folder, decoding.name)) is not None:
+        if (dataset := _open_decoded(cache / decoding.folder, decoding.name)) is not None:
             return dataset
     cache = writable_cache(root)
     cache.mkdir(parents=True, exist_ok=True)
     with hold_lock(cache / f"{decoding.slot}.lock"):
-        dataset = None if again else _opened(cache / decoding.folder, decoding.name)
+        dataset = None if again else _open_decoded(cache / decoding.folder, decoding.name)
         if dataset is None:
             log.info("decoding %s once into %s", decoding.name, cache)
             _build(decoding, cache)
-            dataset = _opened(cache / decoding.folder, decoding.name)
+            dataset = _open_decoded(cache / decoding.folder, decoding.name)
     if dataset is None:
-        raise OSError(f"{cache / decoding.folder} differs from what was just written: bad disk?")
+        raise OSError(
+            f"{cache / decoding.folder} differs from what was just written; check the disk"
+        )
     return dataset
 
 
@@ -93,8 +95,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _opened(folder: Path, name: str) -> Dataset | None:
-    """Return the decoded set in ``folder``, or None if it is missing or has changed."""
+def _open_decoded(folder: Path, name: str) -> Dataset | None:
+    """Open the decoded set in ``folder``; return None if it is missing or damaged."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         if manifest["schema_version"] != SCHEMA_VERSION:
@@ -109,8 +111,8 @@ def _opened(folder: Path, name: str) -> Dataset | None:
             hash=manifest["hash"],
             origin=manifest["origin"],
             notes=tuple(manifest["notes"]),
-            train=_mapped(folder, manifest, "train"),
-            test=_mapped(folder, manifest, "test"),
+            train=_map_arrays(folder, manifest, "train"),
+            test=_map_arrays(folder, manifest, "test"),
         )
     except FileNotFoundError:
         return None
@@ -119,7 +121,8 @@ def _opened(folder: Path, name: str) -> Dataset | None:
         return None
 
 
-def _mapped(folder: Path, manifest: dict[str, Any], split: str) -> ImageSet:
+def _map_arrays(folder: Path, manifest: dict[str, Any], split: str) -> ImageSet:
+    """Map the files of a split into memory after checking their hashes."""
     arrays: dict[str, np.ndarray] = {}
     for kind, dtype in ARRAYS.items():
         file = manifest["files"].get(f"{split}.{kind}")
@@ -140,7 +143,7 @@ def _build(decoding: Decoding, cache: Path) -> None:
     partial = cache / f"{decoding.folder}.partial"
     partial.mkdir()
     try:
-        manifest = _written(decoding, partial)
+        manifest = _write_arrays(decoding, partial)
         with (partial / "manifest.json").open("w") as handle:
             json.dump({**manifest, "digest": _digest(json.dumps(manifest))}, handle, indent=1)
         for path in partial.iterdir():
@@ -153,7 +156,7 @@ def _build(decoding: Decoding, cache: Path) -> None:
         raise
 
 
-def _written(decoding: Decoding, folder: Path) -> dict[str, Any]:
+def _write_arrays(decoding: Decoding, folder: Path) -> dict[str, Any]:
     """Write every array, piece by piece, and return the manifest."""
     files: dict[str, dict[str, Any]] = {}
     counts = {}
@@ -167,7 +170,9 @@ def _written(decoding: Decoding, folder: Path) -> dict[str, Any]:
     notes = decoding.notes()
     for split in decoding.splits:
         if f"{split}.labels" not in files:
-            raise UserError(f"{decoding.name} has no {split} images that can be read")
+            raise UserError(
+                f"{decoding.name} has no {split} images that can be read; repair or add images"
+            )
     for file in files.values():
         file["sha256"] = file["sha256"].hexdigest()
     content = "".join(

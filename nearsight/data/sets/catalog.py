@@ -1,4 +1,4 @@
-"""The data sets by name: where they are looked for, and how they are loaded."""
+"""List the data sets by name, find them on the disk, and load them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nearsight.data.sets.tiny_imagenet import TINY_IMAGENET
 if TYPE_CHECKING:
     from nearsight.protocol import DataSettings
 
-# Every data set by name. A new one is a module that makes a NamedSet, and a line here.
+# Every data set by name. To add one, write a module that makes a NamedSet, and add a line here.
 SETS: dict[str, NamedSet] = {
     "cifar10": CIFAR10,
     "cifar100": CIFAR100,
@@ -40,7 +40,7 @@ FOLDER_PREFIX = "folder:"
 
 
 def data_root(given: Path | None = None) -> Path:
-    """Return the folder of data sets: as given, $NEARSIGHT_DATA, or ~/.cache/nearsight/data."""
+    """Return the folder of data sets: the one given, $NEARSIGHT_DATA or ~/.cache/nearsight/data."""
     if given is not None:
         return Path(given)
     named = os.environ.get("NEARSIGHT_DATA")
@@ -48,13 +48,13 @@ def data_root(given: Path | None = None) -> Path:
 
 
 def dataset_name(text: str, root: Path | None = None) -> str:
-    """Return the name of a data set from what a user typed: a known name or the path of a folder.
+    """Return the full name of a data set from what a user typed: a name or the path of a folder.
 
-    A name that the user registered for a folder becomes the folder's path, because presets have
-    values for image folders but not for that name.
+    A name that the user gave to a folder is replaced by the path of the folder, because presets
+    have values for image folders but not for that name.
 
     Raises:
-        UserError: If the name is unknown, or a published set that is not registered here.
+        UserError: If the name is unknown, or belongs to a published set that is not registered.
     """
     registered = registrations(data_root(root))
     if text in SETS or text.startswith(FOLDER_PREFIX):
@@ -67,12 +67,12 @@ def dataset_name(text: str, root: Path | None = None) -> str:
     if text in published_sets():
         raise UserError(
             f"{text} is not registered in {data_root(root)}: "
-            f"run `nearsight data register {text} DIR` with the folder that holds it"
+            f"run `nearsight data register {text} DIR`, where DIR is the folder that holds it"
         )
     known = (*SETS, *registered)
     near = closest(text, known, cutoff=0.4) or known
     raise UserError(
-        f"unknown data set {text!r}: did you mean {' or '.join(near)}? "
+        f"unknown data set {text!r}; did you mean {' or '.join(near)}? "
         "Give an image folder by its path"
     )
 
@@ -80,7 +80,7 @@ def dataset_name(text: str, root: Path | None = None) -> str:
 def load_dataset(
     settings: DataSettings | str, root: Path | None = None, again: bool = False
 ) -> Dataset:
-    """Load a data set; it is decoded at first use and memory-mapped from then on.
+    """Load a data set. It is decoded at the first use and memory-mapped from then on.
 
     Args:
         settings: The name of a data set ("shapes", "cifar100"), the path of an image folder, or the
@@ -94,7 +94,7 @@ def load_dataset(
         to 1).
 
     Raises:
-        UserError: If the data set is missing or damaged; the message says what to do.
+        UserError: If the data set is missing or damaged.
 
     >>> shapes = load_dataset("shapes")
     >>> shapes.train.images.shape, shapes.classes[1]
@@ -129,7 +129,7 @@ def load_dataset(
 
 
 def register_dataset(name: str, folder: Path, root: Path | None = None) -> Registration:
-    """Give a folder of images a name, by which it is found and recorded from then on."""
+    """Give a folder of images a name, which finds it and is recorded in runs from then on."""
     return register(name, folder, data_root(root), tuple(SETS))
 
 
@@ -137,8 +137,8 @@ def _decoding(name: str, settings: DataSettings, root: Path) -> Decoding:
     stored, wanted = SETS[name].image_size, settings.image_size
     if stored is not None and wanted is not None and wanted < stored:
         raise UserError(
-            f"data.image_size={wanted} is smaller than the images of {name}, which are {stored} x "
-            f"{stored} pixels; set model.image_size to resize the model's input instead"
+            f"data.image_size is {wanted}, which is smaller than the images of {name} ({stored} x "
+            f"{stored} pixels); set model.image_size to resize the model's input instead"
         )
     if SETS[name].source is None:
         return SETS[name].decode(root, settings.skip_corrupt)
@@ -146,7 +146,7 @@ def _decoding(name: str, settings: DataSettings, root: Path) -> Decoding:
 
 
 def describe_decoding(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
-    """Return how to decode an unpacked official data set.
+    """Describe how to decode an unpacked official data set.
 
     Raises:
         UserError: If a file of the data set is missing or damaged.
@@ -211,7 +211,7 @@ class Report:
     """The result of ``nearsight data check``."""
 
     name: str
-    verdict: str  # as Dataset.origin
+    verdict: str  # the value of Dataset.origin
     hash: str
     num_train: int
     num_test: int
@@ -220,7 +220,7 @@ class Report:
 
 
 def check_dataset(name: str, root: Path | None = None) -> Report:
-    """Read all of a data set and compare it with the official files.
+    """Read all files of a data set, and compare them with the official ones.
 
     Raises:
         UserError: If a file is missing or damaged.

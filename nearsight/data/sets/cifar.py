@@ -1,7 +1,8 @@
-"""CIFAR-10 and CIFAR-100 from the official binary files (www.cs.toronto.edu/~kriz/cifar.html).
+"""Read CIFAR-10 and CIFAR-100 from the binary files of www.cs.toronto.edu/~kriz/cifar.html.
 
-A file is a sequence of records: one label byte (CIFAR-100: coarse, then fine; we use the fine one)
-and 3,072 bytes of pixels, channel by channel. No pickle is read.
+A file is a sequence of records: one byte for the label (in CIFAR-100 two, the coarse and the fine
+label, of which we use the fine one) and 3,072 bytes of pixels, channel by channel. No pickle is
+read.
 """
 
 from __future__ import annotations
@@ -54,25 +55,31 @@ LAYOUTS = {
 
 
 def cifar(name: str, folder: Path, skip_corrupt: bool = False) -> Decoding:
-    """Return how to decode the CIFAR in ``folder``.
+    """Describe how to decode the copy of CIFAR in ``folder``.
 
     Raises:
         UserError: If a file is missing or cut off.
     """
     layout = LAYOUTS[name]
     if missing := [file for file in layout.files if not (folder / file).is_file()]:
-        raise UserError(f"{folder} is not an unpacked {name}: it lacks {', '.join(missing)}")
+        raise UserError(
+            f"{folder} is not an unpacked {name}: it lacks {', '.join(missing)}; "
+            "remove it and download it again"
+        )
     record = layout.num_label_bytes + NUM_PIXELS
     for file in (*layout.train, *layout.test):
         size = (folder / file).stat().st_size
         if size == 0 or size % record:
             raise UserError(
-                f"{folder / file} has {size} bytes, expected a multiple of {record}; it is cut off "
-                f"or not a CIFAR file. Remove {folder} and download it again"
+                f"{folder / file} has {size} bytes, which is not a multiple of {record}, so it is "
+                f"cut off or not a file of CIFAR; remove {folder} and download it again"
             )
     classes = tuple(read_text(folder / layout.names).split())
     if not classes:
-        raise UserError(f"{folder / layout.names} contains no class names; download it again")
+        raise UserError(
+            f"{folder / layout.names} contains no class names; remove {folder} and download it "
+            "again"
+        )
 
     def pieces(files: tuple[str, ...]) -> Callable[[], Iterator[ImageSet]]:
         return lambda: (
@@ -97,8 +104,8 @@ def _records(path: Path, num_label_bytes: int, num_classes: int) -> Iterator[Ima
         labels = piece[:, num_label_bytes - 1].astype(np.int64)
         if (wrong := np.flatnonzero(labels >= num_classes)).size:
             raise UserError(
-                f"{path}: record {start + int(wrong[0])} has label {labels[wrong[0]]}, "
-                f"expected 0 to {num_classes - 1}"
+                f"{path} has the label {labels[wrong[0]]} in record {start + int(wrong[0])}, but "
+                f"labels go from 0 to {num_classes - 1}; remove {path.parent} and download it again"
             )
         yield ImageSet(piece[:, num_label_bytes:].reshape(-1, 3, 32, 32), labels)
 

@@ -1,4 +1,4 @@
-"""A decoded data set: pixels, labels and the statistics of its training images."""
+"""Define a data set: pixels, labels and the statistics of its training images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxtyping import Int64, UInt8
 from nearsight.core import UserError
 
 if TYPE_CHECKING:
-    Images = Any  # an array, or what is indexed like one
+    Images = Any  # an array, or an object that is indexed like one
 else:
     from nearsight.data.sets.image_files import ImageFiles
 
@@ -51,11 +51,11 @@ class Dataset:
     classes: tuple[str, ...]
     train: ImageSet  # the whole official training set, before the split into train and validation
     test: ImageSet
-    mean: tuple[float, float, float]  # of the training set, where white is 1
+    mean: tuple[float, float, float]  # of the training images, where white is 1
     std: tuple[float, float, float]
     hash: str  # first 16 hex digits of the sha256 of pixels and labels
     origin: str  # "official", "not the official bytes", "generated", "registered" or "folder"
-    notes: tuple[str, ...] = ()  # what the user should know: files ignored, images skipped
+    notes: tuple[str, ...] = ()  # for the user, such as files that were ignored
     identity: str | None = None  # the hash of its files, for a registered or recognised set
 
     def __repr__(self) -> str:
@@ -65,9 +65,9 @@ class Dataset:
         )
 
     def of_first_classes(self, number: int) -> Dataset:
-        """Keep the first ``number`` classes, with the statistics of their training images.
+        """Return the data set with its first ``number`` classes, and the statistics of these.
 
-        ConViT keeps the first 100 classes of ImageNet.
+        ConViT, for example, trains on the first 100 classes of ImageNet.
 
         Raises:
             UserError: If there are fewer classes.
@@ -103,9 +103,9 @@ def histogram(images: UInt8[np.ndarray, "n 3 h w"]) -> Int64[np.ndarray, "3 256"
 def statistics(counts: Int64[np.ndarray, "3 256"]) -> Statistics:
     """Compute mean and standard deviation per channel in 0..1 from a histogram.
 
-    The sums are whole numbers and only the last division and root round, so every machine gets the
-    same bits. A channel that never changes gets 1/255 (one grey level), so that one can divide by
-    it.
+    The sums are whole numbers, and only the final division and root are rounded, so every machine
+    gets the same bits. The deviation of a constant channel is replaced by 1/255 (one grey level),
+    so that one can divide by it.
 
     >>> counts = np.zeros((3, 256), np.int64)
     >>> counts[:, 0] = counts[:, 255] = 5

@@ -1,9 +1,10 @@
-"""Give image folders an identity: a name that papers and claims use, and a hash of the files.
+"""Give image folders an identity: the name that papers and claims use, and a hash of the files.
 
 ``nearsight data register NAME DIR`` writes ``<data root>/registered/NAME.json``. The folder of a
 registered set is compared with this file every time it is loaded. Three names stand for published
-sets (ImageNet, ImageNet-100, mini-ImageNet). Only a folder with their classes (wnids) and numbers
-of images may have such a name, and it is recognised even if it was never registered.
+sets (ImageNet, ImageNet-100, mini-ImageNet). A folder may have such a name only if it has the
+classes (wnids) and numbers of images of that set, and such a folder is recognised even if it was
+never registered.
 
 The hash covers names and contents of all images. For a set of ImageNet's size it covers names and
 sizes only, because reading every file takes hours.
@@ -31,7 +32,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 MOST_READ = 100_000  # images; a larger set is hashed by names and sizes
 CONTENTS, SIZES = "contents", "names and sizes"
 CLASS_FILE = Path(__file__).with_name("imagenet_classes.txt")
-HELP = "register it under another name; claims about the published set will then not use it"
+HELP = "register it under another name, which claims about the published set will not use"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class PublishedSet:
 
     name: str
     classes: tuple[str, ...]
-    told: str  # which classes these are, in words
+    description: str  # of the classes, for errors
     train: tuple[int, int]  # fewest and most training images of a class
     test: tuple[int, int]
     totals: tuple[int, int] | None = None  # all training and all test images
@@ -48,7 +49,8 @@ class PublishedSet:
     def problem(self, found: FolderImages) -> str | None:
         """Return the reason why a folder is not this set, or None if it is."""
         if found.classes != self.classes:
-            return f"{_class_problem(found.classes, self.classes)}; {self.name} has {self.told}"
+            problem = _class_problem(found.classes, self.classes)
+            return f"{problem}; {self.name} has {self.description}"
         for images, split, (low, high) in (
             (found.train, "training", self.train),
             (found.test, "test", self.test),
@@ -56,12 +58,12 @@ class PublishedSet:
             for wnid, number in zip(self.classes, _numbers(images, len(self.classes))):
                 if not low <= number <= high:
                     wanted = f"{low}" if low == high else f"{low} to {high}"
-                    return f"it has {number} {split} images of {wnid}, {self.name} has {wanted}"
+                    return f"it has {number} {split} images of {wnid}, but {self.name} has {wanted}"
         totals = (len(found.train), len(found.test))
         if self.totals is not None and totals != self.totals:
             return (
                 f"it has {totals[0]:,} training and {totals[1]:,} test images, "
-                f"{self.name} has {self.totals[0]:,} and {self.totals[1]:,}"
+                f"but {self.name} has {self.totals[0]:,} and {self.totals[1]:,}"
             )
         return None
 
@@ -89,16 +91,16 @@ def published_sets() -> dict[str, PublishedSet]:
     of_imagenet = {"train": (732, 1300), "test": (50, 50)}
     known_sets = (
         PublishedSet(
-            name="imagenet", classes=wnids, told="the 1,000 wnids of ILSVRC 2012",
+            name="imagenet", classes=wnids, description="the 1,000 wnids of ILSVRC 2012",
             totals=(1_281_167, 50_000), **of_imagenet,
         ),
         PublishedSet(
-            name="imagenet-100", classes=wnids[:100], told="the first 100 wnids of ImageNet",
+            name="imagenet-100", classes=wnids[:100], description="the first 100 wnids of ImageNet",
             **of_imagenet,
         ),
         PublishedSet(
-            name="mini-imagenet", classes=mini, told="100 wnids of ImageNet with 600 images each",
-            train=(480, 500), test=(50, 120),
+            name="mini-imagenet", classes=mini, train=(480, 500), test=(50, 120),
+            description="100 wnids of ImageNet with 600 images each",
         ),
     )  # fmt: skip
     return {each.name: each for each in known_sets}
@@ -120,7 +122,7 @@ class Registration:
 
     @property
     def identity(self) -> str:
-        """Return the hash and what it covers, as runs record it beside the name."""
+        """Return the hash and what it covers, in the form that runs record."""
         return f"{self.hash} (of {self.hash_of})"
 
 
@@ -128,13 +130,13 @@ _ADAPTER = TypeAdapter(Registration)
 
 
 def register(name: str, folder: Path, root: Path, taken: Sequence[str]) -> Registration:
-    """Give a folder of images a name, and remember its hash.
+    """Give a folder of images a name, and store its hash.
 
     Args:
         name: The name of a published set, or any other.
         folder: One folder per class, as ``image_folder`` reads it.
         root: The data root, which keeps the registration.
-        taken: Names of other data sets, which cannot be registered.
+        taken: The names of other data sets, which cannot be given to a folder.
 
     Raises:
         UserError: If the name is taken or malformed, or the folder is not the set of that name.
@@ -142,15 +144,15 @@ def register(name: str, folder: Path, root: Path, taken: Sequence[str]) -> Regis
     if not NAME.fullmatch(name) or name in taken:
         why = "is the name of another data set" if name in taken else "is not a valid name"
         raise UserError(
-            f"{name!r} {why}; use lower-case letters, digits and . _ + -, "
-            f"and none of {', '.join(taken)}"
+            f"{name!r} {why}; choose a name of lower-case letters, digits and . _ + - that is none "
+            f"of {', '.join(taken)}"
         )
     folder = expand_path(folder).resolve()
     images = list_images(folder)
     if name in published_sets():
         if problem := published_sets()[name].problem(images):
             raise UserError(f"{folder} is not {name}: {problem}; {HELP}")
-    elif (known := _published(images)) is not None:
+    elif (known := _find_published(images)) is not None:
         raise UserError(f"{folder} is {known.name}; register it under that name")
     registration = _registration(name, folder, images)
     path = root / REGISTERED / f"{name}.json"
@@ -171,7 +173,8 @@ def registrations(root: Path) -> dict[str, Registration]:
             by_name[path.stem] = _ADAPTER.validate_json(path.read_bytes())
         except ValidationError:
             raise UserError(
-                f"{path} is damaged; delete it and run nearsight data register {path.stem} again"
+                f"{path} is damaged; delete it and run `nearsight data register {path.stem} DIR` "
+                "again"
             ) from None
     return by_name
 
@@ -186,7 +189,7 @@ def check_registered(given: Registration) -> FolderImages:
     again = f"nearsight data register {given.name} DIR"
     if not folder.is_dir():
         raise UserError(
-            f"{given.name} is registered in {folder}, but there is no such folder; "
+            f"{given.name} is registered for {folder}, but there is no such folder; "
             f"if it was moved, run `{again}`"
         )
     images = list_images(folder)
@@ -197,26 +200,26 @@ def check_registered(given: Registration) -> FolderImages:
         raise UserError(
             f"{given.name} in {folder} is not the set that was registered (the hash of its "
             f"{given.hash_of} was {given.hash} and is now {now}): a file was changed, added or "
-            f"removed. Restore it, or register the folder as a new set with `{again}`"
+            f"removed; restore it, or register the folder as a new set with `{again}`"
         )
     return images
 
 
 def identify(folder: Path, root: Path) -> tuple[Registration | None, FolderImages]:
-    """Return which set a folder is (None if unknown) and its images.
+    """Return which set a folder is (None if it is unknown), and its images.
 
-    A folder is the set that it was registered as, or else a published set if it has the classes and
-    numbers of images of one.
+    A registered folder is the set that it was registered as. Any other folder is a published set if
+    it has the classes and numbers of images of that set.
     """
     for each in registrations(root).values():
         if Path(each.folder) == folder.resolve():
             return each, check_registered(each)
     images = list_images(folder)
-    known = _published(images)
+    known = _find_published(images)
     return (None if known is None else _registration(known.name, folder, images)), images
 
 
-def _published(found: FolderImages) -> PublishedSet | None:
+def _find_published(found: FolderImages) -> PublishedSet | None:
     same = (x for x in published_sets().values() if x.classes == found.classes)
     return next((x for x in same if x.problem(found) is None), None)
 

@@ -1,8 +1,8 @@
 """Read images from their files whenever they are used, without a decoded copy.
 
-ImageNet at 224 pixels would take 190 GB decoded. ``ImageFiles`` has the shape and the indexing of
-the array of a decoded set and returns the same bytes, so a training draws the same order and crops
-with and without a decoded copy.
+A decoded copy of ImageNet at 224 pixels would take 190 GB. ``ImageFiles`` has the shape and the
+indexing of the array of a decoded set and returns the same bytes, so a training uses the same order
+and crops with and without a decoded copy.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from nearsight.core import UserError
 from nearsight.data.sets.pixels import is_passing, read_pixels
 
 MOST_DECODED = 200_000  # training images; a larger set is not decoded but read from its files
-DEFAULT_SIZE = 224  # pixels, if the settings do not say
+DEFAULT_SIZE = 224  # pixels, if the settings give no size
 
 
 class ImageFiles:
-    """The pixels of files as uint8 [n, 3, size, size]: the middle square, resized, as when decoded.
+    """The pixels of image files as uint8 [n, 3, size, size]: the middle square of each, resized.
 
-    Index it with an array of rows, a slice or one number, and it returns an array.
+    Indexing with an array of rows, a slice or one number returns an array.
     """
 
     dtype = np.dtype(np.uint8)
@@ -51,7 +51,7 @@ class ImageFiles:
         path = self.paths[row]
         try:
             return read_pixels(path, self.size)
-        except Exception as problem:  # decoders raise all kinds
+        except Exception as problem:  # decoders raise many kinds of errors
             if is_passing(problem):
                 raise
             raise UserError(f"{path} cannot be read ({problem}); repair or remove it") from None

@@ -1,8 +1,8 @@
 """Read any folder of images that has one folder per class.
 
-The layout is ``PATH/train/<class>/*`` with ``PATH/test/<class>/*`` or ``PATH/val/<class>/*``, or
-only ``PATH/<class>/*``, of which a stratified fifth becomes the test set, or one of the official
-layouts of ImageNet and mini-ImageNet (official_layouts.py).
+Three layouts are possible: ``PATH/train/<class>/*`` with ``PATH/test/<class>/*`` or
+``PATH/val/<class>/*``; only ``PATH/<class>/*``, of which a stratified fifth becomes the test set;
+or one of the official layouts of ImageNet and mini-ImageNet (official_layouts.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nearsight.data.sets.tiny_imagenet import ANNOTATIONS
 
 TEST_FRACTION = 0.2
 TEST_SEED = 0
-PUBLISHED_MEAN = (0.485, 0.456, 0.406)  # of ImageNet; this room may not import them from data/input
+PUBLISHED_MEAN = (0.485, 0.456, 0.406)  # of ImageNet; as in data/input, a room above
 PUBLISHED_STD = (0.229, 0.224, 0.225)
 
 
@@ -59,14 +59,14 @@ def list_images(folder: Path) -> FolderImages:
     """List the images of a folder by split and class.
 
     Raises:
-        UserError: If the folder does not have one of the two layouts.
+        UserError: If the folder has none of the layouts, or fewer than two classes.
     """
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
+        raise UserError(f"there is no folder {folder}; give the path of an image folder")
     if (folder / ANNOTATIONS).is_file():
         raise UserError(
             f"{folder} is Tiny-ImageNet, whose test labels are in a text file; "
-            f"use --data tiny-imagenet --data-root {folder.parent}"
+            f"read it with --data tiny-imagenet --data-root {folder.parent}"
         )
     notes: list[str] = []
     official = official_images(folder)
@@ -74,7 +74,7 @@ def list_images(folder: Path) -> FolderImages:
         classes, train, test = official
     elif official is not None:
         classes = official.classes
-        train, test = _held_out(official.train, notes)
+        train, test = _hold_out(official.train, notes)
     elif (folder / "train").is_dir():
         part = next((name for name in ("test", "val") if (folder / name).is_dir()), None)
         if part is None:
@@ -82,17 +82,17 @@ def list_images(folder: Path) -> FolderImages:
         classes = _classes(folder / "train")
         if unknown := sorted(set(_classes(folder / part)) - set(classes)):
             raise UserError(
-                f"{folder / part / unknown[0]} has no counterpart: train/ has no class "
-                f"{unknown[0]!r}"
+                f"{folder / part / unknown[0]} has no training images: there is no folder "
+                f"{folder / 'train' / unknown[0]}; add it, or remove the class from {part}/"
             )
         train = _images(folder / "train", classes)
         test = _images(folder / part, _classes(folder / part), classes)
     else:
         classes = _classes(folder)
-        train, test = _held_out(_images(folder, classes), notes)
+        train, test = _hold_out(_images(folder, classes), notes)
     if len(classes) < 2:
         raise UserError(
-            f"{folder} has only one class, {classes[0]!r}; it needs at least two folders of images"
+            f"{folder} has only one class, {classes[0]!r}; add a folder of images of another class"
         )
     ignored = 0 if official else _num_other_files(folder, len(train) + len(test))
     if ignored:
@@ -100,8 +100,8 @@ def list_images(folder: Path) -> FolderImages:
     return FolderImages(folder, classes, train, test, tuple(notes))
 
 
-def _held_out(images: list[Labelled], notes: list[str]) -> tuple[list[Labelled], list[Labelled]]:
-    """Take a stratified fifth of the images as the test set, and add a note that says so."""
+def _hold_out(images: list[Labelled], notes: list[str]) -> tuple[list[Labelled], list[Labelled]]:
+    """Use a stratified fifth of the images as the test set, and add a note that says so."""
     labels = np.array([label for _, label in images], np.int64)
     kept, held = stratified_split(labels, TEST_FRACTION, TEST_SEED)
     notes.append(
@@ -112,7 +112,7 @@ def _held_out(images: list[Labelled], notes: list[str]) -> tuple[list[Labelled],
 
 
 def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool) -> Decoding:
-    """Return how to decode the images of a folder."""
+    """Describe how to decode the images of a folder."""
     folder, train, test = found.folder, found.train, found.test
     reader = Reader(folder, size=image_size, skip_corrupt=skip_corrupt)
     return Decoding(
@@ -129,8 +129,8 @@ def image_folder(found: FolderImages, image_size: int | None, skip_corrupt: bool
 def open_undecoded(found: FolderImages, size: int) -> Dataset:
     """Return the images of a folder as a data set that reads the files whenever they are used.
 
-    The pixels are normalised by ImageNet's published mean and deviation, because computing those of
-    the set would need a pass over all files. The hash covers names and sizes of the files.
+    The mean and deviation are those published for ImageNet, because computing those of the set
+    would take a pass over all files. The hash covers names and sizes of the files.
     """
     lines = [
         f"{path.relative_to(found.folder)} {label} {path.stat().st_size}\n"
@@ -179,7 +179,10 @@ def _images(
     for name in names:
         paths = [path for path in sorted((folder / name).rglob("*")) if _is_image(path)]
         if not paths:
-            raise UserError(f"{folder / name} contains no images ({', '.join(sorted(SUFFIXES))})")
+            raise UserError(
+                f"{folder / name} contains no images ({', '.join(sorted(SUFFIXES))}); "
+                "add images or remove the folder"
+            )
         labelled += [(path, (classes or names).index(name)) for path in paths]
     return labelled
 

@@ -1,13 +1,14 @@
-"""Image sets as their authors distribute them, where that is not a folder for each class and split.
+"""Read ImageNet and mini-ImageNet in the layouts in which their authors distribute them.
 
-ImageNet (ILSVRC 2012): training images in a folder per class, below ``train``,
-``ILSVRC2012_img_train`` or ``ILSVRC/Data/CLS-LOC/train``, validation images all in one folder
-beside it. The classes of the latter are read from the first of these that is there: Kaggle's
-``LOC_val_solution.csv``, the XML files in ``Annotations/CLS-LOC/val``, or the development kit
-(``ILSVRC2012_validation_ground_truth.txt`` with ``meta.mat``).
+ImageNet (ILSVRC 2012) has its training images in a folder per class, below ``train``,
+``ILSVRC2012_img_train`` or ``ILSVRC/Data/CLS-LOC/train``, and all validation images in one folder
+beside it. The classes of the validation images are read from the first of these that exists:
+Kaggle's ``LOC_val_solution.csv``, the XML files in ``Annotations/CLS-LOC/val``, or the development
+kit (``ILSVRC2012_validation_ground_truth.txt`` with ``meta.mat``).
 
-mini-ImageNet: ``images/`` with ``train.csv``, ``val.csv`` and ``test.csv`` (Ravi & Larochelle
-2017), which give each of the three some of the classes. All 100 classes are taken together here.
+mini-ImageNet has all images in ``images/``, and the files ``train.csv``, ``val.csv`` and
+``test.csv`` (Ravi & Larochelle 2017), each of which lists the images of some classes. Here all 100
+classes are used together.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import NamedTuple
 from nearsight.core import UserError
 from nearsight.data.sets.pixels import SUFFIXES, Labelled
 
-PLACES = (  # of ImageNet's training and validation images, below the folder that is named
+PLACES = (  # where ImageNet's training and validation images are, below the given folder
     ("train", "val"),
     ("ILSVRC2012_img_train", "ILSVRC2012_img_val"),
     ("Data/CLS-LOC/train", "Data/CLS-LOC/val"),
@@ -36,7 +37,7 @@ LISTS = ("train.csv", "val.csv", "test.csv")  # of mini-ImageNet
 
 
 class Listed(NamedTuple):
-    """The images of a set by split; without test images the caller takes some of the others."""
+    """The images of a set by split; if ``test`` is empty, the caller holds out other images."""
 
     classes: tuple[str, ...]
     train: list[Labelled]
@@ -44,7 +45,7 @@ class Listed(NamedTuple):
 
 
 def official_images(folder: Path) -> Listed | None:
-    """List the images of a folder in one of these layouts; None if it has another one.
+    """List the images of a folder in one of these layouts; return None if it has another one.
 
     Raises:
         UserError: If a list of labels is missing, malformed, or does not fit the images.
@@ -73,42 +74,52 @@ def _imagenet(folder: Path, train: Path, val: Path) -> Listed | None:
         return Listed(classes, training, sorted_out)
     labels = _validation_labels(folder, val, flat)
     if missing := [name for name in flat if Path(name).stem not in labels]:
-        raise UserError(f"{val / missing[0]} has no label in the lists of {folder}")
+        raise UserError(
+            f"{val / missing[0]} has no label in the lists of {folder}; remove the image, or "
+            "unpack the lists again"
+        )
     test = [(val / name, _number(labels[Path(name).stem], numbers, val / name)) for name in flat]
     return Listed(classes, training, test)
 
 
 def _validation_labels(folder: Path, val: Path, images: list[str]) -> dict[str, str]:
-    """Return the class of every validation image by its name without the ending."""
+    """Return the class of every validation image by the name of the image without its ending."""
     if (folder / SOLUTION).is_file():
         rows = _rows(folder / SOLUTION, ("ImageId", "PredictionString"))
         return {image: boxes.split()[0] for image, boxes in rows if boxes.split()}
     for place in BOXES:
         if (folder / place).is_dir():
-            return {path.stem: _boxed(path) for path in sorted((folder / place).glob("*.xml"))}
+            boxes = sorted((folder / place).glob("*.xml"))
+            return {path.stem: _class_in_xml(path) for path in boxes}
     for place in KITS:
         if (folder / place / TRUTH).is_file():
-            return _of_kit(folder / place, images)
+            return _read_kit(folder / place, images)
     raise UserError(
-        f"{val} has all images in one folder, and nothing says their classes. Put one of these "
+        f"{val} has all images in one folder, and no file says their classes; put one of these "
         f"into {folder}: {SOLUTION}, {BOXES[0]}, {KITS[-1]}; or sort the images into a folder for "
         "each class"
     )
 
 
-def _boxed(path: Path) -> str:
+def _class_in_xml(path: Path) -> str:
     match = NAME.search(path.read_text())
     if match is None:
-        raise UserError(f"{path} names no class")
+        raise UserError(f"{path} contains no <name> of a class; unpack the annotations again")
     return match.group(1)
 
 
-def _of_kit(kit: Path, images: list[str]) -> dict[str, str]:
-    """Return the classes in the order of the images, as the development kit numbers them."""
+def _read_kit(kit: Path, images: list[str]) -> dict[str, str]:
+    """Return the class of every validation image from the development kit.
+
+    The kit lists the numbers of the classes in the order of the images.
+    """
     from scipy.io import loadmat
 
     if not (kit / META).is_file():
-        raise UserError(f"{kit / TRUTH} needs {META} beside it, which names the classes")
+        raise UserError(
+            f"{kit / TRUTH} needs {META} beside it, which names the classes; "
+            "unpack the development kit again"
+        )
     wnids = {
         int(each["ILSVRC2012_ID"].item()): str(each["WNID"].item())
         for each in loadmat(kit / META)["synsets"].ravel()
@@ -116,7 +127,8 @@ def _of_kit(kit: Path, images: list[str]) -> dict[str, str]:
     words = (kit / TRUTH).read_text().split()
     if len(words) != len(images):
         raise UserError(
-            f"{kit / TRUTH} has {len(words)} lines, but there are {len(images)} validation images"
+            f"{kit / TRUTH} has {len(words)} lines, but there are {len(images)} validation images; "
+            "unpack the images and the development kit again"
         )
     return {Path(name).stem: wnids.get(int(word), word) for name, word in zip(images, words)}
 
@@ -133,17 +145,19 @@ def _mini_imagenet(folder: Path) -> Listed:
     for (name, label), source in rows:
         path = folder / "images" / name
         if not path.is_file():
-            raise UserError(f"{source} names {name}, but there is no {path}")
+            raise UserError(f"{source} lists {name}, but there is no {path}; add the image")
         images.append((path, numbers[label]))
     return Listed(classes, sorted(images, key=lambda each: (each[1], each[0])), [])
 
 
 def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield two columns of a CSV file with a heading."""
+    """Yield two columns of a CSV file, whose first line names the columns."""
     with path.open(newline="") as handle:
         reader = csv.DictReader(handle)
         if not set(columns) <= set(reader.fieldnames or ()):
-            raise UserError(f"{path} should have the columns {' and '.join(columns)} in line 1")
+            raise UserError(
+                f"line 1 of {path} does not name the columns {' and '.join(columns)}; add the names"
+            )
         for row in reader:
             yield row[columns[0]] or "", row[columns[1]] or ""
 
@@ -155,11 +169,16 @@ def _images_in(folder: Path) -> list[Path]:
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
     ]
     if not images:
-        raise UserError(f"{folder} contains no images ({', '.join(sorted(SUFFIXES))})")
+        raise UserError(
+            f"{folder} contains no images ({', '.join(sorted(SUFFIXES))}); "
+            "add images or remove the folder"
+        )
     return images
 
 
 def _number(name: str, numbers: dict[str, int], path: Path) -> int:
     if name not in numbers:
-        raise UserError(f"{path} is of class {name!r}, of which there are no training images")
+        raise UserError(
+            f"{path} is of class {name!r}, which has no training images; add them or remove it"
+        )
     return numbers[name]

@@ -1,7 +1,7 @@
-"""The outlines and textures of `shapes`, computed in whole numbers.
+"""Compute the outlines and textures of `shapes` in whole numbers.
 
 Positions are in units of 1/64 pixel and angles in units of 1/64 turn. Every pixel is sampled at 2 x
-2 points, and no floating-point number is used, so every machine makes the same bytes. Arrays are
+2 points. No floating-point number is used, so every machine makes the same bytes. Arrays are
 int32 [n, 64, 64]: two points per pixel and side; ``u`` and ``v`` are their coordinates in the
 rotated frame of the object.
 """
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int32
 
 SIDE = 32  # pixels
 UNIT = 64  # per pixel
-TURN = 64  # steps of a whole turn
+TURN = 64  # steps in a whole turn
 SINE_BITS = 12
 
 # round(4096 sin(k / 64 turns)) for k = 0..16
@@ -101,13 +101,13 @@ TEXTURES: dict[str, Rule] = {
     "checked": _checked,
     "dotted": _dotted,
 }
-FRAGMENTS: tuple[Rule, ...] = (_disc, _bar)  # of distractors
+FRAGMENTS: tuple[Rule, ...] = (_disc, _bar)  # the outlines of distractors
 
 
 def chosen_inside(
     rules: Sequence[Rule], choice: Numbers, u: Points, v: Points, size: Numbers
 ) -> Inside:
-    """Return which points are inside the figure that each image chose, at its size.
+    """Return which points of each image are inside its figure.
 
     Args:
         rules: The figures to choose from.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # none of them starts a program
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # Pillow reads them on its own
 IMAGES_PER_PIECE = 1024
 
 Labelled = tuple[Path, int]
@@ -31,11 +31,11 @@ Labelled = tuple[Path, int]
 class Reader:
     """Read the image files of one data set.
 
-    With ``size``, the middle square of each image is resized to it. Without, all images must have
-    the size of the first.
+    If ``size`` is given, the middle square of each image is resized to it. Otherwise all images
+    must have the size of the first one.
     """
 
-    folder: Path  # messages give paths relative to it
+    folder: Path  # messages name files relative to it
     size: int | None
     skip_corrupt: bool
     num_files: int = 0
@@ -63,7 +63,7 @@ class Reader:
                     yield ImageSet(np.stack(images), np.array(labels, np.int64))
 
     def notes(self) -> tuple[str, ...]:
-        """Return what to tell the user about corrupt images.
+        """Return a note for the user if corrupt images were skipped.
 
         Raises:
             UserError: If there are corrupt images and ``skip_corrupt`` is not set.
@@ -82,12 +82,12 @@ class Reader:
     def _read(self, path: Path) -> UInt8[np.ndarray, "3 h w"] | str:
         """Return the pixels, or the reason why the file is damaged.
 
-        Errors of the machine, such as too many open files, are raised: they say nothing about the
-        file, and a data set without it must not be kept.
+        Errors of the machine, such as too many open files, are raised instead: they say nothing
+        about the file, and a data set without it must not be kept.
         """
         try:
             return read_pixels(path, self.size)
-        except Exception as problem:  # decoders raise all kinds
+        except Exception as problem:  # decoders raise many kinds of errors
             if is_passing(problem):
                 raise
             return str(problem).replace(str(path), "the file") or type(problem).__name__
@@ -97,13 +97,13 @@ class Reader:
         if pixels.shape != self._shape:
             raise UserError(
                 f"{path} is {pixels.shape[2]} x {pixels.shape[1]} pixels, but the images before "
-                f"it are {self._shape[2]} x {self._shape[1]}; make them the same size, "
-                "in an image folder with --set data.image_size=N"
+                f"it are {self._shape[2]} x {self._shape[1]}; resize the images of a folder to one "
+                "size with --set data.image_size=N"
             )
 
 
 def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w"]:
-    """Read the RGB pixels of an image file, upright; ``as_rgb`` converts other modes."""
+    """Read the RGB pixels of an image file; ``as_rgb`` turns it upright and converts its mode."""
     with open_image(path) as opened:
         image = as_rgb(opened)
     if size is not None and image.size != (size, size):
@@ -112,9 +112,10 @@ def read_pixels(path: Path, size: int | None = None) -> UInt8[np.ndarray, "3 h w
 
 
 def open_image(source: Path | io.BytesIO, formats: tuple[str, ...] = FORMATS) -> Image.Image:
-    """Open an image file of a known format, whatever its name says.
+    """Open an image file of a known format, whatever the ending of its name.
 
-    Pillow also opens formats that start other programs (EPS runs Ghostscript); those are refused.
+    Other formats are not opened, because Pillow starts programs for some of them (Ghostscript for
+    EPS).
     """
     return Image.open(source, formats=formats)
 
@@ -125,9 +126,9 @@ def is_passing(problem: Exception) -> bool:
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """Turn an image as its EXIF data say, and convert it to 8 bits of red, green and blue.
+    """Turn an image upright by its EXIF data, and convert it to 8 bits of red, green and blue.
 
-    Grey becomes RGB, 16 bits become 8, and transparency is dropped.
+    Grey becomes RGB, 16 bits become 8, and transparency is removed.
 
     Raises:
         UserError: If the pixels are floating-point numbers, or integers of an unknown scale.
@@ -143,7 +144,7 @@ def as_rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(values: np.ndarray) -> Image.Image:
-    """Scale integers of 16 bits to 8, after checking that their range is that of 16 bits."""
+    """Scale integers of 16 bits to 8 bits, after checking that they use the range of 16 bits."""
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535 or 0 < high < 256:
         raise UserError(

@@ -1,10 +1,10 @@
-"""`shapes`: a data set that is generated in whole numbers, so it has the same bytes everywhere.
+"""Generate `shapes`, a data set that has the same bytes on every machine.
 
-A class is an outline with a texture ("striped disc"). The position, size and rotation of the
-object, the rotation, period and phase of its texture, all colours, the background (a smooth random
-surface with a faint texture and noise) and small distractors behind the object are drawn per image
-and are independent of the class. Every image is a function of (split, index). Mirroring an image or
-changing its colours keeps its class.
+A class is an outline with a texture ("striped disc"). Everything else is drawn for each image,
+independently of the class: the position, size and rotation of the object, the rotation, period and
+phase of its texture, all colours, the background (a smooth random surface with a faint texture and
+noise), and small distractors behind the object. Everything is computed in whole numbers. Every
+image is a function of (split, index). Mirroring an image or changing its colours keeps its class.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Colours = Int32[np.ndarray, "n 3"]
 
 
 class Draws:
-    """Whole numbers drawn for some images of a split, each quantity from its own hash."""
+    """Draw whole numbers for some images of a split, each quantity from its own hash."""
 
     def __init__(self, split: str, indices: Int64[np.ndarray, " n"]) -> None:
         self.split = split
@@ -76,7 +76,7 @@ def shapes_images(split: str, start: int, stop: int) -> ImageSet:
 
 
 def _background(draws: Draws) -> Canvas:
-    """Draw a surface through random heights around a dark colour, under a faint texture."""
+    """Paint a smooth surface around a dark colour, through random heights, and a faint texture."""
     num_heights = SIDE // CELL + 1
     heights = draws.between("heights", -20, 20, 3, num_heights, num_heights)
     cell, step = np.divmod(np.arange(SIDE, dtype=np.int32), CELL)
@@ -124,7 +124,7 @@ def _add_object(canvas: Canvas, draws: Draws, labels: Int32[np.ndarray, " n"]) -
 
 
 def _texture_frame(draws: Draws, what: str) -> tuple[Points, Points]:
-    """Return all points in the frame of a texture with random phase and rotation."""
+    """Return the coordinates of all points in a texture's frame of random phase and rotation."""
     phase = draws.between(f"{what} phase", 0, 16 * UNIT - 1, 2)
     return rotate_points(phase[:, 0], phase[:, 1], draws.between(f"{what} turn", 0, TURN - 1))
 
@@ -141,7 +141,7 @@ def _paint(canvas: Canvas, *layers: tuple[Pixels, Colours]) -> None:
 
 
 def shapes() -> Decoding:
-    """Return how to generate the set; the cache keeps it."""
+    """Describe how to generate the set, which the cache then keeps."""
 
     def pieces(split: str) -> Callable[[], Iterator[ImageSet]]:
         starts = range(0, NUM_IMAGES[split], IMAGES_PER_PIECE)

@@ -1,4 +1,4 @@
-"""What a named data set declares, how official bytes are recognised, and the state of its files."""
+"""Define what a named data set declares, and recognise official and changed files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Archive:
     url: str
     sha256: str
     num_bytes: int
-    folder: str  # what it unpacks to
+    folder: str  # the name of the unpacked folder
     marker: str  # a file that only this data set has
 
     @property
@@ -34,21 +34,21 @@ class Archive:
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A data set that users call by name.
+    """A data set that users select by name.
 
     The module of the data set makes one, and a line in the table of ``catalog.py`` registers it.
     """
 
     image_size: int  # pixels
-    decode: Callable[[Path, bool], Decoding]  # takes its folder, and whether to skip corrupt images
+    decode: Callable[[Path, bool], Decoding]  # (its folder, whether to skip corrupt images)
     source: Archive | None = None  # None: it is generated
 
 
 def files_key(folder: Path, paths: Iterable[Path]) -> str:
     """Return a key that changes when a file is added, removed, renamed or written.
 
-    The time of change of the inode counts too, because tools that copy can keep the time of
-    writing.
+    The key also depends on the time of change of the inode, because tools that copy files can keep
+    the time of writing.
     """
     lines = []
     origin = folder / ORIGIN_FILE
@@ -61,7 +61,7 @@ def files_key(folder: Path, paths: Iterable[Path]) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the sha256 over names and contents of all files in a folder but ``origin.json``."""
+    """Return the sha256 over names and contents of all files in a folder except ``origin.json``."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path != folder / ORIGIN_FILE:
@@ -73,7 +73,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def write_origin(folder: Path, source: Archive) -> None:
-    """Record that ``folder`` was unpacked from the official archive, whose checksum was right."""
+    """Record that ``folder`` was unpacked from the official archive after checking its checksum."""
     record = {
         "schema_version": 2,
         "archive_sha256": source.sha256,

@@ -1,7 +1,7 @@
 """Split the official training set, or a fraction of each class, into train and validation.
 
-The fraction is taken before the split, so 10 % means a tenth of both parts: choosing the best epoch
-uses no more images than the run claims. Fractions are nested: the 5 % are among the 10 %.
+The fraction is taken before the split, so 10 % means a tenth of both parts. The best epoch is
+therefore chosen without further images. Fractions are nested: the 5 % are among the 10 %.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Held = Int64[np.ndarray, " held"]
 
 
 def rounded_share(number: int, fraction: float) -> int:
-    """Return ``number * fraction`` rounded, a half downwards; the fraction is taken as written.
+    """Return ``number * fraction`` rounded to the nearest whole number, a half downwards.
+
+    The decimal digits of the fraction are exact: 0.1 is a tenth.
 
     >>> rounded_share(500, 0.2), rounded_share(5, 0.1), rounded_share(8, 0.2)
     (100, 0, 2)
@@ -34,7 +36,8 @@ def stratified_split(
 ) -> tuple[Kept, Held]:
     """Split images into train and validation, with ``fraction`` of every class in validation.
 
-    The result is a function of labels, fraction and seed alone: the order within a class is a hash.
+    The result depends only on labels, fraction and seed, because the order within a class is a
+    hash.
 
     Returns:
         The sorted indices of train and of validation.
@@ -51,16 +54,16 @@ def stratified_split(
     chosen[np.concatenate(parts)] = True
     if not chosen.any() or chosen.all():
         raise UserError(
-            f"a split by {fraction} of {len(labels)} images in {len(parts)} classes leaves one "
-            "side empty; add images or change the fraction"
+            f"taking {fraction} of {len(labels)} images in {len(parts)} classes for validation "
+            "leaves one part empty; add images or change the fraction"
         )
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
 def class_fraction(labels: Int64[np.ndarray, " n"], fraction: float, seed: int) -> Chosen:
-    """Return sorted indices of ``fraction`` of every class; a larger fraction contains a smaller.
+    """Return sorted indices of ``fraction`` of every class; larger fractions contain smaller ones.
 
-    Which images of a class are taken is a hash of seed and class alone.
+    Which images of a class are chosen depends only on the seed and the class.
     """
     parts = []
     for label in np.unique(labels):
@@ -73,7 +76,17 @@ def class_fraction(labels: Int64[np.ndarray, " n"], fraction: float, seed: int) 
 def train_and_validation(
     labels: Int64[np.ndarray, " n"], fraction: float, validation_fraction: float, seed: int
 ) -> tuple[Kept, Held]:
-    """Return the sorted indices of train and validation, together ``fraction`` of every class."""
+    """Return the sorted indices of train and validation, together ``fraction`` of every class.
+
+    Args:
+        labels: The class of every image.
+        fraction: The share of every class to use.
+        validation_fraction: The share of these images that becomes the validation set.
+        seed: Decides which images are used, and which of them are validation images.
+
+    Raises:
+        UserError: If a class has no image to train on or none to validate on.
+    """
     if fraction == 1:
         return stratified_split(labels, validation_fraction, seed)
     chosen = class_fraction(labels, fraction, seed)
@@ -82,8 +95,9 @@ def train_and_validation(
         held = rounded_share(number, validation_fraction)
         if not 0 < held < number:
             raise UserError(
-                f"every class needs an image to train and one to validate on, but with a fraction "
-                f"of {fraction} class {label} has {number - held} and {held}; use a larger one"
+                "every class needs an image to train on and one to validate on, but with "
+                f"data.fraction {fraction}, class {label} has {number - held} and {held}; use a "
+                "larger fraction"
             )
     train, validation = stratified_split(labels[chosen], validation_fraction, seed)
     return chosen[train], chosen[validation]

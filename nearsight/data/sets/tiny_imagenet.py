@@ -1,4 +1,4 @@
-"""Tiny-ImageNet in its official layout.
+"""Read Tiny-ImageNet in its official layout.
 
 Training images are ``train/<wnid>/images/*.JPEG``. The official validation set, which is our test
 set, has all images in one folder ``val/images`` and their classes in ``val/val_annotations.txt``,
@@ -19,13 +19,16 @@ ANNOTATIONS = "val/val_annotations.txt"
 
 
 def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
-    """Return how to decode the Tiny-ImageNet in ``folder``.
+    """Describe how to decode the copy of Tiny-ImageNet in ``folder``.
 
     Raises:
         UserError: If a file is missing or an annotation is wrong.
     """
     if not (folder / "train").is_dir() or not (folder / ANNOTATIONS).is_file():
-        raise UserError(f"{folder} is not Tiny-ImageNet: it lacks train/ or {ANNOTATIONS}")
+        raise UserError(
+            f"{folder} is not Tiny-ImageNet: it lacks train/ or {ANNOTATIONS}; "
+            "remove it and download it again"
+        )
     classes = tuple(sorted(path.name for path in (folder / "train").iterdir() if path.is_dir()))
     train = [
         (path, label)
@@ -34,11 +37,15 @@ def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
     ]
     if empty := sorted(set(range(len(classes))) - {label for _, label in train}):
         raise UserError(
-            f"{folder / 'train' / classes[empty[0]] / 'images'} contains no .JPEG images"
+            f"{folder / 'train' / classes[empty[0]] / 'images'} contains no .JPEG images; "
+            f"remove {folder} and download it again"
         )
     if not train:
-        raise UserError(f"{folder / 'train'} contains no class folders")
-    test = _annotated(folder, classes)
+        raise UserError(
+            f"{folder / 'train'} contains no folders of classes; "
+            f"remove {folder} and download it again"
+        )
+    test = _test_images(folder, classes)
     reader = Reader(folder, size=None, skip_corrupt=skip_corrupt)
     return Decoding(
         name="tiny-imagenet",
@@ -50,7 +57,7 @@ def tiny_imagenet(folder: Path, skip_corrupt: bool) -> Decoding:
     )
 
 
-def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
+def _test_images(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
     labels = {wnid: label for label, wnid in enumerate(classes)}
     test = []
     for number, line in enumerate(read_text(folder / ANNOTATIONS).splitlines(), start=1):
@@ -60,15 +67,18 @@ def _annotated(folder: Path, classes: tuple[str, ...]) -> list[Labelled]:
         wnid = rest.partition("\t")[0]
         if wnid not in labels:
             raise UserError(
-                f"{folder / ANNOTATIONS}, line {number}: expected an image and a class of train/, "
-                f"got {line!r}"
+                f"line {number} of {folder / ANNOTATIONS} should name an image and a class of "
+                f"train/, but it is {line!r}; remove {folder} and download it again"
             )
         path = folder / "val" / "images" / file
         if not path.is_file():
-            raise UserError(f"{folder / ANNOTATIONS}, line {number}: {path} is missing")
+            raise UserError(
+                f"line {number} of {folder / ANNOTATIONS} lists {path}, but there is no such file; "
+                f"remove {folder} and download it again"
+            )
         test.append((path, labels[wnid]))
     if not test:
-        raise UserError(f"{folder / ANNOTATIONS} is empty")
+        raise UserError(f"{folder / ANNOTATIONS} is empty; remove {folder} and download it again")
     return test
 
 

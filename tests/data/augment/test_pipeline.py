@@ -6,6 +6,7 @@ import pytest
 import torch
 from data.augment import reference_augment as slow
 
+from nearsight.core import UserError
 from nearsight.data.augment import pipeline as augment
 from nearsight.data.augment.pipeline import augment_images, normalise_pixels
 from nearsight.protocol.schema import (
@@ -122,7 +123,9 @@ def test_empty_batch_stays_empty():
 
 @pytest.mark.parametrize("images", [torch.zeros(2, 3, 5, 7), torch.zeros(2, 1, 5, 7).byte()])
 def test_images_of_another_kind_are_refused(images):
-    with pytest.raises(ValueError, match="must be uint8"):
+    with pytest.raises(
+        UserError, match=r"\buint8 \[n, 3, .*torch\.(float32 \[2, 3|uint8 \[2, 1), 5, 7\]"
+    ):
         augmented(images, torch.arange(2), torch.zeros(2).long())
 
 

@@ -32,7 +32,7 @@ def test_an_official_archive_is_imported_by_its_checksum(
 
 def test_another_archive_is_refused(root: Path, server: Server, tmp_path: Path) -> None:
     (tmp_path / "cut.tar.gz").write_bytes(server.content[:-1])
-    with pytest.raises(ValueError, match=r"none of the official archives .*cut off"):
+    with pytest.raises(UserError, match=r"cut\.tar\.gz .*cifar-100-binary\.tar\.gz"):
         import_folder(tmp_path / "cut.tar.gz", root)
     assert not root.exists()
 
@@ -49,7 +49,7 @@ def test_an_unpacked_folder_is_imported_by_its_structure(
     assert check_dataset("cifar100", root).verdict == "not the official bytes"
     assert import_folder(source, root) == folder  # there is nothing to do
     (source / "train.bin").write_bytes((source / "test.bin").read_bytes())
-    with pytest.raises(ValueError, match="another cifar100 is already in"):
+    with pytest.raises(UserError, match=r"/cifar-100-binary .*\bcifar100\b"):
         import_folder(source, root)
 
 
@@ -60,7 +60,7 @@ def test_an_official_folder_stays_official_and_a_cut_off_one_is_refused(
     import_folder(folder, tmp_path / "second")
     assert check_dataset("cifar100", tmp_path / "second").verdict == "official"
     (folder / "test.bin").write_bytes(b"cut off")
-    with pytest.raises(ValueError, match=r"test\.bin has 7 bytes"):
+    with pytest.raises(UserError, match=r"test\.bin has 7 bytes"):
         import_folder(folder, tmp_path / "third")
     assert not (tmp_path / "third").exists()
 
@@ -88,9 +88,9 @@ def test_a_zip_is_unpacked_like_a_tar(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_folder_of_something_else_is_refused(root: Path, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with pytest.raises(ValueError, match="an image folder needs no import"):
+    with pytest.raises(UserError, match=r"/photos .*--data .*/photos"):
         import_folder(tmp_path / "photos", root)
-    with pytest.raises(ValueError, match="there is no file or folder"):
+    with pytest.raises(UserError, match=r"/nothing\b"):
         import_folder(tmp_path / "nothing", root)
 
 
@@ -152,7 +152,7 @@ def test_a_second_import_at_once_is_refused_and_the_first_one_loses_nothing(
     refused = []
 
     def again(_: Path) -> None:
-        with pytest.raises(UserError, match="another import"):
+        with pytest.raises(UserError, match=r"\bimport\b.*/root\b"):
             import_folder(given, root)
         refused.append(True)
 
@@ -171,7 +171,7 @@ def test_an_import_from_which_files_vanish_is_refused(
 ) -> None:
     given, root = given_tiny_imagenet(tmp_path, monkeypatch, packed), tmp_path / "root"
     during_the_import(monkeypatch, packed, Path.unlink)
-    with pytest.raises(UserError, match="has 15 files, but only 14 of them arrived"):
+    with pytest.raises(UserError, match=r"\b15 files\b.*\b14\b.*tiny-imagenet-200"):
         import_folder(given, root)
     assert list(root.iterdir()) == []
 

@@ -45,7 +45,7 @@ def test_cut_offs_are_continued_where_they_happened(root: Path, server: Server) 
 
 def test_a_dead_line_keeps_the_part_and_the_next_call_continues(root: Path, server: Server) -> None:
     server.cut_after = [3001, 0, 0, 0, 0]
-    with pytest.raises(ValueError, match=r"cut off .*3,001 bytes are kept .*again to continue"):
+    with pytest.raises(UserError, match=r"3,001 of 31,070 bytes.*\.tar\.gz\.part"):
         fetch_dataset("cifar100", root)
     part = root / "cifar-100-binary.tar.gz.part"
     assert part.read_bytes() == server.content[:3001]
@@ -83,7 +83,7 @@ def test_a_wrong_checksum_removes_the_part(root: Path, server: Server) -> None:
 
 def test_a_missing_page_says_where_else_to_look(root: Path, server: Server) -> None:
     server.status = 404
-    with pytest.raises(ValueError, match=r"answered 404 .*nearsight data import FILE"):
+    with pytest.raises(UserError, match=r"\b404 Not Found\b.*nearsight data import FILE"):
         fetch_dataset("cifar100", root)
     assert len(server.asked) == 1
     assert list(root.iterdir()) == []
@@ -91,7 +91,7 @@ def test_a_missing_page_says_where_else_to_look(root: Path, server: Server) -> N
 
 def test_a_server_error_is_tried_again_then_told(root: Path, server: Server) -> None:
     server.status = 503
-    with pytest.raises(ValueError, match=r"cannot be reached \(503"):
+    with pytest.raises(UserError, match=r"\(503 Service Unavailable\).*nearsight data import FILE"):
         fetch_dataset("cifar100", root)
     assert len(server.asked) == download.MAX_FRUITLESS
 
@@ -99,7 +99,7 @@ def test_a_server_error_is_tried_again_then_told(root: Path, server: Server) -> 
 def test_no_network_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = replace(source_of("cifar100"), url="http://127.0.0.1:9/cifar-100-binary.tar.gz")
     monkeypatch.setitem(SETS, "cifar100", replace(SETS["cifar100"], source=nowhere))
-    with pytest.raises(ValueError, match=r"cannot be reached .*check the network"):
+    with pytest.raises(UserError, match=r"127\.0\.0\.1:9/.*nearsight data import FILE"):
         fetch_dataset("cifar100", root)
     assert list(root.iterdir()) == []
 
@@ -108,7 +108,7 @@ def test_two_downloads_to_one_file_are_refused(root: Path, tmp_path: Path, serve
     refused = []
 
     def again(*_: object) -> None:
-        with pytest.raises(ValueError, match="another download"):
+        with pytest.raises(UserError, match=r"\bdownload\b.*/root\b"):
             fetch_dataset("cifar100", root)
         refused.append(True)
 
@@ -123,7 +123,7 @@ def test_a_member_that_leads_elsewhere_is_refused(
     offer: Callable[[bytes], None], cifar_files: dict[str, bytes], tmp_path: Path, name: str
 ) -> None:
     offer(tar_of({**cifar_files, name: b"evil"}))
-    with pytest.raises(ValueError, match=f"contain only files below {FOLDER}/"):
+    with pytest.raises(UserError, match=rf"\b(evil|other/a)\b.*{FOLDER}/"):
         fetch_dataset("cifar100", tmp_path / "root")
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["cifar-100-binary.tar.gz"]
     assert not list(tmp_path.rglob("evil*"))
@@ -147,9 +147,9 @@ def test_links_in_an_archive_are_left_out(
 
 
 def test_shapes_needs_no_fetch_and_unknown_names_give_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="shapes needs no download"):
+    with pytest.raises(UserError, match=r"\bshapes\b.*cifar10, cifar100, tiny-imagenet"):
         fetch_dataset("shapes", tmp_path)
-    with pytest.raises(ValueError, match="did you mean cifar10"):
+    with pytest.raises(ValueError, match=r"'cifar1'.*\bcifar10\b"):
         fetch_dataset("cifar1", tmp_path)
 
 
@@ -157,7 +157,7 @@ def test_an_endless_server_is_left_at_the_size_of_the_file(
     root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.content += b"x" * 5_000
-    with pytest.raises(UserError, match="more than the"):
+    with pytest.raises(UserError, match="31,070 bytes"):
         fetch_dataset("cifar100", root)
     assert list(root.glob("*.part")) == []
 
@@ -168,7 +168,7 @@ def test_a_server_that_starts_again_and_again_is_asked_a_limited_number_of_times
     monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     server.ranges = False
     server.cut_after = [100, 110] * 200
-    with pytest.raises(UserError, match="cut off"):
+    with pytest.raises(UserError, match="110 of 31,070 bytes"):
         fetch_dataset("cifar100", root)
     assert len(server.asked) <= download.MAX_TRIES
 
@@ -176,6 +176,6 @@ def test_a_server_that_starts_again_and_again_is_asked_a_limited_number_of_times
 def test_an_empty_answer_is_called_a_cut_off(root: Path, server: Server) -> None:
     server.content = b""
     server.status = 204
-    with pytest.raises(UserError, match=r"204|cannot be reached"):
+    with pytest.raises(UserError, match=r"\b204\b|\b0 of 31,070 bytes"):
         fetch_dataset("cifar100", root)
     assert list(root.glob("*.part")) == []

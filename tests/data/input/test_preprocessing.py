@@ -11,6 +11,7 @@ from PIL import Image
 from timm.data import create_transform
 from torchvision.transforms._presets import ImageClassification
 
+from nearsight.core import UserError
 from nearsight.data.input.preprocessing import Preprocessing
 from nearsight.models.load.huggingface import of_processor
 
@@ -116,5 +117,5 @@ def test_words_and_facts_say_every_step():
     doubtful = replace(steps, doubt="the file does not say")
     assert doubtful.text().startswith("timm's (not certain: the file does not say): squashed")
     assert doubtful.facts()["doubt"] == "the file does not say"
-    with pytest.raises(ValueError, match="no interpolation 'cubic'"):
+    with pytest.raises(UserError, match=r"'cubic'.*\bbicubic\b"):
         Preprocessing("", None, None, interpolation="cubic")

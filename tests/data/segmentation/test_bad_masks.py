@@ -49,7 +49,7 @@ def test_a_mask_of_another_size_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path)
     write_image(tmp_path / "val" / "images" / "b.png", (SIZE[1], SIZE[0]))
     found = open_segmentation(tmp_path)
-    with pytest.raises(UserError, match=r"b\.png is 13 x 7 pixels, but its image b\.png is 7 x 13"):
+    with pytest.raises(UserError, match=r"/masks/b\.png .*\b13 x 7\b.* b\.png .*\b7 x 13\b"):
         found[1]
 
 
@@ -57,14 +57,14 @@ def test_a_value_without_a_class_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / "classes.txt").write_text("sky\nsea\nsand\n\n")
     found = open_segmentation(tmp_path)
-    with pytest.raises(UserError, match=r"a\.png contains the label value 4, .* \(3 classes"):
+    with pytest.raises(UserError, match=r"/masks/a\.png .*\b4\b.*\(3 classes"):
         found[0]
 
 
 def test_a_class_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / "classes.txt").write_text("sky\nsea\nsky\n")
-    with pytest.raises(UserError, match="names 'sky' more than once"):
+    with pytest.raises(UserError, match="'sky'"):
         open_segmentation(tmp_path)
 
 
@@ -72,14 +72,14 @@ def test_a_missing_mask_is_refused_when_the_set_is_opened(tmp_path: Path) -> Non
     write_voc(tmp_path)
     missing = tmp_path / "VOCdevkit" / "VOC2012" / "SegmentationClass" / "2007_29.png"
     missing.unlink()
-    with pytest.raises(UserError, match=r"2007_29\.jpg has no mask: expected .*2007_29\.png"):
+    with pytest.raises(UserError, match=r"/2007_29\.jpg .*/SegmentationClass/2007_29\.png"):
         open_segmentation("voc2012", tmp_path, "train")
 
 
 def test_an_image_of_the_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
     write_voc(tmp_path)
     (tmp_path / "VOCdevkit" / "VOC2012" / "JPEGImages" / "2008_37.jpg").unlink()
-    with pytest.raises(UserError, match="there is no image 2008_37 in"):
+    with pytest.raises(UserError, match=r"\b2008_37\b.*/JPEGImages"):
         open_segmentation("voc2012", tmp_path, "val")
 
 
@@ -87,7 +87,7 @@ def test_an_image_without_a_known_pixel_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path)
     write_mask(tmp_path / "val" / "masks" / "a.png", np.full((SIZE[1], SIZE[0]), 255))
     found = open_segmentation(tmp_path)
-    with pytest.raises(UserError, match=r"a\.png has no pixel whose class is known"):
+    with pytest.raises(UserError, match=r"/masks/a\.png\b"):
         found[0]
 
 
@@ -96,7 +96,7 @@ def test_a_mask_in_colours_is_refused_where_values_are_expected(tmp_path: Path) 
     (tmp_path / "classes.txt").write_text("0\n1\n2\n3\n4\n")
     write_image(tmp_path / "val" / "masks" / "a.png", SIZE)
     found = open_segmentation(tmp_path)
-    with pytest.raises(UserError, match=r"a\.png is a colour image \(RGB\)"):
+    with pytest.raises(UserError, match=r"/masks/a\.png .*\(RGB\)"):
         found[0]
 
 
@@ -105,7 +105,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("0\n1\n2\n3\n4\n")
     (tmp_path / "val" / "masks" / "a.png").write_bytes(b"no image")
     found = open_segmentation(tmp_path)
-    with pytest.raises(UserError, match=r"cannot read .*a\.png \(not an image of a known format\)"):
+    with pytest.raises(UserError, match=r"/masks/a\.png\b"):
         found[0]
 
 
@@ -113,8 +113,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     ("name", "split", "message"),
     [
         ("voc2013", "val", "did you mean voc2012"),
-        ("voc2012", "test", "voc2012 has no split 'test'; it has train, val"),
-        ("ade20k", "val", "contains ADEChallengeData2016"),
+        ("voc2012", "test", r"\bvoc2012\b.*'test'.*\btrain, val\b"),
+        ("ade20k", "val", r"\bade20k\b.*ADEChallengeData2016.*--data-root"),
     ],
 )
 def test_an_unknown_name_or_split_is_refused(
@@ -126,10 +126,10 @@ def test_an_unknown_name_or_split_is_refused(
 
 
 def test_a_folder_without_masks_or_without_splits_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a segmentation set"):
+    with pytest.raises(UserError, match=r"<split>/images .*<split>/masks"):
         open_segmentation(tmp_path)
     write_image(tmp_path / "val" / "images" / "a.png", SIZE)
-    with pytest.raises(UserError, match="the split val has images but no masks"):
+    with pytest.raises(UserError, match=r"\bval\b.*/val/masks"):
         open_segmentation(tmp_path)
 
 

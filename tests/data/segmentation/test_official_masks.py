@@ -61,7 +61,7 @@ def test_a_class_list_of_ade_that_lacks_a_class_is_refused(tmp_path: Path) -> No
     folder = write_ade(tmp_path, drawn_values([1], seed=1))
     lines = (folder / "objectInfo150.txt").read_text().splitlines()
     (folder / "objectInfo150.txt").write_text("\n".join(lines[:-1]))
-    with pytest.raises(UserError, match=r"does not match ADE20K: expected 150 .* found 149"):
+    with pytest.raises(UserError, match=r"objectInfo150\.txt .*ADE20K(?=.*\b150\b).*\b149\b"):
         open_segmentation("ade20k", tmp_path, "val")
 
 
@@ -99,7 +99,7 @@ def test_the_official_labels_of_context_are_reduced_by_their_names(tmp_path: Pat
     found = open_segmentation("pascal-context", tmp_path, "val")
     np.testing.assert_array_equal(found[0][1], np.where(values == 401, 255, values - 7))
     write_context_labels(folder, left_out="wood")
-    with pytest.raises(UserError, match="does not match PASCAL-Context: it lacks wood"):
+    with pytest.raises(UserError, match=r"labels\.txt .*PASCAL-Context.*\bwood\b"):
         open_segmentation("pascal-context", tmp_path, "val")
 
 
@@ -136,7 +136,7 @@ def test_camvid_in_colours_is_read_by_its_list_and_split_by_its_frames(tmp_path:
     assert found["val"].files[0][0].stem == "0016E5_08159"
     pixels[5, 11] = (1, 2, 3)
     Image.fromarray(pixels).save(masks / "0016E5_08159_L.png")
-    with pytest.raises(UserError, match=r"colour \(1, 2, 3\) at row 5, column 11"):
+    with pytest.raises(UserError, match=r"\(1, 2, 3\) .*\brow 5, column 11\b.*label_colors\.txt"):
         found["val"][0]
 
 

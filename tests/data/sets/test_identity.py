@@ -149,7 +149,7 @@ def test_a_set_with_too_few_images_is_refused(nearsight: Command, tmp_path: Path
     folder = write_set(tmp_path / "set", PUBLISHED["imagenet-100"].classes)
     code, _, err = nearsight("data", "register", "imagenet-100", str(folder))
     assert code == 1
-    assert "it has 2 training images of n01440764, imagenet-100 has 732 to 1300" in err
+    assert "it has 2 training images of n01440764, but imagenet-100 has 732 to 1300" in err
     assert nearsight("data", "register", "tenth", str(folder))[0] == 0
 
 
@@ -159,7 +159,7 @@ def test_all_images_of_imagenet_are_counted() -> None:
         Path(), ("a", "b"), [(Path("x"), 0), (Path("y"), 1)], [(Path("z"), 0), (Path("w"), 1)], ()
     )
     assert of.problem(images) == (
-        "it has 2 training and 2 test images, imagenet has 1,281,167 and 50,000"
+        "it has 2 training and 2 test images, but imagenet has 1,281,167 and 50,000"
     )
     assert replace(of, totals=(2, 2)).problem(images) is None
 
@@ -214,7 +214,7 @@ def test_a_folder_that_was_moved_is_named_with_the_remedy(
     code, _, err = nearsight("data", "check", "flowers")
     assert code == 1
     assert (
-        f"flowers is registered in {folder}, but there is no such folder; if it was moved, " in err
+        f"flowers is registered for {folder}, but there is no such folder; if it was moved, " in err
     )
     assert "flowers        missing" in nearsight("data", "list")[1]
     assert nearsight("data", "register", "flowers", str(tmp_path / "elsewhere"))[0] == 0
@@ -224,7 +224,9 @@ def test_a_folder_that_was_moved_is_named_with_the_remedy(
 def test_a_published_name_that_is_not_registered_says_how(nearsight: Command) -> None:
     code, _, err = nearsight("train", "deit", "--data", "imagenet", "--out", "run")
     assert code == 1
-    assert "run `nearsight data register imagenet DIR` with the folder that holds it" in err
+    assert (
+        "run `nearsight data register imagenet DIR`, where DIR is the folder that holds it" in err
+    )
 
 
 def test_a_damaged_registration_is_named(nearsight: Command, tmp_path: Path) -> None:
@@ -233,6 +235,6 @@ def test_a_damaged_registration_is_named(nearsight: Command, tmp_path: Path) -> 
     path = tmp_path / "data" / "registered" / "flowers.json"
     path.write_text("{}")
     code, _, err = nearsight("data", "check", "flowers")
-    assert (code, f"{path} is damaged; delete it and run nearsight data register" in err) == (
+    assert (code, f"{path} is damaged; delete it and run `nearsight data register" in err) == (
         1, True,
     )  # fmt: skip

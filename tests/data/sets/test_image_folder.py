@@ -62,7 +62,7 @@ def test_without_a_test_folder_a_stratified_fifth_is_held_out_and_said(tmp_path:
 def test_a_test_class_without_training_images_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path / "set")
     write_image(tmp_path / "set" / "test" / "dog" / "0.png")
-    with pytest.raises(ValueError, match="train/ has no class 'dog'"):
+    with pytest.raises(UserError, match=r"/test/dog .*/train/dog\b"):
         load(tmp_path / "set", tmp_path)
 
 
@@ -93,7 +93,7 @@ def damage(folder: Path) -> None:
 def test_corrupt_images_are_named_and_counted(tmp_path: Path) -> None:
     write_folder(tmp_path / "set")
     damage(tmp_path / "set")
-    with pytest.raises(ValueError, match=r"2 of 16 .*ant.3\.png .*cat.1\.png .*skip_corrupt=true"):
+    with pytest.raises(UserError, match=r"2 of 16 .*ant.3\.png .*cat.1\.png .*skip_corrupt=true"):
         load(tmp_path / "set", tmp_path)
 
 
@@ -113,14 +113,14 @@ def test_a_set_of_only_corrupt_images_is_refused_even_when_skipping(tmp_path: Pa
     write_folder(tmp_path / "set")
     for path in (tmp_path / "set" / "test").rglob("*.png"):
         path.write_bytes(b"no image")
-    with pytest.raises(ValueError, match="no test images that can be read"):
+    with pytest.raises(UserError, match=r"/set .*\btest\b"):
         load(tmp_path / "set", tmp_path, skip_corrupt=True)
 
 
 def test_two_sizes_are_refused_unless_one_is_set(tmp_path: Path) -> None:
     write_folder(tmp_path / "set")
     write_image(tmp_path / "set" / "test" / "cat" / "9.png", (17, 19))
-    with pytest.raises(ValueError, match=r"17 x 19 pixels, but the images before it are 13 x 11"):
+    with pytest.raises(UserError, match=r"/9\.png .*\b17 x 19\b.*\b13 x 11\b.*data\.image_size"):
         load(tmp_path / "set", tmp_path)
     dataset = load(tmp_path / "set", tmp_path, image_size=7)
     assert dataset.test.images.shape == (7, 3, 7, 7)
@@ -151,29 +151,29 @@ def test_sixteen_bits_keep_their_upper_eight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folders", "message"),
     [
-        ([], "needs one folder of images per class"),
-        (["train/cat"], "neither test/ nor val/"),
-        (["train/cat", "test/cat"], "contains no images"),
-        (["cat", "ant"], "contains no images"),
+        ([], r"/set .*\bclass"),
+        (["train/cat"], r"\btrain/ .*\btest/ .*\bval/"),
+        (["train/cat", "test/cat"], r"/cat .*\.png\b"),
+        (["cat", "ant"], r"/ant .*\.png\b"),
     ],
 )
 def test_an_empty_folder_is_refused(tmp_path: Path, folders: list[str], message: str) -> None:
     for folder in ["", *folders]:
         (tmp_path / "set" / folder).mkdir(parents=True, exist_ok=True)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         load(tmp_path / "set", tmp_path)
 
 
 def test_one_class_is_refused(tmp_path: Path) -> None:
     for index in range(5):
         write_image(tmp_path / "set" / "cat" / f"{index}.png")
-    with pytest.raises(ValueError, match="one class, 'cat'"):
+    with pytest.raises(UserError, match=r"/set .*'cat'"):
         load(tmp_path / "set", tmp_path)
 
 
 def test_tiny_imagenet_as_a_folder_is_refused_with_the_right_command(tmp_path: Path) -> None:
     write_tiny_imagenet(tmp_path / "tiny-imagenet-200")
-    with pytest.raises(ValueError, match="--data tiny-imagenet --data-root"):
+    with pytest.raises(UserError, match="--data tiny-imagenet --data-root"):
         load(tmp_path / "tiny-imagenet-200", tmp_path)
 
 
@@ -184,7 +184,7 @@ def test_a_path_is_the_name_of_an_image_folder(
     monkeypatch.chdir(tmp_path)
     assert dataset_name("mine") == f"folder:{tmp_path / 'mine'}"
     assert dataset_name("./mine") == f"folder:{tmp_path / 'mine'}"
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(UserError, match=r"/other\b"):
         load(tmp_path / "other", tmp_path)
 
 

@@ -102,7 +102,7 @@ def test_validation_images_sorted_into_classes_are_the_same_set(tmp_path: Path) 
 
 def test_validation_images_without_labels_are_refused_with_what_is_missing(tmp_path: Path) -> None:
     write_images(tmp_path / "train", tmp_path / "val")
-    with pytest.raises(UserError, match=r"nothing says their classes.*LOC_val_solution\.csv"):
+    with pytest.raises(UserError, match=r"/val .*LOC_val_solution\.csv"):
         list_images(tmp_path)
 
 
@@ -112,13 +112,15 @@ def test_labels_that_do_not_fit_are_named(tmp_path: Path) -> None:
     list_file = tmp_path / "LOC_val_solution.csv"
     whole = list_file.read_text()
     list_file.write_text(whole.replace(WNIDS[1], "n09999999"))
-    with pytest.raises(UserError, match="is of class 'n09999999', of which there are no training"):
+    with pytest.raises(UserError, match=r"_00000003\.JPEG .*'n09999999'"):
         list_images(tmp_path)
     list_file.write_text("\n".join(whole.splitlines()[:3]))
-    with pytest.raises(UserError, match=r"00000003\.JPEG has no label"):
+    with pytest.raises(UserError, match=r"_00000003\.JPEG "):
         list_images(tmp_path)
     list_file.write_text("image,label\n")
-    with pytest.raises(UserError, match="should have the columns ImageId and PredictionString"):
+    with pytest.raises(
+        UserError, match=r"LOC_val_solution\.csv .*\bImageId\b.*\bPredictionString\b"
+    ):
         list_images(tmp_path)
 
 
@@ -128,10 +130,10 @@ def test_a_kit_of_another_length_and_without_names_is_refused(tmp_path: Path) ->
     folder = tmp_path / "ILSVRC2012_devkit_t12" / "data"
     with (folder / "ILSVRC2012_validation_ground_truth.txt").open("a") as handle:
         handle.write("1\n")
-    with pytest.raises(UserError, match="has 6 lines, but there are 5 validation images"):
+    with pytest.raises(UserError, match=r"_ground_truth\.txt .*\b6\b.*\b5\b"):
         list_images(tmp_path)
     (folder / "meta.mat").unlink()
-    with pytest.raises(UserError, match=r"needs meta\.mat beside it"):
+    with pytest.raises(UserError, match=r"_ground_truth\.txt .*\bmeta\.mat\b"):
         list_images(tmp_path)
 
 
@@ -161,7 +163,7 @@ def test_the_lists_of_mini_imagenet_are_taken_together_and_a_fifth_of_a_class_is
 def test_an_image_that_a_list_names_must_be_there(tmp_path: Path) -> None:
     write_mini(tmp_path)
     (tmp_path / "images" / f"{WNIDS[1]}00000002.jpg").unlink()
-    with pytest.raises(UserError, match=r"val\.csv names n0100000100000002\.jpg, but there is no"):
+    with pytest.raises(UserError, match=r"/val\.csv .*/images/n0100000100000002\.jpg"):
         list_images(tmp_path)
 
 
