@@ -18,7 +18,7 @@ from nearsight.study.engines.base import Ending, Engine, ending_of
 from nearsight.study.folder import WORKER_LOCK, cell_folder, failure, state_of
 from nearsight.study.run.scheduler import MOST_LOSSES, run_cells
 from nearsight.study.run.watcher import Watcher
-from nearsight.study.show.study_tables import print_status
+from nearsight.study.show.study_tables import print_status, status_json
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_lost_worker_is_started_again_before_the_others_and_not_for_ever(
     assert results.finished == [first.key, third.key]
     assert results.failed == [second.key]
     reason = failure(cell_folder(out, second))
-    assert reason == f"its worker ended {MOST_LOSSES} times by SIGKILL; out of memory?"
+    assert reason == f"its worker ended {MOST_LOSSES} times by SIGKILL; memory may be short"
     assert state_of(cell_folder(out, third)) == "finished"
 
 
@@ -166,9 +166,12 @@ def test_the_live_table_and_the_status_tell_queued_cells_from_those_at_work(
     ):
         watcher.look(cells[:2])
         print_status(out)
+        states = [(cell["key"], cell["state"]) for cell in status_json(out)]
     watcher.end()
     shown = screen.export_text()
     assert "0 of 3 cells finished, 1 queued; time left not known yet" in shown
     assert cells[1].label in shown
     assert cells[0].label not in shown
+    expected = zip((cell.key for cell in cells), ("queued", "running", "waiting"))
+    assert sorted(states) == sorted(expected)
     assert "3 cells, 1 queued, 1 running, 1 waiting." in capsys.readouterr().out
