@@ -1,4 +1,4 @@
-"""List the parts, and do something with all parts of a model."""
+"""List the parts, choose the parts of a model by its options, and add them to it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from nearsight.models.parts.gpsa import GPSA_PART
 from nearsight.models.parts.locat import LOCAT_PART
 from nearsight.models.parts.part import Part
 
-# In the order in which they are installed.
+# Parts are installed in this order.
 PARTS: dict[str, Part] = {part.name: part for part in (GPSA_PART, LOCAT_PART)}
 
 
 def choose_parts(
     choices: Mapping[str, Any], named: Mapping[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings of the parts that are on, by name of the part.
+    """Return the settings of the parts that a model gets, by name of the part.
 
     Args:
-        choices: What was asked for: true, false, a dictionary or settings. None: the settings of
-            ``named``.
-        named: The settings that the model's name stands for.
-        options: Further options of the model. Options about a part are removed from it.
+        choices: What was asked for, by name of the part: true, false, a dictionary or settings;
+            None for what ``named`` has.
+        named: What the name of the model stands for, by name of the part.
+        options: Further options of the model. Those about a part are removed from this dictionary.
     """
     chosen = {}
     for name, part in PARTS.items():
@@ -42,6 +42,10 @@ def choose_parts(
 def install_parts(model: nn.Module, chosen: Mapping[str, Any]) -> nn.Module:
     """Add parts to a model, initialised for training from scratch.
 
+    Args:
+        model: The model, which is changed in place.
+        chosen: The settings of the parts, by name of the part.
+
     Raises:
         UserError: If several of them change how layers attend.
     """
@@ -49,7 +53,7 @@ def install_parts(model: nn.Module, chosen: Mapping[str, Any]) -> nn.Module:
     clashing = [word for word in reversed(words) if word]
     if len(clashing) > 1:
         raise UserError(
-            f"{' and '.join(clashing)} both change the attention of a model; leave one out"
+            f"{' and '.join(clashing)} both change the attention of the model; leave one out"
         )
     for name, settings in chosen.items():
         model = PARTS[name].install(model, settings)
@@ -57,6 +61,6 @@ def install_parts(model: nn.Module, chosen: Mapping[str, Any]) -> nn.Module:
 
 
 def changes_in(model: nn.Module) -> list[str]:
-    """Return a sentence about each part that was installed in a model."""
+    """Return a description of what each part changed in a model."""
     recorded = (getattr(model, name, None) for name in PARTS)
     return [str(changes) for changes in recorded if changes is not None]

@@ -1,8 +1,9 @@
 """Estimate the distribution of a positive number over many images in constant memory.
 
-Means are exact, and kept per image for their interval. Percentiles come from a histogram whose bins
-are 0.23 % wide from 1e-4 to 1e4, so they are accurate to 0.23 %. Smaller and larger numbers count
-in the outermost bins; no percentile lies beyond the smallest or largest number.
+Means are exact, and kept per image to compute their interval. Percentiles come from a histogram
+from 1e-4 to 1e4 with bins that are 0.23 % wide, so they are accurate to 0.23 %. Smaller and larger
+numbers are counted in the outermost bins. No percentile is smaller than the smallest number or
+larger than the largest.
 """
 
 from __future__ import annotations

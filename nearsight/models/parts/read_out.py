@@ -1,9 +1,9 @@
 """Read what a part has learned, layer by layer, while a model runs.
 
-A part may declare a ``ReadOut``. Measuring runs it beside the capture of attention, shows it every
-attention call of every layer, and writes what it collected under its key: the contents of a layer
-in ``layers`` of measure.json, contents for all layers at the top, and both in train.jsonl if
-``while_training`` is set.
+A part may declare a ``ReadOut``. While a model is measured, it is shown every attention call of
+every layer. What it has collected is written under its key: the contents of a layer to ``layers``
+in measure.json, those of all layers together to the top of that file, and those of a layer also to
+train.jsonl if ``while_training`` is set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Layer = TypeVar("Layer")  # what a read-out collects of one layer: a dataclass
 
 @runtime_checkable
 class SeenCall(Protocol):
-    """An attention call as measuring sees it."""
+    """An attention call, as far as a read-out needs it (``measure.capture.AttentionCall``)."""
 
     @property
     def name(self) -> str:
@@ -34,19 +34,19 @@ class SeenCall(Protocol):
 
 @runtime_checkable
 class Placement(Protocol):
-    """Where the tokens of a call are."""
+    """Where the tokens of a call are, as far as a read-out needs it (``measure.layout.Layout``)."""
 
     @property
     def queries(self) -> Tensor:
-        """The patch of every query [window, query]; below 0: padding or no patch."""
+        """The number of the patch of every query, [window, query]; -1 if it is not a patch."""
 
 
 class ReadOut(ABC, Generic[Layer]):
-    """Collect what a part of ``model`` has learned; ``layers`` holds it by number of the layer."""
+    """Collect what a part of a model has learned; ``layers`` holds it by number of the layer."""
 
-    key: ClassVar[str]  # its name in measure.json and train.jsonl
-    title: ClassVar[str]  # of what is read, as people write it
-    added_by: ClassVar[str]  # the function that adds it to a model
+    key: ClassVar[str]  # name of the read-out in measure.json and train.jsonl
+    title: ClassVar[str]  # what is read, as people write it
+    added_by: ClassVar[str]  # the call that adds the part to a model
     while_training: ClassVar[bool] = False  # whether train.jsonl records it
 
     def __init__(self, model: nn.Module) -> None:
@@ -66,13 +66,20 @@ class ReadOut(ABC, Generic[Layer]):
 
     @abstractmethod
     def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
-        """Read a call of a layer; called for all layers, also for those without the part."""
+        """Read the part in a layer. This is called for every layer, also those without the part.
+
+        Args:
+            layer: Number of the layer, counted from 0.
+            call: Its attention call.
+            layout: Where the tokens of the call are.
+        """
 
     @classmethod
     def merge(cls, shares: Sequence[Layer]) -> Layer:
-        """Merge one layer of several processes, each of which saw a part of the images, in order.
+        """Merge what several processes collected of one layer, each from its share of the images.
 
-        What does not depend on images is the same in every process.
+        By default the first is returned, because what does not depend on images is the same in
+        every process.
         """
         return shares[0]
 

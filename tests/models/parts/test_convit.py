@@ -167,7 +167,7 @@ def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
 
     for model, words in [
         (tiny("swin_tiny_patch4_window7_224"), "SwinTransformer of timm"),
-        (tiny("mu_locat"), "this one already has LocAt"),
+        (tiny("mu_locat"), "this model already has LocAt"),
         (tiny("mu_convit"), "VisionTransformer already has GPSA"),
         (tiny("vit_tiny_patch16_224", patch_drop_rate=0.1), "patch dropout 0.1"),
         (tiny("vit_small_patch16_18x2_224", depth=1), "ParallelThingsBlock"),

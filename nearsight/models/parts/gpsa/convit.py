@@ -2,11 +2,11 @@
 
 ``add_gpsa`` changes a model (ours or timm's) in place: the attention of its first blocks becomes
 GPSA, initialised as a convolution. These blocks see patches only. Prefix tokens pass through them
-unchanged, which is equivalent to joining the patches after the last of these blocks.
+unchanged, which is equivalent to adding them to the patches after the last of these blocks.
 
-Where we differ from the published code: theirs is a separate model; ours changes any plain ViT and
-keeps everything one can do with it. With GPSA in every layer, where the class token would see
-nothing, the head reads the mean of the patches.
+Where we differ from the published code: theirs is a separate model, while ours changes any plain
+ViT and keeps all its options. If every layer has GPSA, the class token never sees a patch, so the
+head reads the mean of the patches instead.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from timm.models.vision_transformer import VisionTransformer as TimmViT  # noqa:
 
 log = logging.getLogger("nearsight")
 
-PLAIN_LAYERS = 2  # plain layers at the end by default, for the class token
+PLAIN_LAYERS = 2  # by default the last two layers stay plain, so that the class token sees patches
 
 
 @dataclass(frozen=True)
 class GpsaChanges:
-    """What ``add_gpsa`` did to a model; ``model.gpsa`` holds it."""
+    """What ``add_gpsa`` changed in a model; ``model.gpsa`` holds it."""
 
     layers: tuple[str, ...]  # attention modules that became GPSA
-    num_parameters: int  # that were added
+    num_parameters: int  # how many parameters were added
     grid: Grid  # the initial grid
     num_heads: int
     kernel_side: int
@@ -70,7 +70,7 @@ class GpsaChanges:
 
 
 class _PatchesOnly:
-    """A block that processes the patches and passes prefix tokens through."""
+    """A block that processes the patches and passes prefix tokens through unchanged."""
 
     carries_prefix = True
 
@@ -108,8 +108,10 @@ def add_gpsa(
     Args:
         model: The model to change.
         layers: How many layers get GPSA; by default all but the last two.
-        locality_strength: How sharply heads start as a convolution.
-        settings: Both options, and those of the ablations, in one object.
+        locality_strength: How sharply heads start as a convolution: the larger, the more of a
+            head's attention goes to a single patch.
+        settings: Both options, and those of the ablations, in one object. The two arguments above
+            are then ignored.
 
     Raises:
         UserError: If the model is not a plain ViT, or already has GPSA.
@@ -128,7 +130,7 @@ def add_gpsa(
     for index, block in enumerate(blocks[:num]):
         _check_block(block, f"blocks.{index}")
     notes = _head_of_patches(model) if num == len(blocks) else ()
-    if chosen.convolution and any(_narrowed(block.attn) for block in blocks[:num]):
+    if chosen.convolution and any(_is_narrowed(block.attn) for block in blocks[:num]):
         notes = (*notes, "values keep their start: the heads together have another width")
     before = sum(parameter.numel() for parameter in model.parameters())
     for block in blocks[:num]:
@@ -159,13 +161,14 @@ def _tokens(model: Any) -> TokenGrid:
     if not isinstance(model, VisionTransformer | TimmViT):
         kind = f"{type(model).__name__} of {type(model).__module__.split('.')[0]}"
         raise UserError(
-            f"GPSA can be added to plain ViTs of timm or nearsight only; {kind} arranges its "
-            "tokens in another way"
+            f"GPSA can be added only to plain ViTs of timm or nearsight, but {kind} arranges its "
+            "tokens in another way; choose a plain ViT"
         )
     parts = marked_parts(model)
     if others := [title for title in parts if title != GPSA.part_title]:
         raise UserError(
-            f"GPSA can be added to plain ViTs only; this one already has {' and '.join(others)}"
+            f"GPSA can be added only to plain ViTs, but this model already has "
+            f"{' and '.join(others)}; create a model without it"
         )
     if parts:
         raise UserError(f"{type(model).__name__} already has GPSA; create a model without it")
@@ -181,18 +184,25 @@ def _tokens(model: Any) -> TokenGrid:
 
 
 def _check_block(block: nn.Module, name: str) -> None:
+    """Raise a UserError unless the attention of a block can become GPSA."""
     attention = getattr(block, "attn", None)
     if type(block) not in BLOCKS or type(attention) not in (SelfAttention, Attention):
         raise UserError(
             f"GPSA needs plain blocks with plain attention, but {name} is a {type(block).__name__} "
-            f"with {type(attention).__name__}"
+            f"with {type(attention).__name__}; choose a plain ViT"
         )
     if getattr(attention, "gate", None) is not None:
-        raise UserError(f"GPSA cannot be added to {name}, whose attention already has a gate")
+        raise UserError(
+            f"GPSA cannot be added to {name}, because its attention already has a gate; choose a "
+            "plain ViT"
+        )
 
 
-def _narrowed(layer: Any) -> bool:
-    """Return whether all heads together are narrower than the model, so that no identity fits."""
+def _is_narrowed(layer: Any) -> bool:
+    """Return whether all heads together are narrower than the model.
+
+    Values then cannot start as the identity.
+    """
     return layer.qkv.out_features != 3 * layer.qkv.in_features
 
 
@@ -226,7 +236,10 @@ def _gpsa_from(layer: Any, tokens: TokenGrid, settings: GpsaSettings) -> GPSA:
 
 
 def _head_of_patches(model: Any) -> tuple[str, ...]:
-    """Make the head read the patches, because with GPSA everywhere no prefix token sees a patch."""
+    """Make the head read the patches, and return notes about it.
+
+    It is called if all layers have GPSA, so that no prefix token sees a patch.
+    """
     own = isinstance(model, VisionTransformer)
     if (model.pool if own else model.global_pool) != "token":
         return ()

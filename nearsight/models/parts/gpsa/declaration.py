@@ -14,14 +14,17 @@ from nearsight.protocol import gpsa_settings
 
 
 class PatchAttentionCost(CostHook):
-    """Tell attention between patches from GPSA's positional softmaxes, which have no batch."""
+    """Distinguish attention between patches from GPSA's positional softmaxes.
+
+    Attention has four dimensions; the softmaxes over positions have no batch.
+    """
 
     def enter(self, counts: CostCounts) -> None:
-        """Begin to count GPSA's attention, which has four dimensions."""
+        """Take only softmaxes of four dimensions for attention."""
         counts.attention_dims = 4
 
     def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
-        """Stop counting GPSA's attention."""
+        """Take softmaxes of any number of dimensions for attention again."""
         counts.attention_dims = None
 
 

@@ -1,15 +1,15 @@
-"""What GPSA learned: gate, attention centre and span of every head.
+"""Read what GPSA has learned: the gate, attention centre and span of every head.
 
-Figure 6 of ConViT (d'Ascoli et al. 2021). A head of GPSA weighs its positional
-attention by the gate sigmoid(lambda) and its content by the rest. The positional score of an offset
-d = (down, right) is w . (right, down, |d|^2), with w the head's row of ``pos_proj``. For w[2] < 0
-that is -|d - centre|^2 / span up to a constant:
+Figure 6 of ConViT (d'Ascoli et al. 2021) shows them. A head of GPSA weighs its positional attention
+by the gate sigmoid(lambda), and the attention by content by the rest. The positional score of an
+offset d = (down, right) is w . (right, down, |d|^2), where w is the head's row of ``pos_proj``. If
+w[2] < 0, this equals -|d - centre|^2 / span up to a constant:
 
     span = -1 / w[2],   centre = (w[1], w[0]) * span / 2
 
-Unlike in the authors' log, a head with w[2] >= 0, whose scores grow with the distance, has neither:
-the formula would give the place that it attends to least. Parameters are read by name, so
-that timm's layer is read like ours.
+Where we differ from the authors' log: a head with w[2] >= 0 has neither centre nor span. Its scores
+grow with the distance, so the formula would give the place that it attends to least. Parameters are
+read by name, so that timm's layer can be read as well as ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LayerGates:
 
 
 def is_gpsa(module: nn.Module) -> bool:
-    """Tell whether a module is a GPSA layer, ours or timm's."""
+    """Return whether a module is a GPSA layer, ours or timm's."""
     return all(hasattr(module, name) for name in ("gating_param", "pos_proj"))
 
 
@@ -92,7 +92,7 @@ class GateReadOut(ReadOut[LayerGates]):
         return bool(self.modules)
 
     def add(self, layer: int, call: SeenCall, layout: Placement) -> None:
-        """Read the gates of a layer when its attention is seen for the first time."""
+        """Read the gates of a layer at its first attention call."""
         if layer not in self.layers and (gates := gates_of(call)):
             self.layers[layer] = gates
 

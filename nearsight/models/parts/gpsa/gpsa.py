@@ -4,13 +4,13 @@ attention = (1 - g) softmax(q k^T / sqrt(d)) + g P,   g = sigmoid(gate), one per
 P = softmax over keys of w_1 dx + w_2 dy + w_3 (dx^2 + dy^2),   dx = column(key) - column(query)
 
 Weight names are the published ones. Where we differ, and why:
-- Content runs on fused attention: both parts are rows of shares, so their mixture needs no
-  normalising, and output = (1 - g) SDPA(q, k, v) + g P v.
-- The positional score is a sum of a term of dx and one of dy, so that P is a product of an
-  attention along rows and one along columns: P v takes rows + cols products per patch instead of
-  rows x cols, and no matrix of patches x patches is made, on any grid, square or not.
-- Our grids need not be square; the bias of ``pos_proj`` is there, though a softmax cancels it.
-- ``mixing="summed"`` is PSA, the paper's negative control: scores added before one softmax.
+- Attention by content uses the fused kernel: output = (1 - g) SDPA(q, k, v) + g P v. The mixture
+  needs no normalisation, because the rows of both parts sum to one.
+- The positional score is the sum of a term of dx and a term of dy, so P is the product of attention
+  along rows and attention along columns. P v then takes rows + cols products per patch instead of
+  rows x cols, and no matrix of patches x patches is needed.
+- Grids need not be square. ``pos_proj`` has a bias, as published, although the softmax cancels it.
+- ``mixing="summed"`` is PSA, the paper's negative control: scores are added before one softmax.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GATE_FROZEN = 0.0  # gives position and content equal shares
 
 
 class Positional(NamedTuple):
-    """Attention by position alone: P[(r, c), (r', c')] = rows[r, r'] cols[c, c'] of each head."""
+    """Attention by position alone, of each head: P[(r, c), (r', c')] = rows[r, r'] cols[c, c']."""
 
     rows: Float[Tensor, "head row row"]
     cols: Float[Tensor, "head col col"]
@@ -58,7 +58,13 @@ class Positional(NamedTuple):
 def positional_scores(
     weight: Float[Tensor, "head 3"], bias: Float[Tensor, " head"], grid: Grid
 ) -> tuple[Float[Tensor, "head row row"], Float[Tensor, "head col col"]]:
-    """Return the terms of rows and of columns; their sum is the score of a pair of patches."""
+    """Return a term of the rows and one of the columns, whose sum is the score of two patches.
+
+    Args:
+        weight: Weight of ``pos_proj``.
+        bias: Its bias, which is part of the term of the rows.
+        grid: Rows and columns of patches.
+    """
     x, y, square = (part[:, None, None] for part in weight.unbind(-1))
     terms = []
     for side, slope in ((grid.rows, y), (grid.cols, x)):
@@ -71,14 +77,14 @@ def positional_scores(
 def positional_attention(
     weight: Float[Tensor, "head 3"], bias: Float[Tensor, " head"], grid: Grid
 ) -> Positional:
-    """Return where each head attends from each patch whatever the image shows, in float32 or more.
+    """Return attention by position, the same for every image, in float32 or float64.
 
     >>> sharp, none = torch.tensor([[0.0, 0.0, -1000.0]]), torch.zeros(1)
     >>> here = positional_attention(sharp, none, Grid(2, 3))
     >>> torch.equal(here.dense()[0], torch.eye(6))
     True
     """
-    if weight.dtype != torch.float64:  # what follows has no product that autocast would round
+    if weight.dtype != torch.float64:  # autocast would round only products, of which none follow
         weight, bias = weight.float(), bias.float()
     rows, cols = positional_scores(weight, bias, grid)
     return Positional(rows.softmax(-1), cols.softmax(-1))
@@ -87,7 +93,7 @@ def positional_attention(
 def look_around(
     values: Float[Tensor, "batch head patch width"], positional: Positional
 ) -> Float[Tensor, "batch head patch width"]:
-    """Return P @ values, computed along rows and then along columns."""
+    """Return P @ values, where P is the attention by position, first along rows, then columns."""
     rows, cols = (part.to(values.dtype) for part in positional)
     grid = rows.shape[-1], cols.shape[-1]
     lines = rows @ values.unflatten(2, grid).flatten(3)  # [batch, head, row, col * width]
@@ -130,7 +136,7 @@ def gated_attention(
     return torch.addcmul(look_around(values, weighted), content, (1 - share).to(content.dtype))
 
 
-def _described(
+def _describe(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -139,16 +145,25 @@ def _described(
     positional: Positional,
     dropout: float = 0.0,
 ) -> dict[str, Any]:
-    """Describe a call of ``gated_attention``: position is mixed into the softmax of content."""
+    """Describe a call of ``gated_attention`` for capture: a softmax mixed with position."""
     content = {"queries": queries, "keys": keys, "values": values, "scale": scale}
     return {**content, "mixture": Mixture(gates, positional.dense)}
 
 
-ATTENTION_FUNCTIONS[gated_attention] = _described
+ATTENTION_FUNCTIONS[gated_attention] = _describe
 
 
 class GPSA(nn.Module):
-    """Attention between patches by content and position; no prefix tokens."""
+    """Attention between patches by content and by position; prefix tokens take no part.
+
+    Args:
+        width: Width of the tokens.
+        num_heads: Number of heads.
+        tokens: Where the tokens are; all layers of a model share it.
+        bias: Whether queries, keys and values have a bias.
+        mixing: "gated" mixes the two attentions by a gate (GPSA); "summed" adds their scores (PSA).
+        inner_width: Width of all heads together; by default that of the tokens.
+    """
 
     part_title = "GPSA"
     gating_param: nn.Parameter | None
@@ -191,15 +206,18 @@ class GPSA(nn.Module):
 
     @property
     def kernel_side(self) -> int:
-        """The side of the square kernel that the heads can form; further heads are outside it."""
+        """The side of the largest square kernel in which every position has a head."""
         return math.isqrt(self.num_heads)
 
     @torch.no_grad()
     def start_as_convolution(self, strength: float) -> None:
-        """Make head h attend to position h of a square kernel; ``strength`` says how sharply.
+        """Make head h attend to position h of a square kernel.
 
-        Values become the inputs themselves if they are as wide. Heads beyond the kernel keep their
-        random initialisation.
+        Values become the inputs themselves if they are as wide. Heads that have no position in the
+        kernel keep their random initialisation.
+
+        Args:
+            strength: How sharply heads attend to their position.
         """
         if self.v.weight.shape[0] == self.v.weight.shape[1]:
             nn.init.eye_(self.v.weight)
@@ -223,7 +241,10 @@ class GPSA(nn.Module):
     ) -> Float[Tensor, "batch patch width"]:
         """Return the output of attention by content and by position, mixed by the gates."""
         if attn_mask is not None or is_causal:
-            raise UserError("GPSA attends between all patches and does not support a mask")
+            raise UserError(
+                "GPSA attends between all patches and does not support a mask; leave out attn_mask "
+                "and is_causal"
+            )
         self.tokens.check(self.tokens.num_prefix + x.shape[1])
         q, k = self.qk(x).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         v = self.v(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
