@@ -1,9 +1,9 @@
-"""The batches of an epoch: order, augmentation in chunks, mixing, targets.
+"""Make the batches of an epoch: their order, augmentation, mixing and targets.
 
-The order is a function of (seed, epoch), the draws of mixing of (seed, epoch, step) over the
-*global* batch, and augmentation of (seed, epoch, sample, repeat). A process that needs an image of
-another process as a partner augments it again. The number of processes, the chunk size and a resume
-therefore change nothing.
+The order depends only on (seed, epoch), mixing on (seed, epoch, step) for the *global* batch, which
+is that of all processes together, and augmentation on (seed, epoch, sample, repeat). To mix with an
+image of another process, a process augments that image again. Therefore the number of processes,
+the chunk size and a resume change nothing.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ CHUNK = 1024  # samples augmented at once
 
 @dataclass(frozen=True)
 class Samples:
-    """The training images and labels, and the indices of those in the training split."""
+    """All images and labels outside of the test set, and which of them are trained on."""
 
     images: Images  # uint8 [n, 3, h, w], memory-mapped or read from files
     labels: Int64[Tensor, " n"]
-    indices: Int64[Tensor, " m"]
+    indices: Int64[Tensor, " m"]  # of the training split; the others are for validation
     num_classes: int
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One process's share of a global batch."""
+    """One process's share of a global batch (the batch of all processes together)."""
 
     images: Float[Tensor, "n 3 h w"]
     targets: Float[Tensor, "n cls"]
     labels: Int64[Tensor, " n"]
-    global_size: int
-    mixed: bool
+    global_size: int  # the number of samples of all processes
+    mixed: bool  # whether images were mixed in pairs
 
 
 def num_steps(num_samples: int, batch_size: int) -> int:
@@ -72,7 +72,10 @@ def epoch_order(
 
 
 def augmented_size(samples: Samples, protocol: Protocol) -> tuple[int, int]:
-    """Return height and width of the images to augment: data.image_size, else as stored."""
+    """Return the height and width at which images are augmented.
+
+    They are data.image_size if it is set, else those of the stored images.
+    """
     rows, cols = samples.images.shape[2:]
     size = protocol.data.image_size
     return (rows, cols) if size is None else (size, size)
@@ -94,8 +97,8 @@ def epoch_batches(
         samples: The training images and labels.
         transform: Turns augmented images into the model's input.
         protocol: The settings of batches, augmentation and mixing.
-        seed: Seed of the run.
-        epoch: Number of the epoch.
+        seed: The seed of the run.
+        epoch: The number of the epoch.
         first_step: The first batch to yield.
         world: The processes that share the batches.
     """

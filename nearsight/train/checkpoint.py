@@ -1,11 +1,11 @@
-"""Checkpoints without pickle that survive a kill at any moment.
+"""Write and load checkpoints that survive a kill at any moment, without pickle.
 
 checkpoint/step-00000313/tensors.safetensors   weights, optimizer state, best weights
 checkpoint/step-00000313/state.json            counters, the log so far, and sha256 of both
 
-A checkpoint is written to a temporary folder, synced file by file, and renamed; the newest two are
-kept. Both hashes are checked when it is loaded. If one is damaged, a message names it and the one
-before it is used.
+A checkpoint is written to a temporary folder, synced file by file, and renamed. The newest two are
+kept. Both hashes are checked when a checkpoint is loaded. If it is damaged, a message says so, and
+the checkpoint before it is used.
 """
 
 from __future__ import annotations
@@ -75,7 +75,12 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, say: Callable[[str], None]
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Return tensors and state of the newest undamaged checkpoint, or None if there is none."""
+    """Return the tensors and the state of the newest undamaged checkpoint; None if there is none.
+
+    Args:
+        folder: The folder of the checkpoints.
+        say: Called with a sentence about each damaged checkpoint.
+    """
     for leftover in folder.glob(".tmp-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     for path in reversed(checkpoints(folder)):
@@ -97,14 +102,14 @@ def _verified(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 class Way(TypedDict):
-    """How the model is called, which decides whether a resume is exact."""
+    """How the model is run; it decides whether a resumed run can end with the same bytes."""
 
     compiled: bool
     parallel: Parallel
 
 
 def can_be_exact(protocol: Protocol, world: World, way: Way) -> bool:
-    """Return whether a run can repeat its bytes: only eager float32 or float64 on the CPU can."""
+    """Tell whether a run gives the same bytes each time: only eager float32 or float64 on CPU."""
     whole = protocol.precision in ("float32", "float64")
     return world.device.type == "cpu" and whole and not way["compiled"]
 

@@ -1,7 +1,7 @@
-"""The files of a run while it trains: logs, best weights, checkpoints, trackers.
+"""Write the files of a run while it trains: logs, best weights and checkpoints.
 
-Only process 0 writes. A checkpoint contains the logs too, and restoring it rewrites them, so a
-half-written line or the line of a lost epoch disappears.
+Only process 0 writes. A checkpoint also contains the logs. Restoring it rewrites them, which
+removes a half-written line, or the line of an epoch that was lost.
 """
 
 from __future__ import annotations
@@ -67,14 +67,18 @@ class Journal:
             write_answers(self.out, correct)
 
     def save(self, state: TrainingState, conditions: dict[str, Any]) -> None:
-        """Write a checkpoint (collective: every process calls it)."""
+        """Write a checkpoint; every process must call this."""
         tensors = state.tensors()
         if self.world.is_main:
             facts = {**state.facts(), "conditions": conditions}
             save_checkpoint(self.out / CHECKPOINT, state.counters.total_steps, tensors, facts)
 
     def go_back(self, state: TrainingState, say: Callable[[str], None]) -> dict[str, Any] | None:
-        """Restore the newest undamaged checkpoint and the logs; return its conditions."""
+        """Restore the newest undamaged checkpoint and the logs.
+
+        Returns:
+            The conditions under which the checkpoint was written; None if there is none.
+        """
         found = load_checkpoint(self.out / CHECKPOINT, say)
         if found is not None:
             state.restore(*found)

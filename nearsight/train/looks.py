@@ -1,8 +1,8 @@
 """Measure attention while a run trains, on a few validation images, to see when locality appears.
 
-This is the same measurement as ``nearsight measure`` makes at the end, but never on test images. It
-is made before the first step (epoch 0) and every ``measure_every`` epochs, and written to
-train.jsonl. It draws no random numbers and changes no weight: the run ends with the same bytes with
+A look is the same measurement as that of ``nearsight measure``, but never on test images. It is
+made before the first step (epoch 0) and every ``measure_every`` epochs, and written to train.jsonl.
+It uses no random state and changes no weight, so that a run ends with the same weights with looks
 and without.
 """
 
@@ -22,17 +22,18 @@ from nearsight.train.preparation import Prepared
 
 NONLOCALITY = "nonlocality"
 BATCH = 64
-IMAGE_SEED = 0  # which images are chosen: the same for every epoch, protocol and seed
+IMAGE_SEED = 0  # chooses the images, which are the same for every epoch, protocol and seed
 
 
 def look(parts: Prepared, epoch: int) -> dict[str, Any]:
-    """Measure a model while it trains; return what the epoch's line of train.jsonl gains.
+    """Measure a model while it trains, and return what to add to the epoch's line of train.jsonl.
 
     The result is empty unless the protocol asks for a measurement at this epoch (0: before the
-    first step). ``attention`` holds the layers that an output reads, the mean and 95 % interval
-    over images of every metric as [layer][head], the nonlocality of every layer, and the read-outs
-    of the model's parts. The objective may add a number that needs no augmentation, such as
-    ``clean_train_loss``, so that runs with different augmentation can be compared.
+    first step). Its entry ``attention`` has the layers that an output reads, the mean and 95 %
+    interval over images of every metric as [layer][head], the nonlocality of every layer, and the
+    numbers that the model's parts have learned. The objective may add numbers that do not depend on
+    augmentation, such as ``clean_train_loss``, by which runs with different augmentation can be
+    compared.
     """
     every = parts.setting.protocol.measure_every
     if every is None or epoch % every:

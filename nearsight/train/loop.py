@@ -1,7 +1,8 @@
-"""Train a run epoch by epoch (step.py has a single step).
+"""Train a run epoch by epoch (step.py takes a single step).
 
-The best epoch is chosen by validation accuracy, training may stop early, and the test set is used
-once at the end. A run that is started again continues.
+The best epoch is the one with the best score on the validation images. Training may stop early, and
+the test set is used once, at the end. A run that was interrupted continues when it is started
+again.
 """
 
 from __future__ import annotations
@@ -65,20 +66,22 @@ def train_run(
 
     Args:
         protocol: The settings, for example ``preset("baseline", "shapes")``.
-        out: The run folder; it receives run.json, train.jsonl, weights.safetensors and checkpoints.
-        seed: Seed of the weights, the order of images, augmentation and mixing.
+        out: The run folder. It gets run.json, train.jsonl, weights.safetensors and checkpoints.
+        seed: Random seed for the initial weights, the order of images, augmentation and mixing.
         device: "cpu", "cuda", or "auto" for CUDA if there is a GPU.
-        data_root: The folder of data sets; by default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
-        compiled: Call the model through ``torch.compile``.
-        parallel: With several processes: "ddp" or "fsdp".
-        trackers: Any of "tensorboard", "wandb" and "mlflow".
-        reporter: Receives progress and notes; by default they are printed.
+        data_root: The folder of data sets. By default $NEARSIGHT_DATA or ~/.cache/nearsight/data.
+        compiled: Whether to compile the model with ``torch.compile``.
+        parallel: With several processes, whether each has a copy of the model ("ddp") or a part of
+            it ("fsdp").
+        trackers: Also log to these: "tensorboard", "wandb", "mlflow".
+        reporter: Shows progress and notes. By default they are printed.
 
     Returns:
         The run folder, which ``load_run`` and ``measure_run`` take.
 
     Raises:
-        UserError: If the folder holds another run, or the data or weights have changed.
+        UserError: If the folder contains another run, if the data or weights have changed since the
+            run began, or if the loss is not finite.
         Interrupted: On Ctrl-C or SIGTERM, after a checkpoint was written.
 
     >>> import tempfile
@@ -105,7 +108,10 @@ def _train_in(
     trackers: tuple[str, ...],
     reporter: Reporter,
 ) -> None:
-    """Train a run in this process; everything it allocated is freed when it returns."""
+    """Train a run in this process.
+
+    A function of its own, so that everything that it allocated is freed when it returns.
+    """
     protocol, note = settle(protocol)
     refusal = Refusal(out) if world.is_main else nullcontext()
     with refusal, ExitStack() as stack:
@@ -114,7 +120,7 @@ def _train_in(
             stack.enter_context(lock_run(out))
         old = existing_record(out, protocol, seed)
         if old and old.is_finished:
-            reporter.note(f"{out} is finished; nothing to do")
+            reporter.note(f"{out} is finished, so there is nothing to do")
             return
         if note:
             reporter.note(note)
@@ -142,9 +148,10 @@ def _train_in(
 
 
 class Refusal:
-    """Remove what a run wrote if it is refused before its first step.
+    """Remove what a run wrote if an error stops it before its first step.
 
-    Otherwise the corrected command could not use the folder. Files that were there before stay.
+    Otherwise the corrected command could not use the same folder. Files that were there before are
+    kept.
     """
 
     def __init__(self, out: Path) -> None:
@@ -204,7 +211,7 @@ class Training:
             self.at.log.append(line)
 
     def is_finished(self) -> bool:
-        """Return whether the last epoch is done or the patience is used up."""
+        """Tell whether the last epoch is done, or training is to stop early."""
         patience = self.protocol.patience
         waited = self.at.epoch - 1 - self.at.best_epoch
         return self.at.epoch > self.protocol.epochs or (patience is not None and waited >= patience)
@@ -244,7 +251,7 @@ class Training:
             raise Interrupted(request.signum, self.journal.out)
 
     def epoch_line(self) -> tuple[dict[str, Any], Validation]:
-        """Return the epoch's line of train.jsonl and its score; keep the best weights."""
+        """Score the epoch, keep its weights if they are the best, and return its log line."""
         at = self.at
         with self.use_average():
             scored = self.objective.validate(at)
@@ -278,7 +285,7 @@ class Training:
         self.journal.save(self.state, conditions(self.world, self.way, self.exact))
 
     def restore(self, now: dict[str, Any]) -> None:
-        """Go back to the newest undamaged checkpoint, or to the start.
+        """Restore the newest undamaged checkpoint, if there is one.
 
         Args:
             now: The provenance of this process. The record of a run lists every part of the
@@ -309,7 +316,7 @@ class Training:
 
 
 def is_trained(folder: Path) -> bool:
-    """Return whether the run in a folder was trained to the end."""
+    """Tell whether the run in a folder was trained to the end."""
     if not (folder / RECORD).is_file():
         return False
     record = read_record(folder)

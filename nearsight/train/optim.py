@@ -1,9 +1,9 @@
-"""AdamW, clipping of gradients, and the optional moving average of the weights.
+"""Define the optimizer (AdamW), the clipping of gradients, and the moving average of the weights.
 
-Weight decay applies to every parameter, as in ``torch.optim.AdamW(model.parameters())``, unless the
-protocol has ``optimizer.decayed=matrices``. Then, as in DeiT, it does not apply to biases, norms,
-gates, prefix tokens and positions. With ``not-vectors``, as in DINO, it applies to prefix tokens
-and positions too.
+By default weight decay applies to every parameter, as in ``torch.optim.AdamW(model.parameters())``.
+With ``optimizer.decayed=matrices`` it does not apply to biases, norms, gates, prefix tokens and
+positions, as in DeiT. With ``optimizer.decayed=not-vectors`` it does not apply to biases, norms and
+gates, as in DINO.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from nearsight.protocol import Optimizer
 
 
 def is_decayed(name: str, parameter: Tensor, tokens: bool = False) -> bool:
-    """Return whether a parameter has weight decay if not all have it.
+    """Tell whether a parameter gets weight decay when only some parameters do.
 
     Args:
         name: The name of the parameter.
         parameter: The parameter.
-        tokens: Prefix tokens and positions have it too.
+        tokens: Whether prefix tokens and positions get it too.
 
     >>> names = ("blocks.0.mlp.fc1.weight", "cls_token", "reg_token", "pos_embed")
     >>> [is_decayed(name, torch.zeros(1, 2, 3)) for name in names]
@@ -36,14 +36,21 @@ def is_decayed(name: str, parameter: Tensor, tokens: bool = False) -> bool:
 
 
 def parameter_groups(model: nn.Module, settings: Optimizer) -> list[dict[str, Any]]:
-    """Return the trainable parameters in groups with their weight decay, without frozen ones."""
+    """Return the trainable parameters in groups, each with its weight decay.
+
+    Raises:
+        UserError: If the model has no trainable parameter.
+    """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
-        raise UserError("the model has no parameters to train: all of them are frozen")
+        raise UserError(
+            "the model has no parameters to train, because all of them are frozen; set "
+            "requires_grad on those to train"
+        )
     if settings.decayed == "all":
         return [{"params": list(trained.values()), "weight_decay": settings.weight_decay}]
     tokens = settings.decayed == "not-vectors"
-    asked = getattr(model, "no_weight_decay", None)  # timm's models name some themselves
+    asked = getattr(model, "no_weight_decay", None)  # models of timm name parameters without decay
     spared = asked() if callable(asked) and not tokens else set()
     sides: tuple[list[Tensor], list[Tensor]] = ([], [])
     for name, parameter in trained.items():
@@ -65,7 +72,14 @@ def adamw(model: nn.Module, settings: Optimizer) -> torch.optim.AdamW:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], norm: float, clipped: str) -> None:
-    """Shorten gradients to at most ``norm``: all of them together, or each one by itself (DINO)."""
+    """Shorten gradients that are longer than ``norm``.
+
+    Args:
+        parameters: The parameters with their gradients.
+        norm: The largest length.
+        clipped: ``all`` limits the length of all gradients together; otherwise the gradient of each
+            parameter is limited by itself, as in DINO.
+    """
     if clipped == "all":
         torch.nn.utils.clip_grad_norm_(parameters, norm)
         return

@@ -1,4 +1,4 @@
-"""Prepare a run before its first step: data, split, model, optimizer."""
+"""Prepare a run before its first step: the data, its split, the model and the optimizer."""
 
 from __future__ import annotations
 
@@ -47,21 +47,26 @@ def prepare(
     compiled: bool,
     parallel: Parallel,
 ) -> Prepared:
-    """Load and split the data and build the model; process 0 decodes the data first.
+    """Load and split the data, and build the model and the optimizer.
+
+    With several processes, process 0 decodes the data while the others wait.
 
     Args:
         protocol: The settings.
-        seed: Seed of the run.
+        seed: The seed of the run.
         world: The processes of the run.
-        data_root: The folder of data sets; None for the usual one.
-        compiled: Call the model through ``torch.compile``.
+        data_root: The folder of data sets; None for the default folder.
+        compiled: Whether to compile the model with ``torch.compile``.
         parallel: How several processes share the model.
+
+    Raises:
+        UserError: If the data, the model, the weights and the settings do not fit together.
     """
     kind = objective_of(protocol)
     if world.size > 1 and parallel == "fsdp" and not kind.can_shard:
         raise UserError(
-            f"{protocol.name} cannot be sharded over processes, because its teacher follows whole "
-            "weights; use --parallel ddp"
+            f"{protocol.name} cannot be sharded over processes, because its teacher is an average "
+            "of whole weights; use --parallel ddp"
         )
     if not world.is_main:
         world.wait()
@@ -78,8 +83,8 @@ def prepare(
     num_classes = protocol.model.num_classes or len(dataset.classes)
     if num_classes < len(dataset.classes):
         raise UserError(
-            f"model.num_classes is {num_classes}, "
-            f"but {dataset.name} has {len(dataset.classes)} classes"
+            f"model.num_classes is {num_classes}, but {dataset.name} has {len(dataset.classes)} "
+            "classes; leave it out, or set at least that many"
         )
     height, width = dataset.train.images.shape[2:]
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Write the record of a new run, and check whether a folder holds the same run."""
+"""Write the record of a new run, and check whether a folder contains the same run."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def new_record(
 
     Args:
         protocol: The settings.
-        seed: Seed of the run.
+        seed: The seed of the run.
         dataset: The data set.
-        split_sizes: Numbers of training and validation images.
+        split_sizes: The numbers of training and validation images.
         model: The model.
-        num_classes: Outputs of its head.
+        num_classes: The number of outputs of its head.
         image_size: Height and width of its input.
         world: The processes of the run.
-        teacher: Facts of the teacher, if the run is distilled.
+        teacher: What to record about the teacher, if the run is distilled.
     """
     grid = getattr(model, "grid", None)
     patch_grid = getattr(getattr(model, "patch_embed", None), "grid_size", None)
@@ -103,7 +103,7 @@ def outcome_text(record: RunRecord) -> str:
 
 
 def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
-    """Describe in one line what is trained and on what, then one line per note."""
+    """Describe in one line what is trained on which data, and add a line for each note."""
     data, model = record["data"], record["model"]
     used = record["provenance"]["hardware"]
     part = "" if data["fraction"] == 1 else f"{100 * data['fraction']:g} % of "
@@ -121,12 +121,18 @@ def headline(record: dict[str, Any], notes: Sequence[str]) -> str:
 
 
 def existing_record(folder: Path, protocol: Protocol, seed: int) -> TrainedRun | None:
-    """Return the run.json of the same run, None without one; raise UserError for another run."""
+    """Return the run.json of a folder if it belongs to this run, or None if there is none.
+
+    Raises:
+        UserError: If the folder contains another run, or the measurement of a model.
+    """
     if not (folder / RECORD).exists():
         return None
     record = read_record(folder)
     if not isinstance(record, TrainedRun):
-        raise UserError(f"{folder} holds the measurement of a model; choose another --out")
+        raise UserError(
+            f"{folder} contains the measurement of a model; choose another folder with --out"
+        )
     # Settings that were added later have their defaults; paths may have been recorded as relative.
     there = asdict(settle(protocol_from(record.protocol))[0])
     changed = [key for key, value in asdict(protocol).items() if there[key] != value]
@@ -135,14 +141,18 @@ def existing_record(folder: Path, protocol: Protocol, seed: int) -> TrainedRun |
     if changed:
         named = f"{record.protocol['name']}, seed {record.seed}"
         raise UserError(
-            f"{folder} holds another run ({named}; it differs in {', '.join(changed)}); "
-            f"nothing was changed, choose another --out"
+            f"{folder} contains another run ({named}), which differs in {', '.join(changed)}; "
+            "choose another folder with --out (nothing was changed)"
         )
     return record
 
 
 def check_same_inputs(folder: Path, old: TrainedRun, new: dict[str, Any]) -> None:
-    """Raise UserError if data, starting weights or teacher have changed since the run began."""
+    """Check that data, starting weights and teacher are those with which the run began.
+
+    Raises:
+        UserError: If one of them has changed.
+    """
     pairs = {
         "data": (old.data.hash, new["data"]["hash"]),
         "starting weights": (old.model.weights_hash, new["model"]["weights_hash"]),
@@ -154,24 +164,27 @@ def check_same_inputs(folder: Path, old: TrainedRun, new: dict[str, Any]) -> Non
     for what, (before, now) in pairs.items():
         if before != now:
             raise UserError(
-                f"the {what} of {folder} changed: the hash was {before}, now it is {now}"
+                f"the {what} of {folder} changed since the run began (hash {before}, now {now}); "
+                "restore them, or start a new run with --out"
             )
 
 
-SAME = ("commit", "versions", "hardware", "native")  # of two stretches that belong together
+SAME = ("commit", "versions", "hardware", "native")  # a new stretch begins when one of them changes
 
 
 def with_stretch(
     known: dict[str, Any], now: dict[str, Any], epoch: int, step: int
 ) -> dict[str, Any]:
-    """Return the provenance of a run that goes on in this process.
+    """Return the provenance of a run that continues in this process.
+
+    A stretch is a part of the training under the same software and hardware.
 
     Args:
         known: The provenance so far.
-        now: That of this process. It is added if software or hardware differ from the stretch
-            before, in threads, compiled code or a version.
-        epoch: The epoch that goes on.
-        step: The steps of it that were done before.
+        now: The provenance of this process. It is added as a new stretch if it differs from the
+            last one, for example in a version, the threads or the compiled code.
+        epoch: The epoch in which the run continues.
+        step: The number of its steps that were done before.
     """
     stretches = known.get("stretches", [])
     last = stretches[-1] if stretches else known
@@ -181,7 +194,13 @@ def with_stretch(
 
 
 def result(counters: Counters, protocol: Protocol, outcome: FinalScores) -> dict[str, Any]:
-    """Return the result of a finished run; ``outcome`` is that of its best weights."""
+    """Return the result of a finished run for run.json.
+
+    Args:
+        counters: The counters at the end of training.
+        protocol: The settings.
+        outcome: The scores of the best weights.
+    """
     return {
         "best_epoch": counters.best_epoch,
         "num_epochs": counters.epoch - 1,

@@ -1,4 +1,4 @@
-"""Show the progress of a run: a bar in a terminal, a line per epoch elsewhere."""
+"""Show the progress of a run: as a bar in a terminal, and as a line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REFRESH_SECONDS = 0.2
 
 
 class Reporter:
-    """Print progress to stderr, so that stdout has only the path of what was written."""
+    """Print progress to stderr, so that stdout has only the path of the run."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
@@ -25,7 +25,14 @@ class Reporter:
         self.console.print(text, markup=False, soft_wrap=True)
 
     def start(self, name: str, num_epochs: int, num_steps: int, first: int) -> None:
-        """Start the progress; ``first`` of the ``num_epochs * num_steps`` steps are done."""
+        """Start to show progress.
+
+        Args:
+            name: The name of the run.
+            num_epochs: The number of epochs.
+            num_steps: The number of steps of an epoch.
+            first: The number of steps that were done before.
+        """
         self.name = name
         self.num_epochs, self.num_steps, self.done = num_epochs, num_steps, first
         self.began, self.began_at, self.drawn = time.monotonic(), first, 0.0
@@ -39,7 +46,13 @@ class Reporter:
             self.bar.start()
 
     def step(self, epoch: int, loss: float, batch_size: int) -> None:
-        """Show that one more step is done; ``loss`` is the mean over its global batch."""
+        """Show that one more step is done.
+
+        Args:
+            epoch: The current epoch.
+            loss: The mean loss over the batches of all processes.
+            batch_size: The number of images in these batches.
+        """
         self.done += 1
         now = time.monotonic()
         if self.bar is None or now - self.drawn < REFRESH_SECONDS:

@@ -1,4 +1,4 @@
-"""Everything a run must keep to continue: weights, optimizer, best weights, counters, the log."""
+"""Hold everything that a run needs to continue: weights, optimizer, best weights, counters, log."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from nearsight.train.parallel import copy_into, gather_whole
 
 @dataclass
 class Counters:
-    """How far the run is: ``epoch`` (from 1) is being trained, ``step`` of its steps are done."""
+    """How far a run has come."""
 
-    epoch: int = 1
-    step: int = 0
-    total_steps: int = 0
+    epoch: int = 1  # the current epoch, counted from 1
+    step: int = 0  # steps of the current epoch that are done
+    total_steps: int = 0  # steps of all epochs that are done
     images_seen: int = 0
-    loss_sum: float = 0.0  # of the current epoch
-    num_correct: float = 0.0  # among the unmixed samples of the epoch
+    loss_sum: float = 0.0  # over the samples of the current epoch so far
+    num_correct: float = 0.0  # among the unmixed samples of the current epoch
     num_unmixed: float = 0.0
     epoch_seconds: float = 0.0
-    best_epoch: int = 0
-    best_accuracy: float = -1.0
+    best_epoch: int = 0  # 0: none yet
+    best_accuracy: float = -1.0  # the score of the best epoch
     log: list[dict[str, Any]] = field(default_factory=list)
     timing: list[dict[str, Any]] = field(default_factory=list)
 
@@ -41,12 +41,13 @@ class TrainingState:
     """The tensors and counters of a run, saved and restored together.
 
     Args:
-        model: What the optimizer changes.
+        model: The module whose parameters the optimizer changes.
         optimizer: The optimizer.
         average: The moving average of the weights, if there is one.
         scaler: Scales the loss in half precision.
-        kept: The model whose weights the run keeps; it is ``model`` or a part of what is saved.
-        companion: What the objective changes by itself, such as a momentum teacher.
+        kept: The model whose weights the run writes at the end: ``model`` or a part of it, or of
+            the companion.
+        companion: A module that the objective changes by itself, such as a momentum teacher.
     """
 
     model: nn.Module
@@ -59,7 +60,10 @@ class TrainingState:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return every tensor by name, whole and on the CPU (collective if sharded)."""
+        """Return every tensor by name, whole and on the CPU.
+
+        If the model is sharded, every process must call this.
+        """
         found = {
             f"model.{name}": gather_whole(t) for name, t in distinct_weights(self.model).items()
         }
@@ -105,11 +109,14 @@ class TrainingState:
         self.counters = Counters(**facts["counters"])
 
     def keep_as_best(self) -> None:
-        """Keep a copy of the weights as the best so far (collective if sharded)."""
+        """Keep a copy of the weights as the best so far.
+
+        If the model is sharded, every process must call this.
+        """
         self.best = {name: gather_whole(t) for name, t in distinct_weights(self.kept).items()}
 
     def return_to_best(self) -> None:
-        """Load the best weights into the model that is kept."""
+        """Load the best weights into the model whose weights the run writes."""
         for name, target in distinct_weights(self.kept).items():
             copy_into(target, self.best[name])
 

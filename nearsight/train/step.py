@@ -1,4 +1,4 @@
-"""One step of training: forward, loss, backward, update, and the counters."""
+"""Take one step of training: forward pass, loss, backward pass, update and counters."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from nearsight.train.preparation import Prepared
 
 @dataclass
 class Stepper:
-    """The steps of a run; errors about a loss that is not finite name the folder ``out``."""
+    """Take the steps of a run."""
 
     parts: Prepared
-    out: Path
+    out: Path  # the run folder, which errors name
 
     def __post_init__(self) -> None:
         setting = self.parts.setting
@@ -34,7 +34,11 @@ class Stepper:
         self.num_steps = self.protocol.epochs * self.steps_per_epoch
 
     def take(self, batch: TrainingBatch) -> float:
-        """Run forward, backward and update; return the mean loss over the global batch."""
+        """Train on a batch and return its mean loss over all processes.
+
+        Raises:
+            UserError: If the loss is not finite.
+        """
         at = self.state.counters
         self.set_rates()
         with self.casting(), self.seed_draws():
@@ -71,21 +75,29 @@ class Stepper:
         return torch.autocast(self.world.device.type, autocast, enabled=autocast is not None)
 
     def seed_draws(self) -> AbstractContextManager[None]:
-        """Make the model's own draws (drop path) a function of the step, for exact resumes."""
+        """Make the random numbers of the model (drop path) depend on the step alone.
+
+        A run that is stopped and resumed therefore draws the same ones.
+        """
         at, world = self.state.counters, self.world
         key = ("model", self.parts.setting.seed, at.epoch, at.step, world.rank)
         return seeded_torch(*key, device=world.device)
 
     def check_finite(self, name: str, value: float) -> None:
-        """Raise UserError if a loss is infinite or not a number."""
+        """Check that a loss is finite.
+
+        Raises:
+            UserError: If it is infinite or not a number.
+        """
         if not math.isfinite(value):
             raise UserError(
                 f"the {name} became {value} in epoch {self.state.counters.epoch} at learning rate "
-                f"{self.rate():.3g}; {self.out} keeps the last good state"
+                f"{self.rate():.3g}; start a new run with a lower optimizer.lr ({self.out} keeps "
+                "the last good state)"
             )
 
     def update(self, loss: Tensor) -> None:
-        """Take one optimizer step down the gradient of ``loss``."""
+        """Compute the gradient of ``loss`` and take one optimizer step."""
         state, settings = self.state, self.protocol.optimizer
         state.optimizer.zero_grad(set_to_none=True)
         state.scaler.scale(loss).backward()

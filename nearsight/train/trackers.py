@@ -13,7 +13,7 @@ TRACKERS = ("tensorboard", "wandb", "mlflow")
 
 @runtime_checkable
 class Tracker(Protocol):
-    """What a tracker does: log the values of an epoch, and close."""
+    """The interface of a tracker."""
 
     def log(self, epoch: int, values: dict[str, float]) -> None:
         """Log the values of an epoch by name."""
@@ -91,7 +91,8 @@ def open_tracker(name: str, folder: Path, record: dict[str, Any]) -> Tracker:
         return _OPENERS[name](folder, record)
     except ImportError:
         raise UserError(
-            f"{name} is not installed: run pip install '.[{name}]' in nearsight's folder"
+            f"--track {name} needs a package that is not installed; run pip install '.[{name}]' "
+            "in nearsight's folder"
         ) from None
 
 

@@ -77,7 +77,7 @@ def test_a_number_of_threads_that_would_crash_is_refused(nearsight: Command):
 def test_a_folder_of_a_measured_model_is_not_trained_into(nearsight: Command):
     shutil.copytree(example_runs() / "m", "run")
     before = sorted(x.name for x in Path("run").iterdir())
-    assert "holds the measurement of a model" in refusal(nearsight, *training())
+    assert "contains the measurement of a model" in refusal(nearsight, *training())
     assert sorted(x.name for x in Path("run").iterdir()) == before
 
 

@@ -66,7 +66,7 @@ def test_a_folder_with_another_run_is_refused_untouched(
     out = tmp_path / "run"
     _train(small, out)
     content = (out / RECORD).read_bytes()
-    with pytest.raises(ValueError, match=rf"holds another run.*{word}"):
+    with pytest.raises(ValueError, match=rf"contains another run.*{word}"):
         _train(replace(small, **change), out, seed=0 if change else 5)
     assert (out / RECORD).read_bytes() == content
 
@@ -83,7 +83,7 @@ def test_changed_data_are_refused_on_resume(small: Protocol, tmp_path: Path):
     record = read_record(out).contents()
     record["data"]["hash"] = "0" * 16
     (out / RECORD).write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=r"the data of .* changed: the hash was 0000"):
+    with pytest.raises(ValueError, match=r"the data of .* changed since the run began .hash 0000"):
         _train(small, out)
 
 
@@ -96,7 +96,7 @@ def test_a_run_from_before_a_setting_existed_goes_on(small: Protocol, tmp_path: 
     del record["teacher"]
     (out / RECORD).write_text(json.dumps(record))
     assert len(_train(small, out).losses) == 8
-    with pytest.raises(ValueError, match=r"holds another run.*model"):
+    with pytest.raises(ValueError, match=r"contains another run.*model"):
         _train(replace(small, model=replace(small.model, distilled=True)), out)
 
 

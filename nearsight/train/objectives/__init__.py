@@ -1,7 +1,7 @@
-"""What a run learns: labels, a teacher's answers besides them, or DINO's views without labels.
+"""Define what a run learns: labels, labels and a teacher's answers, or views without labels (DINO).
 
-An objective gives the batches, the loss and the score of an epoch. The loop, the step, checkpoints
-and logs around it are the same for all.
+An objective defines the batches, the loss and the score of an epoch. The loop, the step,
+checkpoints and logs are the same for all objectives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""List the objectives by the setting of the protocol that asks for them; else labels are learned.
+"""List the objectives by the setting of the protocol that asks for them.
 
-To add one, write a module with a subclass of ``Objective``, its settings in protocol/schema.py, and
-a line here.
+Without such a setting a run learns labels. To add an objective, write a module with a subclass of
+``Objective``, its settings in protocol/schema.py, and a line here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 
 
 def objective_of(protocol: Protocol) -> type[Objective]:
-    """Return what a protocol learns.
+    """Return the objective of a protocol.
 
     Raises:
         UserError: If it asks for two objectives, or its settings contradict the objective.

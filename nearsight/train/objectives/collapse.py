@@ -1,8 +1,9 @@
-"""See whether a training without labels has collapsed: the teacher answers the same to every image.
+"""Find out whether a training without labels has collapsed.
 
-Two kinds are known (Caron et al. 2021, section 5.3): one output takes over, or all are equally
-likely. In both the output says nothing about the image: the mutual information between image and
-output, which is the entropy of the mean output less the mean entropy of the outputs, is 0.
+After a collapse the teacher gives the same answer for every image. Two kinds are known (Caron et
+al. 2021, section 5.3): one output gets all the probability, or all outputs get the same. In both,
+the output says nothing about the image: the mutual information between image and output is 0. It is
+the entropy of the mean output minus the mean entropy of the outputs.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-LEAST_INFORMATION = 0.01  # nats; a batch that is told into two equal groups has 0.69
-LEAST_VARIANCE = 1e-4  # of features of length 1, which is between 0 and 1
+LEAST_INFORMATION = 0.01  # nats; outputs that tell two equally large groups apart have 0.69
+LEAST_VARIANCE = 1e-4  # of features of length 1; it is between 0 and 1
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class CollapseSigns:
     feature_variance: float  # of features of length 1: 0 if all point the same way, at most 1
 
     def warning(self) -> str | None:
-        """Return what to say and do if it has collapsed, else None."""
+        """Return a warning with a remedy if the training has collapsed, else None."""
         if self.teacher_information < LEAST_INFORMATION:
             if self.teacher_entropy > 0.5:
                 what = "gives all outputs about the same probability for every image"
@@ -59,8 +60,8 @@ def collapse_signs(
     """Return the signs of a collapse.
 
     Args:
-        outputs: The teacher's outputs for different images, less their centre.
-        temperature: The teacher's.
+        outputs: The teacher's outputs for different images, minus their centre.
+        temperature: The temperature of the teacher.
         features: The features of the same images.
 
     >>> apart, same = torch.eye(4) * 9, torch.zeros(4, 4)

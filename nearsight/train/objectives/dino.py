@@ -5,9 +5,10 @@ predicts the teacher's output:
 
     loss = mean over pairs of -sum_k softmax((t - c) / T_t)_k log softmax(s / T_s)_k
 
-The teacher is a moving average of the student, c one of its mean output. What is scored, measured
-and kept is the teacher's model without its projection head. The model's own classifier stays as it
-was drawn. The score of an epoch is the accuracy of k-NN on the validation images.
+The teacher is a moving average of the student, and c is a moving average of the teacher's mean
+output. The teacher's model without its projection head is scored, measured and kept. The model's
+own classifier is not trained. The score of an epoch is the accuracy of k-NN on the validation
+images.
 
 Where we differ from the published code: the learning rate warms up from 1/n of its peak instead of
 0, and the teacher's model is in evaluation mode, which matters for models with batch norm only.
@@ -36,15 +37,15 @@ from nearsight.train.objectives.projection import (
     MomentumTeacher,
     ProjectionHead,
     dino_loss,
-    embedded,
+    embed_images,
 )
 from nearsight.train.objectives.views import NUM_GLOBAL, ViewBatch, local_side, view_batches
 from nearsight.train.state import Counters
 
 BATCH = 512  # images whose features are computed at once
-SIGN_IMAGES = 2048  # validation images on which a collapse is looked for
-SETTLED = 5.0  # time constants of the centre, before which its outputs say nothing of a collapse
-OFF: dict[str, Any] = {  # settings of a protocol that DINO has no use for, and their value then
+SIGN_IMAGES = 2048  # validation images on which to search for signs of a collapse
+SETTLED = 5.0  # time constants of the centre; earlier, outputs do not show a collapse
+OFF: dict[str, Any] = {  # settings that do not work with DINO, with the values they must have
     "resized_crop": None,
     "blur": None,
     "solarize": None,
@@ -58,7 +59,7 @@ OFF: dict[str, Any] = {  # settings of a protocol that DINO has no use for, and 
 WHY = {
     "resized_crop": "dino.first, dino.second and dino.local have crops of their own",
     "blur": "dino.first, dino.second and dino.local have a blur of their own",
-    "solarize": "dino.first, dino.second and dino.local have it on their own",
+    "solarize": "dino.first, dino.second and dino.local have a setting of their own",
     "ema_decay": "the teacher is a moving average already",
     "repeats": "every image is seen several times already",
 }
@@ -73,14 +74,19 @@ class DinoObjective(Objective):
 
     @classmethod
     def check(cls, protocol: Protocol) -> None:
-        """Raise UserError if the protocol has settings that DINO has no use for."""
+        """Check that the protocol has no setting that does not work with DINO.
+
+        Raises:
+            UserError: If it has one.
+        """
         for path, value in OFF.items():
             part, _, last = path.rpartition(".")
             if getattr(getattr(protocol, part) if part else protocol, last) != value:
                 text = "null" if value is None else str(value).lower()
                 raise UserError(
-                    f"{path} has no use with dino: {WHY.get(path, 'it learns without labels')}; "
-                    f"switch it off with --set {path}={text}"
+                    f"{path} has no use with dino, because "
+                    f"{WHY.get(path, 'it learns without labels')}; switch it off with --set "
+                    f"{path}={text}"
                 )
 
     def __post_init__(self) -> None:
@@ -119,12 +125,12 @@ class DinoObjective(Objective):
             )
             try:
                 with torch.no_grad():
-                    width = embedded(self.model, images).shape[-1]
+                    width = embed_images(self.model, images).shape[-1]
             except (AssertionError, AttributeError, RuntimeError, UserError) as error:
                 raise UserError(
                     f"{given.protocol.model.name} does not take views of {rows}x{cols} pixels: "
-                    f"{str(error).splitlines()[0]}; choose another dino.local_size, "
-                    "dino.num_local=0, or another model (any ViT of ours or timm)"
+                    f"{str(error).splitlines()[0]}; set another dino.local_size, set "
+                    "dino.num_local=0, or choose another model (any ViT of nearsight or timm)"
                 ) from error
         self.model.train(was_training)
         return width
@@ -142,7 +148,7 @@ class DinoObjective(Objective):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return a sentence about the views and the head."""
+        """Return a sentence about the views and the projection head."""
         rows, cols = self.setting.transform.image_size
         settings, head = self.settings, self.trained.head
         size = sum(parameter.numel() for parameter in head.parameters()) / 1e6
@@ -211,7 +217,7 @@ class DinoObjective(Objective):
         with torch.no_grad(), torch.autocast(device, autocast, enabled=autocast is not None):
             for rows in indices[given.world.share(len(indices))].split(BATCH):
                 batch = torch.from_numpy(images[rows.numpy()]).to(given.world.device)
-                found.append(embedded(model, given.transform(batch)).float().cpu().numpy())
+                found.append(embed_images(model, given.transform(batch)).float().cpu().numpy())
         model.train(was_training)
         mine = np.concatenate(found) if found else np.zeros((0, 0), np.float32)
         return torch.from_numpy(np.concatenate([x for x in given.world.gather(mine) if len(x)]))

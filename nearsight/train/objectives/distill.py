@@ -1,4 +1,4 @@
-"""Distillation: a teacher classifies the student's images, and the student learns from it.
+"""Distil: a teacher classifies the student's images, and the student learns from its answers.
 
 Hard (Touvron et al. 2021, arXiv 2012.12877), with a distillation token:
 loss = (1 - share) CE(class head, targets) + share CE(distillation head, argmax of the teacher)
@@ -8,10 +8,10 @@ loss = (1 - share) CE(logits, targets) + share T^2 KL(softmax(teacher / T) || so
 The factor T^2 keeps the size of the gradient independent of the temperature. A model with a
 distillation token learns from the teacher with that token's head.
 
-The teacher sees the same images as the student, including mixed and erased ones. Where we differ:
-they are converted to the teacher's own size and normalisation, which the student need not share.
-The teacher is in evaluation mode and is not trained. Every process has all of it, and no checkpoint
-contains it; run.json has the hash of its weights.
+The teacher sees the same images as the student, including mixed and erased ones. Where we differ
+from both papers: the images are converted to the teacher's own size and normalisation, which may
+differ from the student's. The teacher is in evaluation mode and is not trained. Every process has
+the whole teacher, and no checkpoint contains it; run.json has the hash of its weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from nearsight.models.zoo import full_name
 from nearsight.protocol import Distillation
 from nearsight.runs import RECORD, load_run
 from nearsight.train.batches import Batch
-from nearsight.train.objectives.labels import Labels, counted, soft_cross_entropy
+from nearsight.train.objectives.labels import Labels, soft_cross_entropy, step_loss
 from nearsight.train.objectives.objective import StepLoss
 from nearsight.train.state import Counters
 
@@ -87,7 +87,7 @@ class Distilled(Labels):
             choices = taught.argmax(-1)
             found = distillation_loss(of_class, of_teacher, batch.targets, choices, settings.share)
         logits = of_class if isinstance(answer, Tensor) else (of_class + of_teacher) / 2
-        return counted(found, logits, batch)
+        return step_loss(found, logits, batch)
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ def teacher_of(
 
     Args:
         settings: The distillation settings of the protocol.
-        student: Size and normalisation of the student's images.
-        num_classes: Outputs of the student.
-        classes: Names of the classes, compared with those of a teacher that was trained here.
-        device: Where the teacher runs.
+        student: The size and the normalisation of the student's images.
+        num_classes: The number of classes of the student.
+        classes: The names of the classes. A teacher that was trained here must have the same.
+        device: The device on which the teacher runs.
 
     Raises:
         UserError: If the teacher cannot be loaded or has other classes.
@@ -171,11 +171,16 @@ def teacher_of(
 
 
 def answer_with_both_heads(student: nn.Module, name: str) -> None:
-    """Make the student return the logits of both heads during training."""
+    """Make the student return the logits of both heads during training.
+
+    Raises:
+        UserError: If it has no distillation token.
+    """
     if getattr(student, "head_dist", None) is None:
         raise UserError(
-            f"{name} has no distillation token; --set model.distilled=true adds one to our models, "
-            "timm's have names such as deit_tiny_distilled_patch16_224"
+            f"{name} has no distillation token; add one to a model of nearsight with --set "
+            "model.distilled=true, or choose a model of timm that has one, such as "
+            "deit_tiny_distilled_patch16_224"
         )
     student.set_distilled_training(True)  # type: ignore[operator]
 
@@ -190,7 +195,7 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def _run_folder(weights: str) -> Path | None:
-    """Return the run folder of the weights, given its path or that of the file in it."""
+    """Return the run folder of the weights, given its path or the path of the file in it."""
     for folder in (Path(weights), Path(weights).parent):
         if weights not in ("pretrained", "random") and (folder / RECORD).is_file():
             return folder
@@ -202,12 +207,13 @@ def _from_run(name: str, folder: Path, classes: Sequence[str]) -> tuple[nn.Modul
     run = load_run(folder)
     if run.protocol.model.name != name:
         raise UserError(
-            f"distillation.teacher is {name}, but {folder} is a run of {run.protocol.model.name}"
+            f"distillation.teacher is {name}, but {folder} is a run of {run.protocol.model.name}; "
+            "make them agree"
         )
     if run.record.data.classes != list(classes):
         raise UserError(
             f"the teacher in {folder} was trained on other classes ({run.record.data.name}) than "
-            f"the student's {len(classes)}"
+            f"the student's {len(classes)}; give a teacher that was trained on the same data"
         )
     return run.model, run.transform
 
@@ -241,19 +247,27 @@ def _from_library(
 
 
 def _check_answer(name: str, model: nn.Module, images: Tensor, num_classes: int) -> None:
-    """Raise UserError unless the teacher has as many classes as the student."""
+    """Check that the teacher takes the images, and has as many classes as the student.
+
+    Raises:
+        UserError: If it does not.
+    """
     with torch.no_grad():
         try:
             answer = model(images)
         except (AssertionError, RuntimeError) as error:
             rows, cols = images.shape[-2:]
             raise UserError(
-                f"the teacher {name} does not take images of {rows}x{cols} pixels: {error}"
+                f"the teacher {name} does not take images of {rows}x{cols} pixels ({error}); set "
+                "distillation.image_size to a size that it takes"
             ) from error
     shape = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
     if shape != [1, num_classes]:
         got = f"{shape[1]} classes" if isinstance(shape, list) and len(shape) == 2 else f"{shape}"
-        raise UserError(f"the student has {num_classes} classes, but the teacher {name} has {got}")
+        raise UserError(
+            f"the student has {num_classes} classes, but the teacher {name} has {got}; choose "
+            "another teacher or other data"
+        )
 
 
 def soft_distillation(
@@ -261,8 +275,8 @@ def soft_distillation(
 ) -> Float[Tensor, " n"]:
     """Return T^2 KL(softmax(taught / T) || softmax(logits / T)) of every sample, in nats.
 
-    It is 0 if the two agree, and unbounded if the student gives no probability to what the teacher
-    chooses.
+    It is 0 if the two agree, and has no upper limit: it grows as the student gives less probability
+    to a class that the teacher finds likely.
 
     >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
     >>> soft_distillation(even, sure, 1.0).exp().item()
@@ -285,12 +299,12 @@ def distillation_loss(
     """Return (1 - share) CE(class head, targets) + share CE(distillation head, choices) per sample.
 
     Args:
-        of_class: Logits of the class head.
-        of_teacher: Logits of the distillation head.
-        targets: Class probabilities to learn.
+        of_class: The logits of the class head.
+        of_teacher: The logits of the distillation head.
+        targets: The class probabilities to learn.
         choices: The class that the teacher chooses.
-        share: Weight of the teacher. With 0, only the class head is trained; with 1, it gets no
-            gradient.
+        share: The weight of the teacher. With 0 only the class head is trained, and with 1 only the
+            distillation head.
 
     >>> even, sure = torch.zeros(1, 4), torch.tensor([[50.0, 0.0, 0.0, 0.0]])
     >>> distillation_loss(even, sure, torch.eye(4)[:1], torch.tensor([0]), 0.5).exp().item()

@@ -16,7 +16,7 @@ from nearsight.train.batches import Batch, epoch_batches
 from nearsight.train.objectives.objective import FinalScores, Objective, StepLoss, Validation
 from nearsight.train.state import Counters
 
-IMAGE_SEED = 0  # which images the clean loss is of: the same for every epoch, protocol and seed
+IMAGE_SEED = 0  # chooses the images of the clean loss, the same for every epoch, protocol and seed
 CLEAN_IMAGES = 2048  # training images for the clean loss
 
 
@@ -34,10 +34,10 @@ class Labels(Objective):
     def losses(self, batch: Batch, at: Counters) -> StepLoss:
         """Return the cross-entropy of every sample."""
         logits = self.called(batch.images)
-        return counted(soft_cross_entropy(logits, batch.targets), logits, batch)
+        return step_loss(soft_cross_entropy(logits, batch.targets), logits, batch)
 
     def scores(self, images: Images, labels: Tensor, indices: Tensor) -> Scores:
-        """Return loss and correct predictions on the images of ``indices`` (collective)."""
+        """Return loss and accuracy on the images at ``indices``; every process must call this."""
         given = self.setting
         return model_scores(
             self.called, images, labels, indices, given.transform, given.world, given.autocast
@@ -51,7 +51,10 @@ class Labels(Objective):
         return Validation(scores.accuracy, line, f"val {scores.accuracy:.2%}", scores.loss)
 
     def look(self) -> dict[str, Any]:
-        """Return the loss on some training images without augmentation and with hard labels."""
+        """Return the loss on some training images, without augmentation and with hard labels.
+
+        Unlike the training loss it can be compared between protocols.
+        """
         train = self.setting.train
         num = min(CLEAN_IMAGES, len(train.indices))
         rows = draws.sample("clean loss", IMAGE_SEED, length=len(train.indices), num=num)
@@ -74,8 +77,13 @@ class Labels(Objective):
         )
 
 
-def counted(losses: Float[Tensor, " n"], logits: Float[Tensor, "n cls"], batch: Batch) -> StepLoss:
-    """Return the losses and how many samples are classified rightly, which mixed ones cannot be."""
+def step_loss(
+    losses: Float[Tensor, " n"], logits: Float[Tensor, "n cls"], batch: Batch
+) -> StepLoss:
+    """Return the losses, with the number of correctly classified samples unless they are mixed.
+
+    A mixed sample has no single class that could be correct.
+    """
     if batch.mixed:
         return StepLoss(losses)
     return StepLoss(losses, float((logits.argmax(-1) == batch.labels).sum()), batch.global_size)

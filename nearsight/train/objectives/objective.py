@@ -38,7 +38,7 @@ class TrainingBatch(Interface):
 
 @dataclass(frozen=True)
 class Setting:
-    """What an objective works with: the settings, the processes and the data."""
+    """The settings, the processes and the data that an objective works with."""
 
     protocol: Protocol
     seed: int
@@ -61,46 +61,46 @@ class Setting:
 
 
 class StepLoss(NamedTuple):
-    """What a step gives: the loss of every sample of this process, and how many it classified."""
+    """The loss of a step, and how many samples were classified."""
 
-    losses: Float[Tensor, " n"]
-    num_correct: float = 0.0  # of this process
-    num_classified: int = 0  # of the global batch; 0 if the objective does not classify
+    losses: Float[Tensor, " n"]  # of every sample of this process
+    num_correct: float = 0.0  # samples of this process
+    num_classified: int = 0  # samples of all processes; 0 if the objective does not classify
 
 
 class Validation(NamedTuple):
-    """The score of an epoch, higher is better, and what the epoch's line of train.jsonl gains."""
+    """The score of an epoch."""
 
-    score: float | None  # None: this epoch was not scored
-    line: dict[str, Any]
-    words: str  # for the progress, such as "val 53.1%"
+    score: float | None  # higher is better; None: this epoch was not scored
+    line: dict[str, Any]  # what to add to the epoch's line of train.jsonl
+    words: str  # the score for the display of progress, such as "val 53.1%"
     check: float = 0.0  # a number that must be finite, such as the loss on the validation images
     warnings: tuple[str, ...] = ()
 
 
 class FinalScores(NamedTuple):
-    """What the best weights of a run reach."""
+    """The scores of the best weights of a run on the test images."""
 
     result: dict[str, Any]  # for run.json
-    correct: Bool[np.ndarray, " image"]  # which test images were answered rightly
+    correct: Bool[np.ndarray, " image"]  # which test images were classified correctly
 
 
 @dataclass
 class Objective(ABC):
-    """What a run learns.
+    """What a run learns: its batches, its loss, and the score that chooses the best epoch.
 
     Args:
         setting: The settings, the processes and the data.
         model: The protocol's model, on its device.
-        spread: Compiles a module or spreads it over processes; returns the module to call.
+        spread: Compiles a module and distributes it over processes; returns the module to call.
     """
 
     setting: Setting
     model: nn.Module
     spread: Callable[[nn.Module], nn.Module]
-    trained: nn.Module = field(init=False)  # whose parameters the optimizer changes
-    called: nn.Module = field(init=False)  # the same, compiled or spread
-    kept: nn.Module = field(init=False)  # whose weights the run keeps
+    trained: nn.Module = field(init=False)  # the module whose parameters the optimizer changes
+    called: nn.Module = field(init=False)  # the same module, compiled or distributed
+    kept: nn.Module = field(init=False)  # the module whose weights the run keeps
     companion: nn.Module | None = field(init=False, default=None)  # changed by the objective itself
     any_size: ClassVar[bool] = False  # whether the model sees images of several sizes
     can_shard: ClassVar[bool] = True  # whether FSDP may shard what is trained
@@ -111,7 +111,11 @@ class Objective(ABC):
 
     @classmethod  # noqa: B027
     def check(cls, protocol: Protocol) -> None:
-        """Raise UserError if other settings of the protocol contradict the objective."""
+        """Check that the other settings of the protocol do not contradict the objective.
+
+        Raises:
+            UserError: If one does.
+        """
 
     @property
     def watched(self) -> nn.Module:
@@ -149,12 +153,18 @@ class Objective(ABC):
 
     @abstractmethod
     def validate(self, at: Counters) -> Validation:
-        """Score the weights on the validation images (collective)."""
+        """Score the weights on the validation images; every process must call this."""
 
     def look(self) -> dict[str, Any]:
-        """Return what a measurement while training gains beside the attention (collective)."""
+        """Return numbers to log beside the attention when it is measured while training.
+
+        Every process must call this.
+        """
         return {}
 
     @abstractmethod
     def test(self, best: float) -> FinalScores:
-        """Test the weights in ``kept`` once, at the end (collective); ``best`` is their score."""
+        """Score the weights in ``kept`` on the test images, once, at the end.
+
+        Every process must call this. ``best`` is the score of these weights on validation images.
+        """

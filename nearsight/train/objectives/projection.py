@@ -1,4 +1,4 @@
-"""DINO's networks: a model with a projection head, and the teacher that follows the student.
+"""Define DINO's networks: a model with a projection head, and the teacher that follows it.
 
 The head is an MLP with GELU, then a vector of length 1, then a linear layer without bias whose rows
 have length 1 (weight normalisation with its gain fixed at 1, as DINO's ``norm_last_layer``).
@@ -50,7 +50,7 @@ class Branch(nn.Module):
 
     def forward(self, *sizes: Float[Tensor, "_ 3 _ _"]) -> Float[Tensor, "n out"]:
         """Return the outputs of all images; images of one size go through the model together."""
-        return self.head(torch.cat([embedded(self.backbone, images) for images in sizes]))
+        return self.head(torch.cat([embed_images(self.backbone, images) for images in sizes]))
 
 
 class MomentumTeacher(nn.Module):
@@ -81,8 +81,8 @@ class MomentumTeacher(nn.Module):
         self.centre.lerp_(mean_output.to(self.centre.dtype), 1 - momentum)
 
 
-def embedded(model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n width"]:
-    """Return what the classifier of a model reads: [CLS] after the final norm and PRR."""
+def embed_images(model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n width"]:
+    """Return the features that a model's classifier reads: [CLS] after the final norm and PRR."""
     module: object = model
     return module.forward_head(module.forward_features(images), pre_logits=True)  # type: ignore[attr-defined]
 
@@ -94,10 +94,10 @@ def dino_loss(
     student_temperature: float,
     teacher_temperature: float,
 ) -> Float[Tensor, " n"]:
-    """Return the mean cross-entropy over all pairs of a teacher's view and another of the student.
+    """Return the mean cross-entropy over all pairs of different views, one of each network.
 
-    It is log(outputs) if either is uniform over the outputs. The first views of the student are
-    those that the teacher sees.
+    The first views of the student are those that the teacher sees. The loss is log(outputs) if
+    the student's outputs are uniform.
 
     >>> even = torch.zeros(3, 1, 4)
     >>> dino_loss(even, even[:2], torch.zeros(4), 0.1, 0.04).exp().item()

@@ -1,7 +1,7 @@
-"""The views of DINO: several random crops of every image, of two sizes, each augmented on its own.
+"""Make the views of DINO: random crops of every image in two sizes, each augmented by itself.
 
-A view's draws are a function of (seed, epoch, sample, number of the view), as those of any other
-augmented image, so that a resume and the number of processes change none of them.
+The random numbers of a view are a function of (seed, epoch, sample, number of the view), like those
+of any other augmented image. Therefore neither a resume nor the number of processes changes them.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from nearsight.train.batches import epoch_order, num_steps
 from nearsight.train.objectives.objective import Setting
 
 NUM_GLOBAL = 2
-LOCAL_SHARE = 3 / 7  # of the model's image: 96 of 224 pixels
+LOCAL_SHARE = 3 / 7  # side of a local view as a share of the image's side: 96 of 224 pixels
 
 
 @dataclass(frozen=True)
 class ViewBatch:
     """One process's share of a global batch: views of the same images, one after the other."""
 
-    whole: Float[Tensor, "two_n 3 h w"]  # the first view of every image, then the second
-    local: Float[Tensor, "m 3 rows cols"]  # the first local view of every image, then the next
+    whole: Float[Tensor, "two_n 3 h w"]  # the first views of all images, then the second ones
+    local: Float[Tensor, "m 3 rows cols"]  # the first local views of all images, then the next ones
     global_size: int
 
 
@@ -48,9 +48,9 @@ def view_batches(
 
     Args:
         setting: The protocol, the processes and the data.
-        settings: The views.
-        local_size: Side of the local views in pixels.
-        epoch: Number of the epoch.
+        settings: The settings of DINO, with those of the views.
+        local_size: The side of the local views in pixels.
+        epoch: The number of the epoch.
         first_step: The first step to yield.
     """
     train, size = setting.train, setting.protocol.batch_size

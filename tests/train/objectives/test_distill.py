@@ -252,7 +252,8 @@ def test_other_teacher_weights_are_refused_when_a_run_goes_on(taught: Protocol, 
         _train(taught, tmp_path / "run", Recorder(5, cut_power))
     save_file(timm.create_model("test_resnet", num_classes=3).state_dict(), path)
     with pytest.raises(
-        ValueError, match=r"the teacher's weights of .*run changed: the hash was \w{16}, now"
+        ValueError,
+        match=r"the teacher's weights of .*run changed since the run began .hash \w{16}, now",
     ):
         _train(taught, tmp_path / "run")
 

@@ -15,7 +15,7 @@ from nearsight.protocol.overrides import override
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import ModelSettings, Protocol
 from nearsight.train.batches import epoch_order
-from nearsight.train.objectives.projection import embedded
+from nearsight.train.objectives.projection import embed_images
 from nearsight.train.objectives.views import view_batches
 from nearsight.train.preparation import prepare
 
@@ -82,15 +82,15 @@ def test_at_another_size_positions_are_resampled_and_the_own_size_is_unchanged(n
     plain, free = models
     images, small = torch.randn(2, 3, 32, 32), torch.randn(2, 3, 16, 16)
     with torch.no_grad():
-        expected = embedded(plain, images)
-        torch.testing.assert_close(embedded(free, images), expected, atol=1e-6, rtol=0)
-        local = embedded(free, small)
-        torch.testing.assert_close(embedded(free, images), expected, atol=1e-6, rtol=0)
+        expected = embed_images(plain, images)
+        torch.testing.assert_close(embed_images(free, images), expected, atol=1e-6, rtol=0)
+        local = embed_images(free, small)
+        torch.testing.assert_close(embed_images(free, images), expected, atol=1e-6, rtol=0)
     assert local.shape == expected.shape
     assert local.std() > 0
     if name != "test_vit":  # which timm builds for any size
         with pytest.raises(ValueError, match=r"16x16 pixels.*32x32"):
-            embedded(plain, small)
+            embed_images(plain, small)
 
 
 def test_gaugs_variance_is_scaled_on_the_grid_of_a_local_view():
