@@ -44,7 +44,7 @@ def test_held_out_training_images_are_disjoint_from_those_trained_on():
     assert sorted(map(int, train.names + scored.names)) == list(range(40))
     for place, name in enumerate(scored.names):  # images and masks go together
         assert np.array_equal(scored.mask(place), pictures(40, 0).mask(int(name)))
-    with pytest.raises(UserError, match="all 40 training images are held out"):
+    with pytest.raises(UserError, match=r"\b40 training images"):
         benches._held_out(pictures(40, 0), 40)
 
 
@@ -127,7 +127,5 @@ def test_the_best_candidate_on_training_images_is_chosen_and_scored_on_val(tmp_p
 def test_images_for_accuracy_are_named_by_numbers(tmp_path: Path):
     Image.new("RGB", (40, 24)).save(tmp_path / "cat.png")
     settings = SearchSettings(accuracy_images=tmp_path)
-    with pytest.raises(
-        UserError, match=r"must be named by the numbers of their classes.*but one is cat\.png"
-    ):
+    with pytest.raises(UserError, match=r"\b0042\.jpg.*\bcat\.png"):
         search_locality("mu", settings)
