@@ -1,7 +1,7 @@
-"""The backbones to which LocAt can be added, and their attention modules.
+"""Know the backbones to which LocAt can be added, and add GAug to their attention modules.
 
-``install`` turns an attention module into its subclass with GAug. A backbone that is not here is
-refused with the reason.
+``install`` turns an attention module into its subclass with GAug. For a backbone that is not listed
+here, an error gives the reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NOT_SERVED = {  # classes of attention to which no bias between patches can be a
 }
 # Blocks of GCViT and DaViT that have no attention between patches.
 OTHER_BLOCKS = ("MbConvBlock", "FeatureBlock", "ChannelBlock")
-UNCHANGED = ("GlobalSubSampleAttn",)  # attention in a served backbone that stays as it is
+UNCHANGED = ("GlobalSubSampleAttn",)  # attention of a listed backbone that stays without GAug
 
 
 def is_windowed(model: nn.Module) -> bool:
@@ -100,7 +100,7 @@ def token_grid(model: Any) -> TokenGrid:
 
 
 def _reason_against(model: nn.Module) -> str:
-    """Return why LocAt cannot be added to a model that is no backbone of ours."""
+    """Return why LocAt cannot be added to a model that is not a listed backbone."""
     kinds = [*dict.fromkeys(type(module) for module in model.modules())]
     if reason := next((x for kind in kinds if (x := NOT_SERVED.get(kind.__name__))), None):
         return reason
@@ -114,7 +114,11 @@ def _reason_against(model: nn.Module) -> str:
 
 
 def attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
-    """Return the attention modules to which GAug can be added; every block must have one."""
+    """Return the attention modules to which GAug can be added, with their names.
+
+    Raises:
+        UserError: If a block has none.
+    """
     layers = [(name, x) for name, x in model.named_modules() if type(x) in AUGMENTED]
     kinds = {name: type(x).__name__ for name, x in model.named_modules()}
     known = [name for name, _ in layers] + [x for x, kind in kinds.items() if kind in UNCHANGED]
@@ -149,7 +153,7 @@ def install(
     if grid.num_patches == 1:
         raise UserError(
             "GAug needs attention between at least 2 patches, but a window of this layer has 1 "
-            "patch, where a bias changes nothing"
+            "patch, so a bias changes nothing; choose larger windows"
         )
     weight = layer.proj.weight
     head_width = layer.proj.in_features // layer.num_heads

@@ -33,7 +33,7 @@ class KernelCost(CostHook):
         counts.elementwise = True
 
     def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
-        """Add the product of the factors and its addition, one each per pair of patches."""
+        """Add two operations per pair of patches: multiply the factors, and add the product."""
         counts.elementwise = False
         if isinstance(output, SeparableBias):
             counts.kernel_operations += 2 * output.rows.numel() * output.cols.shape[-1]
@@ -42,17 +42,17 @@ class KernelCost(CostHook):
 
 
 class RefineCost(CostHook):
-    """Count the rows of refinement that are not computed because no head reads them."""
+    """Count the multiply-accumulates that PRR saves, because the head does not read all tokens."""
 
     def __init__(self) -> None:
         self.before = 0
 
     def enter(self, counts: CostCounts) -> None:
-        """Remember the count before PRR runs."""
+        """Remember the number counted before PRR runs."""
         self.before = counts.macs
 
     def leave(self, counts: CostCounts, args: tuple[Any, ...], output: Any) -> None:
-        """Add what PRR would cost for all tokens beyond what was computed."""
+        """Add what PRR would cost for all tokens, minus what was computed."""
         (x,) = args
         whole = 2 * len(x) * x.shape[1:-1].numel() ** 2 * x.shape[-1]
         counts.skipped_macs += whole - (counts.macs - self.before)
@@ -70,7 +70,7 @@ def choose(choice: LocatChoice) -> LocatSettings | None:
 
 
 def override(settings: LocatSettings | None, given: dict[str, Any]) -> LocatSettings | None:
-    """Return the settings after ``gaussian=`` and ``refine=``."""
+    """Return the settings, changed by the options ``gaussian`` and ``refine``."""
     gaussian = given.get("gaussian", settings.gaussian if settings else None)
     refine = given.get("refine", settings.refine if settings else False)
     return choose(LocatSettings(gaussian=gaussian_settings(gaussian), refine=bool(refine)))
@@ -82,7 +82,7 @@ def install(model: nn.Module, settings: LocatSettings) -> nn.Module:
 
 
 def class_options(choice: LocatChoice) -> dict[str, Any]:
-    """Return the options of a published class, plain so that the hub can save them."""
+    """Return the options of a published class as plain values, which the hub can save."""
     settings = locat_settings(choice)
     if settings is None:
         return {"gaussian": False, "refine": False}
@@ -91,7 +91,7 @@ def class_options(choice: LocatChoice) -> dict[str, Any]:
 
 
 def refined_reader(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
-    """Return the patch refinement of a model as a function of its normed tokens."""
+    """Return the patch refinement of a model as a function of its tokens after the final norm."""
     heads = [module.num_heads for module in model.modules() if isinstance(module, Refine)]
     if not heads:
         return None
@@ -110,7 +110,7 @@ def start_gently(model: nn.Module) -> None:
             module.start(gentle=True)
 
 
-TRAINED_SIZE = 224  # pixels of the published models
+TRAINED_SIZE = 224  # side of the images, in pixels, that the published models were trained on
 
 LOCAT_PART = Part(
     name="locat",

@@ -8,11 +8,13 @@ Variance and strength come from the patch's query by two linear maps that all he
 Prefix tokens get no bias. At another resolution than the initial one the variance grows with the
 shorter side of the grid.
 
-Where we differ from the published code, and why: the kernel is a product of one factor per axis, so
-two tables [patch, row] and [patch, col] replace all N x N x 2 quotients and exponentials (the
-same logits to 1e-6); training is exact at every size, where theirs pools queries on grids of 32 and
-more. The Gaussian is computed in float32 at least, under autocast too. The paper's text lost the
-formulas of its variants: what we take for them is said in ``GaussianSettings`` and docs/models.md.
+Where we differ from the published code, and why:
+- The kernel is a product of one factor per axis. So two tables, [patch, row] and [patch, col],
+  replace N x N x 2 quotients and exponentials. The logits are the same to 1e-6.
+- Training is exact at every size, while the published code pools queries on grids of 32 and more.
+- The Gaussian is computed in float32 or float64, also under autocast.
+- Our text of the paper lacks the formulas of its variants. ``GaussianSettings`` and docs/models.md
+  say which formulas we assume.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from nearsight.models.layers import Grid, PatchBias, SeparableBias
 from nearsight.protocol import GaussianSettings
 
 SMALLEST_EPS = 0.1
-STEEPEST = 32_500.0  # bound of the exponent, which determines eps
+STEEPEST = 32_500.0  # bound of the exponents, from which eps follows
 LARGEST_SQUARE = 13_100  # bound of squared offsets; half of it is the published 6550
 GENTLE_BIAS = -6.0  # bias of log_alpha in a trained model: strength 0.0025
 
 
 def gaussian_eps(grid: Grid) -> float:
-    """Return the number added to variances: 0.1, doubled until all exponents are within bounds.
+    """Return the number added to variances: 0.1, doubled until no exponent exceeds its bound.
 
     >>> [gaussian_eps(Grid(side, 3)) for side in (26, 27, 51, 52)]
     [0.1, 0.2, 0.2, 0.4]
@@ -57,6 +59,7 @@ def bounded_variance(x: Tensor, largest: float) -> Tensor:
 
 
 def _shift(largest: float) -> float:
+    """Return the input at which the sigmoid of ``bounded_variance`` gives a variance of 1."""
     return math.log(largest - 1) if largest > 2 else 0.0
 
 
@@ -108,9 +111,10 @@ def distance_kernel(
     offsets: tuple[Int[Tensor, "row row"], Int[Tensor, "col col"]],
     kernel: str,
 ) -> Float[Tensor, "batch head patch patch"]:
-    """Return a kernel of the Euclidean distance from the paper's appendix, which has no factors.
+    """Return one of the kernels of the Euclidean distance in the paper's appendix.
 
-    Laplace: exp(-distance / scale); inverse distance: 1 / (1 + distance / scale).
+    Laplace: exp(-distance / scale). Inverse distance: 1 / (1 + distance / scale). Unlike the
+    Gaussian, they are not a product of one factor per axis.
     """
     by_row, by_col = offsets
     squares = by_row[:, None, :, None] + by_col[None, :, None, :]  # [row, col, row, col]
@@ -120,9 +124,15 @@ def distance_kernel(
 
 
 class Gaussian(nn.Module):
-    """The bias of one layer, computed from its queries; ``grid`` is the initial grid.
+    """The Gaussian bias of one layer, computed from its queries.
 
     Weights have the authors' names (``log_var``, ``log_alpha``), although neither is a logarithm.
+
+    Args:
+        head_width: Width of a head.
+        grid: The initial grid, from which the bound of the variance follows.
+        settings: Settings of GAug.
+        num_heads: Number of heads.
     """
 
     part_title = "LocAt"
@@ -155,12 +165,19 @@ class Gaussian(nn.Module):
         self.start()
 
     def init_non_persistent_buffers(self) -> None:
-        """Compute the offsets of the initial grid; timm calls this after a late allocation."""
+        """Compute the offsets of the initial grid.
+
+        timm calls this again if it allocates the memory of a model after building it.
+        """
         for name, offsets in zip(("by_row", "by_col"), squared_offsets(self.grid, self.grid)):
             self.register_buffer(name, offsets, persistent=False)
 
     def start(self, gentle: bool = False) -> None:
-        """Initialise as published, or (``gentle``) so weakly that a model hardly changes."""
+        """Initialise the weights.
+
+        Args:
+            gentle: Start so weak that a trained model hardly changes, instead of as published.
+        """
         for linear in (self.log_var, self.log_alpha):
             if linear is not None:
                 nn.init.trunc_normal_(linear.weight, std=0.02)
@@ -168,14 +185,14 @@ class Gaussian(nn.Module):
         if gentle:
             if self.log_alpha is None:
                 raise UserError(
-                    "only a learned strength can start at the unmodified model, but strength is "
-                    f"{self.settings.strength!r}; set published_start=True"
+                    "only a learned strength can start so weak that the model does not change, but "
+                    f"strength is {self.settings.strength!r}; set published_start=True"
                 )
             nn.init.zeros_(self.log_alpha.weight)
             nn.init.constant_(self.log_alpha.bias, GENTLE_BIAS)
 
     def offsets(self, grid: Grid) -> tuple[Tensor, Tensor]:
-        """Return squared offsets for this grid on this layer's device."""
+        """Return squared offsets of rows and of columns for a grid, on the device of this layer."""
         if grid == self.grid:
             return self.by_row, self.by_col
         by_row, by_col = squared_offsets(grid, self.grid)
@@ -188,7 +205,7 @@ class Gaussian(nn.Module):
         inputs: Float[Tensor, "batch patch dim"],
         grid: Grid,
     ) -> tuple[Float[Tensor, "batch head patch axis"], Float[Tensor, "batch head patch"]]:
-        """Return variance and strength of every patch, at least in float32."""
+        """Return the variance and the strength of every patch, in float32 or float64."""
         dtype = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, inputs = (x.to(dtype) for x in (queries, keys, inputs))
         from_query = self.log_var if self.settings.source == "query" else None
@@ -206,6 +223,7 @@ class Gaussian(nn.Module):
         return min(grid.rows, grid.cols) / min(self.grid.rows, self.grid.cols)
 
     def _variance(self, queries: Tensor, predicted: Tensor | None) -> Tensor:
+        """Return the variance from the output of ``log_var``, or the fixed one."""
         if predicted is not None:
             return bounded_variance(predicted, self.largest)
         assert self.settings.width is not None
@@ -213,6 +231,7 @@ class Gaussian(nn.Module):
         return queries.new_full((1,), self.settings.width**2).expand(shape)
 
     def _strength(self, queries: Tensor, keys: Tensor, predicted: Tensor | None) -> Tensor:
+        """Return the strength from the output of ``log_alpha``, or by the setting."""
         if predicted is not None:
             return F.softplus(predicted).squeeze(-1)
         if self.settings.strength == "one":
@@ -230,7 +249,8 @@ class Gaussian(nn.Module):
         """Return the bias that is added to the logits between patches."""
         if queries.shape[2] != grid.num_patches:
             raise UserError(
-                f"there are {queries.shape[2]} patches, but a grid of {grid} has {grid.num_patches}"
+                f"there are {queries.shape[2]} patches, but a grid of {grid} has "
+                f"{grid.num_patches}; pass the grid of these patches"
             )
         variance, strength = self.widths(queries, keys, inputs, grid)
         with _without_autocast(queries.device):
@@ -248,13 +268,15 @@ def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def _by_head(x: Tensor | None, num_heads: int) -> Tensor | None:
+    """Return numbers [batch, patch, head * axis] as [batch, head, patch, axis]; None stays None."""
     return None if x is None else x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def _linear(x: Tensor, *maps: nn.Linear | None) -> list[Tensor | None]:
-    """Apply several linear maps in one product, in the precision of x; None gives None.
+    """Apply several linear maps in one product, in the precision of x.
 
-    Outputs are contiguous in memory one after another, because each of them is processed alone.
+    The outputs are stored one after another, because each of them is processed alone. The output of
+    a map that is None is None.
     """
     there = [linear for linear in maps if linear is not None]
     if not there:

@@ -1,10 +1,10 @@
 """Add GAug to the global attention of timm's models and ours: a bias on the logits.
 
-Each class is its parent plus the layer ``gaug``. ``install`` (backbones.py) turns a parent into it
-in place, so that weights and their names stay. window_attention.py does the same for windows.
-Queries go to ``gaug`` after their norm, before the scale and before any rotation. Where we differ
-from the parents: attention is computed by ``attend``, with dropout and masks; causal attention is
-refused, because it hides the patches ahead.
+Each class is its parent plus the layer ``gaug``. ``install`` (backbones.py) turns an instance of
+the parent into it in place, so that weights and their names stay. window_attention.py does the same
+for windows. ``gaug`` gets the queries after their norm, before they are scaled or rotated. Where we
+differ from the parents: attention is computed by ``attend``, with dropout and masks. Causal
+attention raises an error, because it would hide half of every Gaussian.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class _Augmented:
     biased = True
 
     def patch_bias(self, queries: Tensor, keys: Tensor, inputs: Tensor) -> PatchBias:
+        """Return the Gaussian bias between patches."""
         self.tokens.check(queries.shape[2])
         first = self.tokens.num_prefix
         return self.gaug(
@@ -63,7 +64,7 @@ class GaussianAttention(_Augmented, Attention):
         qkv = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))
         q, k, v = separate_heads(qkv, biased=True)
         q, k = self.q_norm(q), self.k_norm(k)
-        return attended(self, x, q, k, v, self.patch_bias(q, k, x), attn_mask, is_causal)
+        return attend_and_project(self, x, q, k, v, self.patch_bias(q, k, x), attn_mask, is_causal)
 
 
 class GaussianAttentionRope(_Augmented, AttentionRope):
@@ -82,7 +83,7 @@ class GaussianAttentionRope(_Augmented, AttentionRope):
             q, k, v = separate_heads(qkv, biased=True)
         else:
             q, k, v = _from_projections(self, x)
-        return _rotated(self, x, q, k, v, rope, attn_mask, is_causal)
+        return _rotate_and_attend(self, x, q, k, v, rope, attn_mask, is_causal)
 
 
 class GaussianEvaAttention(_Augmented, EvaAttention):
@@ -106,7 +107,7 @@ class GaussianEvaAttention(_Augmented, EvaAttention):
             q, k, v = separate_heads(qkv, biased=True)
         else:
             q, k, v = _from_projections(self, x)
-        return _rotated(self, x, q, k, v, rope, attn_mask, is_causal)
+        return _rotate_and_attend(self, x, q, k, v, rope, attn_mask, is_causal)
 
 
 def _from_projections(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -118,7 +119,7 @@ def _from_projections(layer: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
-def _rotated(
+def _rotate_and_attend(
     layer: Any,
     x: Tensor,
     q: Tensor,
@@ -153,10 +154,10 @@ def _rotated(
             ).type_as(v)
             for y in (q, k)
         )
-    return attended(layer, x, q, k, v, bias, mask, is_causal)
+    return attend_and_project(layer, x, q, k, v, bias, mask, is_causal)
 
 
-def attended(
+def attend_and_project(
     layer: Any,
     x: Tensor,
     q: Tensor,
@@ -179,7 +180,9 @@ def attended(
         is_causal: Whether causal attention was requested.
     """
     if is_causal:
-        raise UserError("GAug attends in both directions and does not support is_causal=True")
+        raise UserError(
+            "GAug attends in both directions and does not support is_causal=True; leave it out"
+        )
     dropout = layer.attn_drop.p if layer.training and hasattr(layer, "attn_drop") else 0.0
     out = join_heads(attend(q, k, v, layer.scale, bias, mask, dropout))
     if (norm := getattr(layer, "norm", None)) is not None:

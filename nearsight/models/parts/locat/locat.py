@@ -33,10 +33,10 @@ log = logging.getLogger("nearsight")
 
 @dataclass(frozen=True)
 class LocatChanges:
-    """What ``add_locat`` did to a model; ``model.locat`` holds it."""
+    """What ``add_locat`` changed in a model; ``model.locat`` holds it."""
 
     layers: tuple[str, ...]  # attention modules that got GAug
-    num_parameters: int  # that were added
+    num_parameters: int  # how many parameters were added
     grid: Grid | None  # the initial grid, if all layers have the same
     num_prefix: int
     refined: str | None  # name of the module that pools with PRR
@@ -85,7 +85,7 @@ def add_locat(
     if settings is None and not refine:
         raise UserError("gaussian=False and refine=False leave nothing to add; set one of them")
     if not isinstance(model, nn.Module):
-        raise UserError(f"LocAt is added to a model (nn.Module), but {model!r} is not one")
+        raise UserError(f"LocAt is added to a model (torch.nn.Module), but {model!r} is not one")
     if has_locat(model):
         raise UserError(f"{type(model).__name__} already has LocAt; create a model without it")
     tokens = token_grid(model)
@@ -114,11 +114,17 @@ def add_locat(
 
 
 def from_scratch(model: nn.Module, gaussian: GaussianChoice, refine: bool) -> None:
-    """Add the requested parts to a new model, at the published start."""
+    """Add GAug and PRR, if requested, to a new model, initialised as published.
+
+    Args:
+        model: The model to change.
+        gaussian: Whether to add GAug, or its settings.
+        refine: Whether to add PRR.
+    """
     if gaussian_settings(gaussian) is not None or refine:
         add_locat(model, gaussian, refine, published_start=True)
 
 
 def has_locat(model: nn.Module) -> bool:
-    """Tell whether a model has LocAt."""
+    """Return whether a model has LocAt."""
     return Refine.part_title in marked_parts(model)

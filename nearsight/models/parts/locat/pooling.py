@@ -1,4 +1,4 @@
-"""Put PRR (refinement.py) in the place of a backbone's pooling."""
+"""Replace the pooling of a backbone with PRR (refinement.py)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Slot:
 
     owner: nn.Module
     name: str
-    modules: dict[str, nn.Module]  # by attribute
+    modules: dict[str, nn.Module]  # new modules of the owner, by attribute
     notes: tuple[str, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)  # of the owner, by attribute
+    options: dict[str, Any] = field(default_factory=dict)  # new settings of the owner, by attribute
 
     def fill(self) -> None:
-        """Replace the modules."""
+        """Put the new modules and settings into the model."""
         for attribute, module in self.modules.items():
             setattr(self.owner, attribute, module.train(self.owner.training))
         for attribute, value in self.options.items():
@@ -34,10 +34,10 @@ class Slot:
 
 
 def pooling_slot(model: Any) -> Slot:
-    """Return where a backbone pools, and the PRR that can replace it.
+    """Return where a backbone pools, and the PRR that can replace its pooling.
 
     Raises:
-        UserError: If its head reads something that PRR does not give.
+        UserError: If the head of the backbone reads something that PRR does not return.
     """
     if is_windowed(model):
         return _windowed_slot(model)

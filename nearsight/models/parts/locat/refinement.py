@@ -5,9 +5,9 @@ heads as the backbone has:
 
     refined = softmax(x x^T / sqrt(d)) x  per head, no residual
 
-and the head reads the refined [CLS]. Gradients so reach the patches of the last layer. Where we
-differ: only the rows that the head reads are computed, for [CLS] one row instead of N, which gives
-the same logits. PRR pools; it does not touch the features that dense tasks take.
+and the head reads the refined [CLS]. In this way, gradients reach the patches of the last layer.
+Where we differ: only the rows that the head reads are computed (for [CLS] one row instead of N),
+which gives the same logits. PRR only pools; the features that dense tasks use stay the same.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ def refine(
 
 
 class Refine(nn.Module):
-    """PRR as a pooling layer without parameters: all tokens in, what the head reads out.
+    """PRR as a pooling layer without parameters: it turns all tokens into what the head reads.
 
-    ``pool="token"`` gives the refined first token, ``"avg"`` the mean of the refined patches (and
-    of the prefix tokens too if ``num_prefix`` is 0).
+    Args:
+        num_heads: Number of heads, which must divide the width.
+        pool: "token" returns the refined first token, "avg" the mean of the refined patches.
+        num_prefix: Number of prefix tokens, which are left out of the mean.
     """
 
     part_title = "LocAt"
@@ -81,9 +83,13 @@ class Refine(nn.Module):
 
 
 class RefineMap(Refine):
-    """The same for a feature map, with the channels last (Swin) or first (GCViT, DaViT).
+    """PRR for a feature map.
 
-    With ``keep_map`` the result is a map of one cell, for heads that have a norm of maps (DaViT).
+    Args:
+        num_heads: Number of heads, which must divide the width.
+        pool: "avg" for the mean of the refined patches.
+        channels_first: Whether channels come first (GCViT, DaViT) or last (Swin).
+        keep_map: Return a map of one cell, for heads that normalise a map (DaViT).
     """
 
     def __init__(

@@ -1,13 +1,15 @@
-"""What GAug learned: standard deviations and strengths of its Gaussians, layer by layer.
+"""Read what GAug has learned: the standard deviations and strengths of its Gaussians, by layer.
 
-Figure 6 of LocAt (arXiv 2603.04892). Hooks in front of every ``Gaussian`` ask it for the widths of
-the call it is about to serve; nothing is kept inside forward. A standard deviation is the root of a
-variance, in patches of the grid at hand, after the rule for other resolutions; patches that only
-pad a window do not count. All images, heads, patches and both axes are taken together.
+Figure 6 of LocAt (arXiv 2603.04892) shows them. Before every forward of a ``Gaussian``, a hook asks
+it for the widths that it is about to use, so that nothing must be stored inside its forward. A
+standard deviation is the root of a variance, in patches of the current grid (the variance is
+scaled if that is not the initial grid). Patches that only pad a window do not count. The numbers of
+all images, heads, patches and both axes are taken together.
 
-A standard deviation is *near a bound* within 5 % of its range from 0 or from the largest one. The
-range of the standard deviation is taken, not of the variance: the published start, a standard
-deviation of 1 patch, is 0.5 % of the range of the variance on 14x14 patches.
+A standard deviation is *near a bound* if it is within 5 % of its range from 0 or from the largest
+possible value. The range is that of the standard deviation and not of the variance, in which even
+the published start (a standard deviation of 1 patch) would count as near 0: on 14x14 patches it is
+0.5 % of the range of the variance.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ MARGIN = 0.05  # share of the range that counts as near a bound
 class LayerWidths:
     """The Gaussians of one layer: standard deviations in patches, and strengths alpha."""
 
-    name: str  # of the attention module
-    grid: Grid  # of the image, or of a window
-    largest: float | None  # bound of the standard deviation; None if it is fixed, not learned
+    name: str  # name of the attention module
+    grid: Grid  # grid of the image, or of a window
+    largest: float | None  # bound of the standard deviation; None if the deviation is not learned
     deviation: Distribution = field(default_factory=Distribution)
     strength: Distribution = field(default_factory=Distribution)
     num_near: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
@@ -56,7 +58,8 @@ class LayerWidths:
         """Add the standard deviations and strengths of some more images."""
         if not bool(deviation.isfinite().all() and strength.isfinite().all()):
             raise UserError(
-                f"NaN in the Gaussians of layer {self.name}: the weights of the model are broken"
+                f"NaN in the Gaussians of layer {self.name}, so the weights of the model are "
+                "damaged; load them again or use an earlier checkpoint"
             )
         self.deviation.add(deviation)
         self.strength.add(strength)
@@ -94,6 +97,7 @@ class WidthReadOut(ReadOut[LayerWidths]):
         return bool(self.gaussians)
 
     def _ask(self, gaussian: Any, args: tuple, kwargs: dict) -> None:
+        """Remember the widths that a Gaussian is about to use."""
         with torch.no_grad():
             grid = kwargs["grid"] if "grid" in kwargs else args[-1]
             self._asked[gaussian] = (*gaussian.widths(*args, **kwargs), grid)

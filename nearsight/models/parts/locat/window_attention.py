@@ -1,7 +1,8 @@
-"""Add GAug to the attention of timm's models inside each window.
+"""Add GAug to the attention that timm's models compute inside windows.
 
 As in gaussian_attention.py, each class is its parent plus the layer ``gaug``, and ``install`` turns
-a parent into it in place. There are no prefix tokens. Windows are folded into the batch.
+an instance of the parent into it in place. There are no prefix tokens. Windows are folded into the
+batch.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from nearsight.models.compat import declare_missing_ops
 from nearsight.models.layers import Grid, TokenGrid, attend, join_heads, separate_heads
 from nearsight.models.parts.locat.gaussian import Gaussian
-from nearsight.models.parts.locat.gaussian_attention import attended
+from nearsight.models.parts.locat.gaussian_attention import attend_and_project
 
 declare_missing_ops()
 
@@ -40,17 +41,17 @@ class GaussianWindowAttention(WindowAttention):
         q, k, v = separate_heads(qkv)
         whole = self._get_rel_pos_bias()  # [1, head, token, token]
         if mask is not None:
-            repeats = x.shape[0] // len(mask)  # number of images; their windows are consecutive
+            repeats = x.shape[0] // len(mask)  # number of images; each has consecutive windows
             whole = whole + mask[:, None].repeat(repeats, 1, 1, 1)  # [window, head, token, token]
-        return attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
+        return attend_and_project(self, x, q, k, v, self.gaug(q, k, x, window.grid), whole)
 
 
 class GaussianGlobalAttention(WindowAttentionGlobal):
     """timm's GCViT attention with GAug inside each window.
 
     In every second layer, all windows of an image share queries that are pooled from the whole
-    image. The Gaussian is centred on the patch that gets the row's output, with the width that the
-    pooled query asks for.
+    image. The Gaussian of a row is centred on the patch that gets the row's output, and its width
+    is predicted from the pooled query.
     """
 
     gaug: Gaussian
@@ -68,7 +69,7 @@ class GaussianGlobalAttention(WindowAttentionGlobal):
         else:
             q, k, v = separate_heads(self.qkv(x).unflatten(-1, (3, self.num_heads, -1)))
         bias = self.gaug(q, k, x, window.grid)
-        return attended(self, x, q, k, v, bias, self.rel_pos.get_bias())
+        return attend_and_project(self, x, q, k, v, bias, self.rel_pos.get_bias())
 
 
 class GaussianDavitAttention(DavitWindowAttention):
@@ -81,7 +82,7 @@ class GaussianDavitAttention(DavitWindowAttention):
         window = TokenGrid(Grid(*self.window_size), num_prefix=0)
         window.check(x.shape[1])
         q, k, v = separate_heads(self.qkv(x).unflatten(-1, (3, self.num_heads, -1)))
-        return attended(self, x, q, k, v, self.gaug(q, k, x, window.grid), None)
+        return attend_and_project(self, x, q, k, v, self.gaug(q, k, x, window.grid), None)
 
 
 class GaussianNestAttention(NestAttention):
@@ -101,7 +102,7 @@ class GaussianNestAttention(NestAttention):
 
 
 class GaussianTwinsAttention(LocallyGroupedAttn):
-    """timm's attention of Twins-SVT within windows with GAug; the map is padded as in timm."""
+    """timm's Twins-SVT attention with GAug inside each window; the map is padded as in timm."""
 
     gaug: Gaussian
 
@@ -114,12 +115,12 @@ class GaussianTwinsAttention(LocallyGroupedAttn):
         windows = cut.flatten(3, 4).flatten(0, 2)  # [image * down * right, row * col, width]
         q, k, v = separate_heads(self.qkv(windows).unflatten(-1, (3, self.num_heads, -1)))
         bias = self.gaug(q, k, windows, self.gaug.grid)
-        out = attended(self, windows, q, k, v, bias, None).view_as(cut).transpose(2, 3)
+        out = attend_and_project(self, windows, q, k, v, bias, None).view_as(cut).transpose(2, 3)
         return out.reshape(padded.shape)[:, :rows, :cols].flatten(1, 2)
 
 
 class GaussianTinyVitAttention(TinyVitAttention):
-    """timm's TinyViT attention with GAug inside each window, next to its bias by offset."""
+    """timm's TinyViT attention with GAug inside each window, in addition to its own bias."""
 
     gaug: Gaussian
 
