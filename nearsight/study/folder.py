@@ -1,10 +1,10 @@
 """Read and write a study folder: study.json, and cells/<key>/ with one run each.
 
-cell.json    what the cell is (plan.py)
-log.txt      what its worker printed
-failed.json  why it failed; gone when it is tried again
-queued       there while an engine has the cell, at work or not
-worker.lock  held by the worker at work in it
+cell.json    the contents of the cell (design/plan.py)
+log.txt      the output of its worker
+failed.json  why the cell failed; removed when it is tried again
+queued       exists while an engine has the cell, whether or not its worker runs
+worker.lock  held by the worker while it runs
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nearsight.study.design import (
 
 CELLS, CELL, STUDY, FAILED = "cells", CELL_FILE.name, STUDY_FILE.name, FAILED_FILE.name
 WORKER_LOG, WORKER_LOCK, RUNNER_LOCK = "log.txt", "worker.lock", "lock"
-QUEUED, QUEUE_LOCK = "queued", "queue.lock"  # of the runner too; asking for it disturbs nobody
+QUEUED, QUEUE_LOCK = "queued", "queue.lock"  # the runner holds it; testing it disturbs nobody
 
 
 State = Literal["finished", "running", "failed", "queued", "stopped", "waiting"]
@@ -44,8 +44,9 @@ def cell_folder(out: Path, cell: Cell) -> Path:
 def state_of(folder: Path) -> State:
     """Return the state of a cell.
 
-    running: its worker is at work; queued: a runner gave it to its engine, which has not begun;
-    stopped: begun, and going on when the study is run again; waiting: not begun.
+    A cell is running while its worker holds its lock, and queued while a runner has given it to an
+    engine that has not started it. A stopped cell was begun and continues when the study is run
+    again. A waiting cell was not begun.
     """
     if is_finished(folder):
         return "finished"
@@ -59,20 +60,20 @@ def state_of(folder: Path) -> State:
 
 
 def at_work(folder: Path) -> bool:
-    """Tell whether a worker holds the cell."""
+    """Return whether a worker holds the lock of the cell."""
     return is_locked(folder / WORKER_LOCK)
 
 
 def is_finished(folder: Path) -> bool:
-    """Tell whether all stages of the cell in a folder have ended."""
+    """Return whether all stages of the cell in a folder have ended."""
     if not (folder / CELL).is_file():
         return False
-    names = CELL_FILE.read(folder).stages or DEFAULT_STAGES  # version 1 names none
+    names = CELL_FILE.read(folder).stages or DEFAULT_STAGES  # version 1 does not name stages
     return all(stage.is_finished(folder) for stage in stages_named(list(names)))
 
 
 def epochs_done(folder: Path) -> int:
-    """Return the number of epochs in the log of a cell."""
+    """Return the number of epochs that a cell has trained, from its log."""
     lines = read_log(folder)
     return lines[-1].epoch if lines else 0
 
@@ -86,10 +87,10 @@ def write_study(
     virtual_patience: int | None = None,
     scale: Scale | None = None,
 ) -> None:
-    """Write study.json and the folders of all cells, and keep what exists.
+    """Write study.json and the folders of all cells; keep cells that exist.
 
-    The primary contrast is the one that was named before the first cell was finished, and so is
-    the patience of virtual early stopping.
+    If a cell is finished already, the primary contrast and the patience of virtual early stopping
+    in study.json stay as they are, because they must be chosen before there are results.
     """
     out = Path(out)
     there = read_study(out) if (out / STUDY).is_file() else None
@@ -112,40 +113,41 @@ def write_study(
 
 
 def scale_in(out: Path | None, recipe: Recipe, scale: Scale | None) -> Scale | None:
-    """Return the scale to plan: the one asked for, else that of the folder, else the paper's.
+    """Return the scale to plan: the given one, or that of the folder, or else the paper's.
 
     Raises:
-        UserError: If the folder holds this study at another scale than the one asked for.
+        UserError: If the folder holds this study at another scale than the given one.
     """
     if not recipe.scales:
-        return scale  # refused by the recipe unless it is None
+        return scale  # the recipe rejects it unless it is None
     there = read_study(out) if out is not None and (Path(out) / STUDY).is_file() else None
     if there is None or there.study != recipe.name:
         return scale or "paper"
-    held = there.scale or "paper"  # studies from before there was a choice
+    held = there.scale or "paper"  # older studies had no choice
     if scale not in (None, held):
         raise UserError(
-            f"{out} holds {recipe.name} at the {held} scale; give another --out for {scale}"
+            f"{out} holds {recipe.name} at the {held} scale; give another --out for the {scale} "
+            "scale"
         )
     return held
 
 
 def write_cell(folder: Path, cell: Cell) -> None:
-    """Write cell.json, unless it exists with these contents."""
+    """Write cell.json, unless it already has these contents."""
     there = read_cell(folder) if (folder / CELL).is_file() else None
     if there != cell or there.accepted != cell.accepted:
         CELL_FILE.write(folder, cell_json(cell))
 
 
 def cell_json(cell: Cell) -> dict[str, Any]:
-    """Return the contents of cell.json, with the key that the cell is stored under."""
+    """Return the contents of cell.json, with the key under which the cell is stored."""
     told = {"schema_version": CELL_VERSION, "key": cell.key, "key_format": cell.key_format}
     accepted = {"accepted": list(cell.accepted)} if cell.accepted else {}
     return told | cell.contents() | accepted
 
 
 def read_cell(folder: Path) -> Cell:
-    """Return the cell of a folder; its key is the name of the folder."""
+    """Read the cell of a folder; its key is the name of the folder."""
     return Cell.of(CELL_FILE.read(folder).contents(), key=folder.resolve().name)
 
 
@@ -166,14 +168,18 @@ def fail(folder: Path, reason: str) -> None:
 
 
 def failure(folder: Path) -> str | None:
-    """Return why a cell failed, or None."""
+    """Return why a cell failed, or None if it did not."""
     return FAILED_FILE.read(folder).reason if (folder / FAILED).is_file() else None
 
 
 def reuse(out: Path, cells: Sequence[Cell], other: Path) -> list[str]:
     """Copy finished cells of another study into this one, with the factors of this one.
 
-    The caller holds the lock of the study folder. A worker that outlived its runner is waited for.
+    The caller holds the lock of the study folder. The function waits for workers that have outlived
+    their runner.
+
+    Returns:
+        The keys of the cells that were copied.
     """
     copied = []
     for cell in cells:

@@ -1,10 +1,10 @@
-"""Provide designs that recipes share: crossed factors, models with LocAt, ConViT, small scales.
+"""Provide designs that recipes share: crossed factors, LocAt and ConViT models, small scales.
 
-A laptop trains a run in minutes with ``shrunk`` or ``briefly``. With ``shrunk`` it is `nano` with a
-width of 64 and patches of 8 pixels (4x4 on CIFAR), 24 epochs without early stopping, so that all
-runs see equally many images. The learning rate was chosen by validation accuracy after 6 epochs
-with a seed that no study uses (0.175 with 3e-3, 0.168 with 1e-3). With ``briefly`` any model is
-trained for a few epochs on a part of CIFAR-100 at a rate that was not tuned.
+``shrunk`` and ``briefly`` make protocols that a laptop trains in minutes. ``shrunk`` trains `nano`
+with a width of 64 and patches of 8 pixels (4x4 on CIFAR) for 24 epochs without early stopping, so
+that all runs see equally many images. Its learning rate was chosen by validation accuracy after 6
+epochs with a seed that no study uses (0.175 with 3e-3, 0.168 with 1e-3). ``briefly`` trains any
+model for a few epochs on a part of CIFAR-100, with a learning rate that was not tuned.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from nearsight.protocol import EIGHT, PARTS, Distillation, LocatSettings, Protoc
 from nearsight.study.design.recipe_file import Condition, Level
 
 PLAIN = LocatSettings(gaussian=None, refine=False)  # LocAt's own backbone without LocAt
-BACKBONES = {  # the five of LocAt's table 1, and how our names for them begin and end
+BACKBONES = {  # the backbones in table 1 of LocAt, and our names for them
     "ViT": "locatvit_{}", "Swin": "locatswin_{}", "RegViT": "locatvit_{}",
     "RoPEViT": "locatvit_{}_rope_mixed", "Jumbo": "locatjumbo_{}",
 }  # fmt: skip
 NUM_REGISTERS = 4  # of RegViT
-JUMBO_TEACHERS = {  # of LocAt's appendix A.1; Small, share and temperature are ours
+JUMBO_TEACHERS = {  # those in LocAt's appendix A.1; Small, share and temperature are ours
     size: Distillation(
         teacher=f"deit3_{teacher}_patch16_224.fb_in22k_ft_in1k", weights="pretrained", kind="soft"
     )
     for size, teacher in (("Tiny", "base"), ("Small", "base"), ("Base", "large"))
 }
-BRIEF_MEASURE = {"measure": {"num_images": 1000}}  # beside runs of ``briefly``
+BRIEF_MEASURE = {"measure": {"num_images": 1000}}  # the settings that go with ``briefly``
 
 
 def crossed(
     factors: Mapping[str, Sequence[Level]], protocol: Callable[..., Protocol]
 ) -> tuple[Condition, ...]:
-    """Return a condition for every combination of levels.
+    """Make a condition for every combination of levels.
 
     Args:
         factors: The levels of every factor; the last varies fastest.
-        protocol: Called with a level of every factor, by its name.
+        protocol: A function that makes a protocol from one level of every factor, given by name.
 
     >>> factors = {"data": ["cifar10", "cifar100"], "name": ["modern", "baseline"]}
     >>> [condition.label for condition in crossed(factors, preset)][:2]
@@ -50,7 +50,10 @@ def crossed(
 
 
 def eight(data: str) -> Iterator[tuple[dict[str, bool], Protocol]]:
-    """Yield factors and protocol of all combinations of AutoAugment, CutMix, label smoothing."""
+    """Yield the factors and the protocol of each of the eight protocols of the paper.
+
+    These are all combinations of AutoAugment, CutMix and label smoothing.
+    """
     names = {parts: name for name, parts in EIGHT.items()}
     for levels in product((False, True), repeat=len(PARTS)):
         factors = dict(zip(PARTS, levels))
@@ -59,7 +62,7 @@ def eight(data: str) -> Iterator[tuple[dict[str, bool], Protocol]]:
 
 
 def cutmix_off_and_on(data: str) -> Iterator[tuple[bool, Protocol]]:
-    """Yield Baseline without CutMix and Baseline with CutMix, each behind whether it has CutMix."""
+    """Yield (False, Baseline) and (True, Baseline with CutMix)."""
     yield False, preset("baseline", data)
     yield True, preset("baseline+cutmix", data)
 
@@ -67,14 +70,14 @@ def cutmix_off_and_on(data: str) -> Iterator[tuple[bool, Protocol]]:
 def locat_protocol(
     name: str, data: str, backbone: str = "ViT", size: str = "Tiny", locat: bool = True
 ) -> Protocol:
-    """Return LocAt's training of one of its five backbones, with LocAt or without.
+    """Make LocAt's training protocol for one of its five backbones, with or without LocAt.
 
     Args:
         name: The preset, "locat" or "locat-small".
         data: The data set.
         backbone: A key of BACKBONES.
         size: Tiny, Small or Base.
-        locat: False leaves GAug and PRR out of the same architecture.
+        locat: Whether the model has GAug and PRR; without them, it is the same architecture.
     """
     found = preset(name, data, BACKBONES[backbone].format(size.lower()))
     registers = NUM_REGISTERS if backbone == "RegViT" else 0
@@ -85,9 +88,10 @@ def locat_protocol(
 
 
 def convit_protocol(name: str, data: str, model: str) -> Protocol:
-    """Return the DeiT recipe or one of ConViT's presets for a published size.
+    """Make the DeiT recipe, or one of ConViT's presets, for a model of a published size.
 
-    The models with a + train at the rate and batch size that the paper gives for them.
+    The models whose names end in "+" use the learning rate and batch size that the paper gives for
+    them.
     """
     found = preset(name, data, model)
     if not model.endswith("_plus"):
@@ -97,7 +101,7 @@ def convit_protocol(name: str, data: str, model: str) -> Protocol:
 
 
 def shrunk(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
-    """Return a protocol at the small scale: `compact` becomes a smaller `nano`, 4x4 patches."""
+    """Make a protocol small: `compact` becomes a `nano` of width 64 on 4x4 patches."""
     name = protocol.model.name.replace("compact", "nano")
     patch = 16 if protocol.data.name == "tiny-imagenet" else 8
     model = replace(protocol.model, name=name, depth=depth, width=64, patch_size=patch)
@@ -121,15 +125,16 @@ def briefly(
     data: str = "cifar100",
     **settings: Any,
 ) -> Protocol:
-    """Return Baseline with another protocol's model settings, for minutes of one core.
+    """Make a protocol that one core trains in minutes: Baseline with another protocol's model.
 
-    Augmentation is a crop and a flip: strong augmentation does not help so short a training.
+    The augmentation is a crop and a flip, because strong augmentation does not help such a short
+    training.
 
     Args:
-        protocol: Gives LocAt, GPSA and the other settings of the model that are no sizes.
-        model: The model that stands for the protocol's own.
-        fraction: The share of each class of the data set.
-        epochs: How often those images are seen.
+        protocol: The protocol whose model settings are used (LocAt, GPSA), apart from sizes.
+        model: The small model to train instead of the protocol's own.
+        fraction: The share of each class to train on.
+        epochs: The number of epochs over these images.
         data: The data set.
         settings: Further settings of the model, such as ``patch_size``.
     """

@@ -1,15 +1,15 @@
-"""Plan cells: every condition with every seed, with a key of all that decides the numbers.
+"""Plan cells: every condition with every seed, with a key for all that decides the numbers.
 
-Two cells with one key would end with the same bytes, so a finished cell is never run again, and one
-of another study can be taken over. A key hashes protocol, seed, the bytes of the data and of files
-of weights that the protocol names, device, threads, processes, the versions of torch and timm,
-whether the compiled kernel is used, the stages with their settings, and NUMBERS, which changes when
-our own numbers do.
+Two cells with the same key would produce the same bytes, so a finished cell is never run again and
+can be reused by another study. The key is a hash of the protocol, the seed, the bytes of the data
+and of weight files that the protocol names, the device, the numbers of threads and processes, the
+versions of torch and timm, whether the compiled kernel is used, the stages with their settings, and
+NUMBERS, which changes when the numbers of this package change.
 
-What goes into a key is its format, and that has changed: format 1 had no kernel, no timm and no
-stages. A cell keeps the key that it is stored under. ``keep_stored`` finds the stored cells of a
-study among those that a plan asks for, by their contents, so that a study of an older format, or
-one that was planned before a setting existed, goes on where it stopped.
+The list of what goes into a key is its format. Format 1 had no kernel, no timm and no stages. A
+stored cell keeps its key. ``keep_stored`` recognises stored cells by their contents, so that a
+study of an older format, or one that was planned before a setting existed, continues where it
+stopped.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from nearsight.study.design.recipe_file import Condition, Level, Study
 from nearsight.study.design.stages import DEFAULT_STAGES, complete_stages, stages_named
 
 KEY_FORMAT = 2
-NUMBERS = 3  # of this package's way to numbers; see the changelog
-THREADS = 1  # of every cell in every engine, so that results do not depend on the engine
+NUMBERS = 3  # raised when the same settings give other numbers; see the changelog
+THREADS = 1  # in every cell and engine, so that results do not depend on the engine
 
 
 def named_files(protocol: Protocol) -> dict[str, Path]:
-    """Return the weight files that a protocol names, by setting; for a run folder its weights."""
+    """Return the weight files that a protocol names, by setting.
+
+    If a setting names a run folder, its file is the weights of that run.
+    """
     teaching = protocol.distillation
     named = {"model.weights": protocol.model.weights}
     if teaching is not None and teaching.weights not in TEACHER_WORDS:
@@ -53,16 +56,19 @@ def named_hashes(protocol: Protocol) -> dict[str, str]:
     found = {}
     for setting, path in named_files(protocol).items():
         if not path.is_file():
-            raise UserError(f"{setting} names the weight file {path}, which does not exist")
+            raise UserError(
+                f"{setting} names the weight file {path}, which does not exist; "
+                "give the path of a weight file or of a run folder"
+            )
         found[setting] = file_hash(path)
     return found
 
 
 @dataclass(frozen=True)
 class Software:
-    """The software that decides numbers; None where a stored cell does not record it.
+    """The software that decides numbers; None if a stored cell does not record it.
 
-    The kind of CPU does not belong to it, but is recorded with every run.
+    The CPU is not part of it, but is recorded with every run.
     """
 
     torch: str
@@ -72,22 +78,22 @@ class Software:
 
     @classmethod
     def here(cls, device: str) -> Software:
-        """Return what a cell on this device would use in this process."""
+        """Return the software that a cell on this device would use in this process."""
         from nearsight.native import load_library
 
         kernel = device == "cpu" and load_library() is not None
         return cls(metadata.version("torch"), metadata.version("timm"), kernel, NUMBERS)
 
     def differs(self, other: Software) -> list[str]:
-        """Say in what two differ; what one of them does not record counts as equal."""
+        """Describe the differences from another; what either does not record counts as equal."""
         return [
             f"{text.format(_word(mine))} (here {_word(yours)})"
             for text, mine, yours in self._pairs(other)
             if None not in (mine, yours)
         ]
 
-    def told_beside(self, here: Software) -> list[str]:
-        """Say in what the software of a stored cell differs from that of this process.
+    def differences_from(self, here: Software) -> list[str]:
+        """Describe how the software of a stored cell differs from that of this process.
 
         What the cell does not record counts as different.
         """
@@ -97,7 +103,7 @@ class Software:
         ]
 
     def _pairs(self, other: Software) -> list[tuple[str, Any, Any]]:
-        """Return the text and both values of every difference."""
+        """Return the words for every difference, and both values."""
         names = {
             "torch": "torch {}",
             "timm": "timm {}",
@@ -115,7 +121,7 @@ def _word(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run of a study, with the stages that it goes through."""
+    """A run of a study: a condition and a seed, with the stages that it goes through."""
 
     factors: Mapping[str, Level]
     protocol: Protocol
@@ -123,10 +129,10 @@ class Cell:
     data_hash: str
     device: str
     software: Software
-    stages: Mapping[str, Mapping[str, Any]]  # by the name of the stage, all its settings
+    stages: Mapping[str, Mapping[str, Any]]  # all settings of each stage, by its name
     processes: int = 1  # more than one: the cell is a torchrun job
     weights: Mapping[str, str] = field(default_factory=dict)  # hashes of named files, by setting
-    stored_key: str | None = field(default=None, compare=False)  # None: a cell that is planned
+    stored_key: str | None = field(default=None, compare=False)  # None: the cell is only planned
     key_format: int = field(default=KEY_FORMAT, compare=False)
     accepted: tuple[str, ...] = field(default=(), compare=False)  # differences of its software
 
@@ -137,9 +143,10 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The key that the cell is stored under, or will be.
+        """The key under which the cell is or will be stored.
 
-        16 hex digits of everything that decides the numbers; the names of factors do not.
+        It is a hash, in 16 hex digits, of everything that decides the numbers. The names of the
+        factors do not decide any.
         """
         if self.stored_key is not None:
             return self.stored_key
@@ -173,7 +180,7 @@ class Cell:
 
     @classmethod
     def of(cls, contents: Mapping[str, Any], key: str) -> Cell:
-        """Return the cell of a cell.json that is stored under ``key``."""
+        """Make a cell from the contents of a cell.json that is stored under ``key``."""
         given = {x.name: contents[x.name] for x in fields(cls) if x.name in contents}
         if "software" not in contents:
             given["key_format"] = 1
@@ -182,7 +189,7 @@ class Cell:
             measured = {"num_images": contents["measured_images"]}
             measured["metrics"] = list(dict.fromkeys(metrics))
             given["stages"] = complete_stages(DEFAULT_STAGES, {"measure": measured})
-        else:  # settings that came later are at their defaults
+        else:  # settings that were added later have their defaults
             later = complete_stages(list(given["stages"]), {})
             given["stages"] = {name: later[name] | x for name, x in given["stages"].items()}
         given["protocol"] = protocol_from(given["protocol"])
@@ -191,7 +198,7 @@ class Cell:
         return cls(**given | {"stored_key": key})
 
     def is_like(self, stored: Cell) -> bool:
-        """Tell whether a stored cell is this one, as far as its record says.
+        """Return whether a stored cell is this one, as far as its record says.
 
         Differences of software that were accepted when the cell was copied do not count.
         """
@@ -199,7 +206,7 @@ class Cell:
         return same and self.is_like_but_for_software(stored)
 
     def is_like_but_for_software(self, stored: Cell) -> bool:
-        """Tell whether a stored cell is this one, apart from its software."""
+        """Return whether a stored cell is this one, apart from its software."""
         return replace(stored, factors=self.factors, software=self.software) == self
 
 
@@ -210,20 +217,20 @@ def cells_of(
     device: str,
     hashes_of: Callable[[Protocol], dict[str, str]] = named_hashes,
 ) -> list[Cell]:
-    """Return the cells of a study, all conditions of the first seed before the second seed.
+    """Return the cells of a study: all conditions with the first seed, then with the second.
 
     Args:
         study: The conditions and the stages.
         seeds: The seeds.
         data_hashes: The hash of every data set, by its name.
         device: The device on which cells run.
-        hashes_of: Returns the hashes of the weight files that a protocol names.
+        hashes_of: A function that returns the hashes of the weight files that a protocol names.
 
     Raises:
-        UserError: If there is no seed.
+        UserError: If there is no seed, or two conditions have the same protocol.
     """
     if not seeds:
-        raise UserError("a study needs at least one seed")
+        raise UserError("a study needs at least one seed; give one with --seeds")
     software = Software.here(device)
     stages = complete_stages(study.stages, study.settings)
     settled = [settle(condition.protocol)[0] for condition in study.conditions]
@@ -255,9 +262,9 @@ def cells_of(
 
 
 def keep_stored(cells: Sequence[Cell], stored: Sequence[Cell]) -> list[Cell]:
-    """Replace planned cells by the stored cells that are like them.
+    """Replace planned cells by the stored cells with the same contents.
 
-    A stored cell keeps its key and what it says of its software; its factors are those of the
+    A stored cell keeps its key and the record of its software. Its factors become those of the
     plan, because a recipe may have renamed them.
     """
     by_key = {cell.key: cell for cell in stored}

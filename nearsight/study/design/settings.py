@@ -1,6 +1,6 @@
 """Flatten all settings of a run to one mapping.
 
-Claims then do not depend on the names that a recipe gives to its factors.
+Claims read this mapping, so that they do not depend on how a recipe names its factors.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from nearsight.protocol import (
 from nearsight.report.read import flat_settings
 from nearsight.study.design.recipe_file import Level
 
-SILENT = ("name", "measure_every", "measure_images")  # they decide no number of the training
+SILENT = ("name", "measure_every", "measure_images")  # these do not change the training
 ENDS = {"vit": "plain", "locat": "locat", "gaug": "gaug", "prr": "prr", "convit": "convit"}
 STARTS = {"vit": "plain", "deit": "plain", "locatvit": "locat", "convit": "convit"}
-LOCAT = "locat"  # how the names of other backbones with LocAt begin: locatswin_tiny
-INPUT = re.compile(r"_patch\d+(_rope_mixed)?(_window\d+)?_\d+.*")  # what timm's names end in
+LOCAT = "locat"  # names of other backbones with LocAt begin with it: locatswin_tiny
+INPUT = re.compile(r"_patch\d+(_rope_mixed)?(_window\d+)?_\d+.*")  # the end of timm's names
 
 
 def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -> dict[str, Level]:
-    """Return the settings of a protocol by dotted path; a part is True or False.
+    """Return the settings of a protocol by dotted path; a group of settings is True or False.
 
-    On top: ``size`` and ``kind`` of the model (compact and plain, small and convit …),
-    ``labelsmoothing`` on or off, ``autoaugment`` on also where ColorJitter stands for it, and the
-    ``grid`` of patches.
+    Added are ``size`` and ``kind`` of the model (such as compact and plain, or small and convit),
+    ``labelsmoothing`` on or off, and the ``grid`` of patches. ``autoaugment`` is also on if
+    ColorJitter takes its place.
 
     >>> from nearsight.protocol.presets import preset
     >>> found = protocol_settings(preset("baseline+cutmix"), (8, 8))
@@ -38,7 +38,7 @@ def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -
     (True, 0.5, False, 'plain', '8x8')
     """
     size, kind = size_and_kind(protocol)
-    flat = flat_settings(asdict(_spelt_out(protocol, kind)))
+    flat = flat_settings(asdict(_spell_out(protocol, kind)))
     found: dict[str, Level] = {
         path: " ".join(map(str, x)) if isinstance(x, tuple | list) else x
         for path, x in flat.items()
@@ -53,7 +53,7 @@ def protocol_settings(protocol: Protocol, grid: tuple[int, int] | None = None) -
     return found
 
 
-def _spelt_out(protocol: Protocol, kind: str) -> Protocol:
+def _spell_out(protocol: Protocol, kind: str) -> Protocol:
     """Add the settings that the name of a model stands for."""
     model = protocol.model
     if kind == "convit" and model.gpsa is None:
@@ -65,10 +65,11 @@ def _spelt_out(protocol: Protocol, kind: str) -> Protocol:
 
 
 def size_and_kind(protocol: Protocol) -> tuple[str, str]:
-    """Return a model's size and its parts of LocAt or ConViT; equal sizes are comparable.
+    """Return the size and the kind of a model; models of equal size are comparable.
 
-    The backbone is part of the size where it is no plain ViT: swin_tiny, tiny_rope_mixed.
-    Kinds: plain, gap (the patches' mean instead of [CLS]), gaug, prr, locat (both), convit, psa.
+    The size also names the backbone if that is not a plain ViT: swin_tiny, tiny_rope_mixed. The
+    kind is plain, gap (the mean of the patches instead of [CLS]), gaug, prr, locat (both), convit
+    or psa.
     """
     model = protocol.model
     name = INPUT.sub(r"\1", model.name)

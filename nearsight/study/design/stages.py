@@ -27,7 +27,7 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
     """Return the stages of these names, in the order in which they run.
 
     Raises:
-        UserError: If a name is unknown or given twice, or the first stage is missing.
+        UserError: If a name is unknown or given twice, or training is missing.
     """
     for name in names:
         if name not in STAGES:
@@ -36,7 +36,7 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
                 f"{', '.join(STAGES)}"
             )
     if len(set(names)) < len(names):
-        raise UserError(f"a stage is named twice in {', '.join(names)}; name every stage once")
+        raise UserError(f"the stages {', '.join(names)} name one twice; name every stage once")
     if TRAIN_STAGE.name not in names:
         raise UserError(
             f"the stages of the study lack {TRAIN_STAGE.name}, which makes its runs; add it"
@@ -47,11 +47,11 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
 def complete_stages(
     names: Sequence[str], settings: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of every stage that decide numbers, by the name of the stage.
+    """Return, for every stage by its name, all settings that decide numbers.
 
     Args:
         names: The stages of a study.
-        settings: By the name of a stage, what differs from its defaults.
+        settings: The settings that differ from the defaults, by the name of the stage.
 
     Raises:
         UserError: If there are settings for a stage that the study does not run.

@@ -1,7 +1,7 @@
 """Define engines, which start the worker of a cell somewhere and report how it ended.
 
-Whatever the engine, a cell is the same fresh process (``start_worker``) with one thread, in the
-same folder, so that its bytes do not depend on it. run/scheduler.py loops over the cells.
+Every engine runs a cell as a fresh process (``start_worker``) with one thread in the folder of the
+cell, so that the bytes do not depend on the engine. run/scheduler.py loops over the cells.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ EXIT_FAILED = 3
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker ended: a lost one may be started again, a failed one may not."""
+    """How a worker ended: a lost worker is started again, a failed one is not."""
 
-    lost: str | None = None  # by what: a signal, a node that is gone
-    failed: str | None = None  # why, if the worker could not write it itself
+    lost: str | None = None  # what ended it, such as a signal or a lost node
+    failed: str | None = None  # why it failed, if the worker could not record that itself
 
 
 class Job(Protocol):
@@ -52,13 +52,13 @@ class Engine(Protocol):
     """A place where workers run."""
 
     def room(self) -> int:
-        """Return how many cells run at a time by default."""
+        """Return the number of cells that run at a time by default."""
 
     def start(self, cell: Cell, folder: Path) -> Job:
         """Start a cell, and return its job."""
 
     def close(self) -> None:
-        """Release what the engine holds."""
+        """Release the resources of the engine."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,22 @@ class EngineOptions:
     """The choice of an engine and its options."""
 
     name: EngineName = "local"
-    address: str | None = None  # of a Ray cluster; None: one of this machine, for this study
-    gpus_per_cell: float | None = None  # None: one per process if the device is cuda, else none
+    address: str | None = None  # of a Ray cluster; None: start one on this machine for this study
+    gpus_per_cell: float | None = None  # None: one per process on cuda, else none
     slurm: Mapping[str, str | int] = field(default_factory=dict)  # parameters of submitit
 
     def __post_init__(self) -> None:
         if self.address is not None and self.name != "ray":
-            raise UserError(f"--address needs --engine ray, but the engine is {self.name}")
+            raise UserError(
+                f"--address needs --engine ray, but the engine is {self.name}; leave out --address"
+            )
         if self.gpus_per_cell is not None and self.name == "local":
-            raise UserError("--gpus-per-cell needs --engine ray or slurm, but the engine is local")
+            raise UserError(
+                "--gpus-per-cell needs --engine ray or slurm, but the engine is local; leave it out"
+            )
         if self.slurm and self.name != "slurm":
             raise UserError(
-                f"--slurm NAME=VALUE needs --engine slurm, but the engine is {self.name}"
+                f"--slurm needs --engine slurm, but the engine is {self.name}; leave out --slurm"
             )
 
     def gpus(self, cell: Cell) -> float:
@@ -88,7 +92,7 @@ class EngineOptions:
 
 
 def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
-    """Parse parameters of submitit, given as NAME=VALUE.
+    """Parse parameters for submitit that are given as NAME=VALUE.
 
     >>> slurm_parameters(["timeout_min=240", "slurm_partition=gpu"])
     {'timeout_min': 240, 'slurm_partition': 'gpu'}
@@ -96,12 +100,15 @@ def slurm_parameters(texts: Iterable[str]) -> dict[str, str | int]:
     pairs = [text.partition("=") for text in texts]
     for name, sign, value in pairs:
         if not (name and sign and value):
-            raise UserError(f"--slurm is {name + sign + value!r}, but it must be NAME=VALUE")
+            raise UserError(
+                f"--slurm is {name + sign + value!r}, but it must have the form NAME=VALUE, "
+                "for example timeout_min=240"
+            )
     return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
 def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
-    """Start the worker of a cell here, as a process that ends when this one ends."""
+    """Start the worker of a cell on this machine, as a process that ends when this one ends."""
     if not (folder / CELL).is_file():
         raise UserError(
             f"there is no {folder / CELL} on {os.uname().nodename}; put the study folder on a file "
@@ -118,7 +125,7 @@ def start_worker(folder: Path, data_root: Path) -> subprocess.Popen[bytes]:
 
 
 def exit_code_of(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a worker and return its exit code; an exception (Ctrl-C) stops the worker."""
+    """Wait for a worker and return its exit code; an exception such as Ctrl-C stops the worker."""
     try:
         while process.poll() is None:
             time.sleep(POLL_SECONDS)
@@ -130,7 +137,7 @@ def exit_code_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def ending_of(code: int) -> Ending:
-    """Return how a process ended by its exit code; 128 + n means a signal, as in a shell.
+    """Return how a process ended, from its exit code; 128 + n means a signal, as in a shell.
 
     >>> ending_of(-9), ending_of(143)
     (Ending(lost='SIGKILL', failed=None), Ending(lost='SIGTERM', failed=None))
@@ -143,7 +150,7 @@ def ending_of(code: int) -> Ending:
 
 
 def _signal_name(number: int) -> str:
-    """Return the name of a signal, or its number: real-time signals have no names.
+    """Return the name of a signal, or its number, because real-time signals have no names.
 
     >>> _signal_name(9), _signal_name(35)
     ('SIGKILL', 'signal 35')

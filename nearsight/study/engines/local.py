@@ -35,7 +35,7 @@ class LocalJob:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Processes of this machine."""
+    """Run cells as processes of this machine."""
 
     data_root: Path
 
@@ -48,5 +48,5 @@ class LocalEngine:
         return LocalJob(start_worker(folder, self.data_root))
 
     def close(self) -> None:
-        """Release what the engine holds."""
+        """Do nothing: the engine holds no resources."""
         pass

@@ -12,7 +12,18 @@ from nearsight.study.engines.base import Engine, EngineOptions
 def open_engine(
     options: EngineOptions, out: Path, data_root: Path, cells: list[Cell], workers: int | None
 ) -> Engine:
-    """Open an engine by name. Close it when done. UserError if its extra is not installed."""
+    """Open an engine by name; the caller closes it.
+
+    Args:
+        options: The name of the engine and its options.
+        out: The study folder.
+        data_root: The folder of data sets.
+        cells: The cells that will run, for their needs.
+        workers: The number of cells to run at a time, or None for the engine's default.
+
+    Raises:
+        UserError: If the extra of the engine is not installed, or its cluster cannot be used.
+    """
     try:
         if options.name == "ray":
             from nearsight.study.engines.ray_engine import RayEngine
@@ -24,7 +35,7 @@ def open_engine(
             return SlurmEngine(options, out, data_root, cells)
     except ImportError:
         raise UserError(
-            f"{options.name} is not installed: run "
+            f"--engine {options.name} needs a package that is not installed; run "
             f"pip install '.[{options.name}]' in nearsight's folder"
         ) from None
     from nearsight.study.engines.local import LocalEngine

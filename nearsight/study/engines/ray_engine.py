@@ -1,8 +1,9 @@
 """Run cells as tasks of a Ray cluster (engine ``ray``; needs the extra ``ray``).
 
-A task holds the CPUs and GPUs (or fractions) of its cell and starts the same process as the local
-engine. Ray's own retries are off: the loop starts a lost cell again, and counts. When the runner is
-gone Ray ends its tasks, and a worker without its task stops with a checkpoint.
+A task reserves the CPUs and GPUs (or fractions) of its cell and starts the same process as the
+local engine. Ray's own retries are off, because the scheduler starts lost cells again and counts
+how often. When the runner is gone, Ray ends its tasks, and a worker whose task is gone stops with a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from nearsight.study.engines.base import (
     start_worker,
 )
 
-GRACE_SECONDS = 60.0  # for a checkpoint, before a task that was asked to stop is killed
+GRACE_SECONDS = 60.0  # to write a checkpoint, before a task that was asked to stop is killed
 
 
-STORE_BYTES = 100 * 2**20  # of a cluster of our own; nothing but exit codes is in it
+STORE_BYTES = 100 * 2**20  # of a cluster that we start; it holds only exit codes
 
 
 def run_worker_task(folder: Path, data_root: Path) -> int:
-    """Run a worker and return its exit code. This is the task that Ray runs."""
+    """Run a worker and return its exit code; Ray runs this function as its task."""
     return exit_code_of(start_worker(folder, data_root))
 
 
 @dataclass(frozen=True)
 class RayJob:
-    """A task for a cell."""
+    """A Ray task that runs a cell."""
 
     task: Any
 
@@ -66,7 +67,7 @@ class RayJob:
 
 
 class RayEngine:
-    """Tasks of a Ray cluster: that at an address, or one of this machine that ends with us."""
+    """Run cells on the Ray cluster at an address, or on one that we start on this machine."""
 
     def __init__(
         self, options: EngineOptions, data_root: Path, cells: list[Cell], workers: int | None
@@ -82,7 +83,7 @@ class RayEngine:
             self.close()
             raise UserError(
                 f"a cell needs {self.needs[lacks[0]]:g} {lacks[0]}, but the Ray cluster has "
-                f"{have.get(lacks[0], 0.0):g}"
+                f"{have.get(lacks[0], 0.0):g}; join a larger cluster with --address"
             )
 
     def room(self) -> int:
@@ -99,7 +100,7 @@ class RayEngine:
         return RayJob(task.remote(folder.resolve(), self.data_root))
 
     def close(self) -> None:
-        """Release what the engine holds."""
+        """End the cluster if we started it."""
         if self.ours:
             ray.shutdown()
 
@@ -116,4 +117,6 @@ def _join(options: EngineOptions, cells: list[Cell], workers: int | None) -> Non
             ray.init(address=options.address, **quiet)
     except (ConnectionError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0]
-        raise UserError(f"no Ray cluster could be joined at {options.address}: {first}") from error
+        raise UserError(
+            f"no Ray cluster could be joined at {options.address} ({first}); check --address"
+        ) from error

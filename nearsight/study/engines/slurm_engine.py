@@ -1,8 +1,8 @@
 """Run cells as Slurm jobs through submitit (engine ``slurm``; needs the extra ``slurm``).
 
-A job starts the same process as the local engine. One that runs out of time or is preempted stops
-its worker, which writes a checkpoint, and is queued again by submitit. Jobs outlive a runner that
-was killed; the next one cancels the job of a cell before it submits another.
+A job starts the same process as the local engine. If a job runs out of time or is preempted, it
+stops its worker, which writes a checkpoint, and submitit queues the job again. Jobs outlive a
+runner that was killed; the next runner cancels the job of a cell before it submits another.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ LOGS = "slurm"  # in the study folder: submitit's files of every job
 JOB = "slurm.json"  # in a cell's folder, while its job is under way
 
 
-ROOM = 1000  # Slurm has a queue of its own
+ROOM = 1000  # submit all cells at once, because Slurm has its own queue
 
 
 class Attended:
-    """The function that a Slurm job runs: a worker of a cell."""
+    """The function that a Slurm job runs: it runs the worker of a cell and can be queued again."""
 
     process: subprocess.Popen[bytes] | None = None
 
@@ -55,7 +55,7 @@ class Attended:
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job for a cell."""
+    """A Slurm job that runs a cell."""
 
     job: submitit.Job[int]
     note: Path  # its slurm.json
@@ -83,7 +83,10 @@ class SlurmJob:
 
 
 class SlurmEngine:
-    """Jobs of a Slurm cluster; ``cluster`` "local" is submitit's stand-in on this machine."""
+    """Run cells as jobs of a Slurm cluster.
+
+    With ``cluster="local"``, submitit runs the jobs on this machine instead.
+    """
 
     def __init__(
         self,
@@ -98,11 +101,15 @@ class SlurmEngine:
         try:
             self.executor = submitit.AutoExecutor(folder=self.logs, cluster=cluster)
         except RuntimeError as error:
-            raise UserError(f"this machine cannot submit jobs to Slurm: {error}") from error
+            raise UserError(
+                f"this machine cannot submit jobs to Slurm ({error}); run this on a login node"
+            ) from error
         try:
             self.executor.update_parameters(**_parameters(options, cells[0]))
         except (NameError, AssertionError, TypeError) as error:
-            raise UserError(f"submitit does not know a parameter of --slurm: {error}") from error
+            raise UserError(
+                f"submitit rejects a parameter of --slurm ({error}); correct it or leave it out"
+            ) from error
 
     def room(self) -> int:
         """Return the number of cells to run at a time."""
@@ -112,21 +119,23 @@ class SlurmEngine:
         """Start a cell, and return its job."""
         folder = folder.resolve()
         note = folder / JOB
-        if note.is_file() and self.cluster == "slurm":  # of a runner that was killed
+        if note.is_file() and self.cluster == "slurm":  # left by a runner that was killed
             submitit.SlurmJob(self.logs, read_json(note)["job"]).cancel(check=False)
         job = self.executor.submit(Attended(), folder, self.data_root)
         write_json(note, {"schema_version": SCHEMA_VERSION, "job": job.job_id})
         return SlurmJob(job, note)
 
     def close(self) -> None:
-        """Release what the engine holds."""
+        """Do nothing: jobs belong to Slurm."""
         pass
 
 
 def _parameters(options: EngineOptions, cell: Cell) -> dict[str, Any]:
-    """Return the parameters that a cell needs, overridden by those of the user."""
+    """Return the parameters that a cell needs; those of the user take precedence."""
     gpus = options.gpus(cell)
     if gpus != int(gpus):
-        raise UserError(f"--gpus-per-cell is {gpus:g}, but Slurm reserves only whole GPUs")
+        raise UserError(
+            f"--gpus-per-cell is {gpus:g}, but Slurm reserves only whole GPUs; give a whole number"
+        )
     needed = {"name": "nearsight", "cpus_per_task": cell.processes, "tasks_per_node": 1, "nodes": 1}
     return needed | ({"gpus_per_node": int(gpus)} if gpus else {}) | dict(options.slurm)

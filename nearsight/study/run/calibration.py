@@ -1,8 +1,8 @@
 """Estimate how long a study takes on this machine, from a few training steps.
 
-An epoch is timed in one process with one thread: a few steps and a piece of the validation set.
-A cell of several processes is taken to share its work evenly, without time for their messages; and
-processes beyond the cores of this machine make nothing faster. Measuring is not counted.
+One process with one thread is timed for a few steps and a part of the validation set. The estimate
+assumes that the processes of a cell share its work evenly and exchange messages in no time, and
+that more processes than cores make nothing faster. The time for measuring is not included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nearsight.protocol import Protocol
 from nearsight.study.design import THREADS
 from nearsight.train import Stepper, prepare
 
-SECONDS = 2.0  # of steps, after the first one
+SECONDS = 2.0  # time for steps, after the first one
 
 
 def num_cores() -> int:
@@ -30,10 +30,16 @@ def num_cores() -> int:
 
 
 def study_seconds(work: Sequence[float], workers: int, processes: int, cores: int) -> float:
-    """Return the time until the last cell ends, from the time that each takes alone (``work``).
+    """Return the time until the last cell ends.
 
-    Three cells of 10 s, two at a time: the third waits for one of the first two. On two cores, two
-    processes for each cell are of use only while fewer cells than cores run.
+    Args:
+        work: The seconds that each cell takes alone in one process.
+        workers: The number of cells that run at a time.
+        processes: The number of processes of a cell.
+        cores: The number of cores of this machine.
+
+    In the first example, the third of three cells waits for one of the first two. The others show
+    that two processes per cell help only while fewer cells than cores run.
 
     >>> study_seconds([10, 10, 10], workers=2, processes=1, cores=2)
     20.0
@@ -45,7 +51,7 @@ def study_seconds(work: Sequence[float], workers: int, processes: int, cores: in
     at_once = min(workers, len(work))
     if at_once == 0:
         return 0.0
-    speed = min(processes, cores / at_once)  # of each cell, against one process on a free core
+    speed = min(processes, cores / at_once)  # of a cell, relative to one process on a free core
     ends = [0.0] * at_once
     for seconds in work:
         heapq.heapreplace(ends, ends[0] + seconds / speed)
@@ -54,11 +60,14 @@ def study_seconds(work: Sequence[float], workers: int, processes: int, cores: in
 
 def assumptions(workers: int, processes: int, cores: int) -> str:
     """Describe what the estimated time is based on."""
-    said = "from a few steps of each condition in one process; measuring not counted"
+    said = "estimated from a few steps of each condition in one process; without measuring"
     if processes > 1:
-        said += f"; {processes} processes per cell taken to share its work evenly"
+        said += f"; assuming that {processes} processes per cell share its work evenly"
     if (wanted := workers * processes) > cores:
-        said += f"; {wanted} processes on {cores} core{'s' * (cores > 1)} no faster than {cores}"
+        said += (
+            f"; assuming that {wanted} processes on {cores} core{'s' * (cores > 1)} are no faster "
+            f"than {cores}"
+        )
     return said
 
 
@@ -67,12 +76,12 @@ def epoch_seconds(protocol: Protocol, device: str, data_root: Path | None = None
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
-        return _timed(protocol, World(torch.device(device)), data_root)
+        return _time_epoch(protocol, World(torch.device(device)), data_root)
     finally:
         torch.set_num_threads(before)
 
 
-def _timed(protocol: Protocol, world: World, data_root: Path | None) -> float:
+def _time_epoch(protocol: Protocol, world: World, data_root: Path | None) -> float:
     parts = prepare(protocol, 0, world, data_root, compiled=False, parallel="ddp")
     stepper = Stepper(parts, Path())
     began, images = time.perf_counter(), 0

@@ -1,10 +1,11 @@
 """Run the stages of one cell in this process: ``python -m nearsight.study.run.cell FOLDER``.
 
-A cell that is started again goes on where it stopped. What it cannot do it writes into failed.json
-and leaves with FAILED; a signal leaves a checkpoint. A worker whose runner is gone stops itself.
+A cell that is started again continues where it stopped. If a stage fails, the worker writes the
+reason to failed.json and exits with EXIT_FAILED. A signal makes it stop with a checkpoint, and a
+worker whose runner is gone stops itself.
 
 A cell of several processes is a torchrun job: its worker is torchrun's agent and starts this module
-once per rank. The ranks train together; the worker runs the other stages alone.
+once per rank. The ranks train together, and the worker runs the other stages alone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ WATCH_SECONDS, GRACE_SECONDS = 1.0, 30.0
 
 
 def run_cell(folder: Path, data_root: Path | None = None) -> None:
-    """Run the stages of a cell that have not ended."""
+    """Run the stages of a cell that have not ended.
+
+    Raises:
+        UserError: If the software or the weight files differ from those of the plan.
+    """
     with hold_lock(folder / WORKER_LOCK):
         if is_finished(folder):
             return
@@ -55,17 +60,17 @@ def run_cell(folder: Path, data_root: Path | None = None) -> None:
 
 
 def check_inputs(cell: Cell) -> None:
-    """Check that software and weight files are those of the cell's key."""
+    """Raise UserError unless software and weight files are those of the cell's key."""
     if differences := cell.software.differs(Software.here(cell.device)):
         raise UserError(
-            f"the cell was planned with {'; '.join(differences)}; run it with the planned "
-            "software, or plan the study again"
+            f"the cell was planned with other software: {'; '.join(differences)}; run it with the "
+            "planned software, or plan the study again"
         )
     if (found := named_hashes(cell.protocol)) != cell.weights:
         changed = ", ".join(str(path) for path in named_files(cell.protocol).values())
         raise UserError(
-            f"{changed} changed since the study was planned (now {found}); restore the file, or "
-            "plan the study again"
+            f"{changed} has changed since the study was planned (its hash is now {found}); restore "
+            "the file, or plan the study again"
         )
 
 
@@ -84,7 +89,8 @@ def run_stage(stage: Stage, cell: Cell, folder: Path, data_root: Path | None) ->
 def run_rank(stage: Stage, folder: Path, data_root: Path | None) -> None:
     """Run one stage of a cell as one of torchrun's processes.
 
-    The first waits for ranks of a worker that was killed; the others wait for the first.
+    The first process waits until the ranks of a worker that was killed have ended; the others wait
+    for the first.
     """
     first = os.environ["RANK"] == "0"
     with hold_lock(folder / RANKS_LOCK) if first else nullcontext():
@@ -96,7 +102,7 @@ def run_rank(stage: Stage, folder: Path, data_root: Path | None) -> None:
 def run_in_processes(
     stage: Stage, folder: Path, num_processes: int, data_root: Path | None
 ) -> None:
-    """Run one stage of the cell of a folder with torchrun in this process."""
+    """Run one stage of the cell in a folder with torchrun, whose agent is this process."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
@@ -121,7 +127,8 @@ def watch_parent(parent: int | None) -> None:
     """Make this process stop, with a checkpoint, when the process that started it has ended.
 
     Args:
-        parent: Its process id, as it said itself: it may have ended while this process was loaded.
+        parent: The process id of that process, which it passes itself, because it may have ended
+            before this process could ask for it.
     """
     expected = os.getppid() if parent is None else parent
 
@@ -140,8 +147,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-root", type=Path)
-    parser.add_argument("--rank-of", metavar="STAGE", help="run this stage as a torchrun process")
-    parser.add_argument("--parent", type=int, help="the process that this one must not outlive")
+    parser.add_argument(
+        "--rank-of", metavar="STAGE", help="Run only this stage, as a process of torchrun."
+    )
+    parser.add_argument("--parent", type=int, help="Stop when the process with this id has ended.")
     given = parser.parse_args()
     watch_parent(given.parent)
     from nearsight.core import Interrupted

@@ -1,8 +1,8 @@
 """Find cells of another study that can be reused, and say how they differ.
 
-A cell with the key of a planned one is taken over as it is. A cell that is the same but for its
-software is taken over only if somebody accepts the differences. It keeps its key, and its cell.json
-lists what was accepted.
+A cell with the key of a planned cell is reused as it is. A cell that differs in its software only
+is reused if the user accepts the differences. It keeps its key, and its cell.json lists the
+differences that were accepted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nearsight.runs import cpu_name, read_record
 from nearsight.study.design import Cell
 from nearsight.study.folder import cell_folder, is_finished, read_cells
 
-Accept = Callable[[Sequence[str]], bool]  # given the differences in words
+Accept = Callable[[Sequence[str]], bool]  # takes the differences in words
 
 
 def take_over(
@@ -30,11 +30,13 @@ def take_over(
     """Replace planned cells by finished cells of another study; return cells and notes.
 
     Args:
-        cells: Those that are planned.
-        out: The study folder; a cell that it has already keeps its key.
+        cells: The planned cells.
+        out: The study folder; a cell that it already has keeps its key.
         other: The study folder to take cells from. Nothing is copied here.
-        accept: Asked once if software differs; None refuses.
-        only_identical: Leave cells of other software out without asking, so that they are run here.
+        accept: Called once if the software differs, and returns whether to reuse such cells. None
+            never reuses them.
+        only_identical: Do not reuse cells of other software and do not ask, so that they are run
+            here.
 
     Raises:
         UserError: If there are differences and they are not accepted.
@@ -47,7 +49,7 @@ def take_over(
     others = 0
     for cell in cells:
         like = next((x for x in stored if cell.is_like_but_for_software(x)), None)
-        told = like.software.told_beside(cell.software) if like else []
+        told = like.software.differences_from(cell.software) if like else []
         if cell.key in keys or cell_folder(out, cell).exists() or like is None:
             found.append(cell)
         elif told and only_identical:
@@ -61,9 +63,9 @@ def take_over(
     lines = [f"{words} ({number} cells)" for words, number in differences.items()]
     if lines and (accept is None or not accept(lines)):
         raise UserError(
-            f"cells of {other} were made with other software: {'; '.join(lines)}; nothing was "
-            "copied: give --accept-differences to take them over, --only-identical to run them "
-            "here, or leave out --reuse"
+            f"cells of {other} were made with other software: {'; '.join(lines)}. Nothing was "
+            "copied; give --accept-differences to reuse them, --only-identical to run them here, "
+            "or leave out --reuse"
         )
     if others:
         lines.append(f"{others} cells of {other} were made with other software and are run here")
@@ -71,12 +73,12 @@ def take_over(
 
 
 def _cpu_notes(taken: Sequence[Cell], other: Path) -> list[str]:
-    """Return notes on cells from other kinds of CPU, which may differ in the last digits."""
+    """Return notes on reused cells from another CPU, which may differ in the last digits."""
     here = cpu_name()
     records = [read_record(cell_folder(other, cell)) for cell in taken]
     kinds = Counter(str(x.provenance.hardware.get("cpu", "not recorded")) for x in records)
     return [
-        f"{number} cells were made on the CPU {kind}, this one is {here}"
+        f"{number} reused cells were made on the CPU {kind}; the CPU here is {here}"
         for kind, number in kinds.items()
         if kind != here
     ]

@@ -35,12 +35,12 @@ from nearsight.study.run.reuse import Accept, take_over
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of a study, and the state of each in its folder."""
+    """The cells of a study, and the state of each cell in the study folder."""
 
     name: str
     cells: tuple[Cell, ...]
     states: tuple[State, ...]
-    scale: Scale | None = None  # None: the recipe has one
+    scale: Scale | None = None  # None: the recipe has only one
 
     @property
     def todo(self) -> list[Cell]:
@@ -56,7 +56,19 @@ def plan_cells(
     device: str = "cpu",
     scale: Scale | None = None,
 ) -> Plan:
-    """Return the cells of a study with their state in its folder, without writing anything."""
+    """Return the cells of a study and their state in its folder, without writing anything.
+
+    Args:
+        recipe: The study.
+        seeds: The seeds to run. None means those of the recipe.
+        out: The study folder, or None if there is none yet.
+        data_root: The folder of data sets.
+        device: The device on which every cell runs.
+        scale: The scale of the study. None means that of its folder, or else the paper's.
+
+    Raises:
+        UserError: If a data set is missing, or the folder holds the study at another scale.
+    """
     from nearsight.data.sets import load_dataset
 
     scale = scale_in(out, recipe, scale)
@@ -77,7 +89,7 @@ def plan_cells(
     except UserError as error:
         if scale != "paper":
             raise
-        raise UserError(f"{error}. For a small version of the study add --scale laptop") from error
+        raise UserError(f"{error}. For a small version of the study, add --scale laptop") from error
     stored = read_cells(out) if out is not None and (Path(out) / STUDY).is_file() else []
     cells = tuple(keep_stored(cells_of(study, chosen, hashes, device), stored))
     states = tuple("waiting" if out is None else state_of(cell_folder(out, x)) for x in cells)
@@ -87,7 +99,7 @@ def plan_cells(
 def expected_seconds(plan: Plan, workers: int, data_root: Path | None = None) -> float:
     """Estimate how long the unfinished cells take on this machine, without early stopping.
 
-    What it assumes is in calibration.py, and ``study plan`` prints it.
+    calibration.py lists what the estimate assumes, and ``study plan`` prints it.
     """
     from nearsight.study.run.calibration import epoch_seconds, num_cores, study_seconds
 
@@ -123,7 +135,7 @@ def run_study(
     Args:
         recipe: The study to run.
         out: The study folder.
-        seeds: The seeds to run. None means the recipe's.
+        seeds: The seeds to run. None means those of the recipe.
         workers: Run this many cells at a time. None means as many as the engine allows.
         data_root: The folder of data sets.
         device: The device on which every cell runs.
@@ -132,8 +144,8 @@ def run_study(
         engine: Where cells run. None means on this machine.
         accept: Called with the differences if cells to reuse were made with other software;
             returns whether to reuse them. None never reuses such cells.
-        scale: The scale of the study. None means that of its folder, else the paper's.
-        only_identical: Run cells again that were made with other software, without asking.
+        scale: The scale of the study. None means that of its folder, or else the paper's.
+        only_identical: Do not reuse cells that were made with other software, and do not ask.
     """
     from nearsight.data.sets import data_root as found_root
     from nearsight.study.run.scheduler import run_cells
@@ -168,10 +180,10 @@ def run_study(
 def set_others_aside(out: Path, cells: Sequence[Cell]) -> list[str]:
     """Set aside the files of finished cells that do not match their keys.
 
-    What made those files is then done again. The caller holds the lock of the study folder.
+    The stages that wrote those files then run again. The caller holds the lock of the study folder.
 
     Returns:
-        A sentence for every cell.
+        A sentence for every cell whose files were set aside.
     """
     notes = []
     for cell in cells:
@@ -181,18 +193,20 @@ def set_others_aside(out: Path, cells: Sequence[Cell]) -> list[str]:
         if problem := run_problem(cell, read_record(folder)):
             names = tuple(path.name for path in folder.iterdir() if path.name not in (CELL, ASIDE))
             again = "trained"
-        elif (problem := _measured_otherwise(cell, folder)) and can_be_measured(folder):
+        elif (problem := _problem_of_measurement(cell, folder)) and can_be_measured(folder):
             names, again = MEASUREMENT_FILES, "measured"
         else:
             continue
         set_aside(folder, names)
         notes.append(
-            f"{cell.label}: {problem}; set aside in {folder / ASIDE}, the cell is {again} again"
+            f"{cell.label}: {problem}. Its files were moved to {folder / ASIDE}, and the cell is "
+            f"{again} again"
         )
     return notes
 
 
-def _measured_otherwise(cell: Cell, folder: Path) -> str | None:
+def _problem_of_measurement(cell: Cell, folder: Path) -> str | None:
+    """Describe how a measurement does not match its cell; None if it does or there is none."""
     if not (folder / MEASURE).is_file():
         return None
     try:

@@ -1,8 +1,9 @@
 """Run the cells of a study on an engine, and record how each ended.
 
-The runner holds the study folder. It starts a worker per cell, watches it, and starts another when
-one ends. A worker that was lost is started again, a cell that failed is left with its reason, and
-the others go on. A runner that is killed takes its workers with it; the next one continues.
+The runner holds the lock of the study folder. It starts a worker per cell, watches it, and starts
+the next when one ends. A worker that was lost is started again. For a cell that failed, the reason
+is recorded, and the other cells continue. If the runner is killed, its workers stop too, and the
+next runner continues.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from nearsight.study.folder import (
 )
 from nearsight.study.run.watcher import Watcher
 
-MOST_LOSSES = 3  # of one cell's worker, before the cell counts as failed
+MOST_LOSSES = 3  # times that the worker of a cell may be lost before the cell counts as failed
 
 
 @dataclass
 class Results:
-    """The keys of the cells, by how they ended in this call."""
+    """The keys of the cells that finished or failed in this call."""
 
     finished: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -46,7 +47,7 @@ def run_cells(
     retry_failed: bool,
     watcher: Watcher,
 ) -> Results:
-    """Run every unfinished cell, ``workers`` at a time, until KeyboardInterrupt.
+    """Run every unfinished cell, ``workers`` at a time, or stop at a KeyboardInterrupt.
 
     The caller holds the lock of the study folder.
     """
@@ -54,7 +55,7 @@ def run_cells(
         raise UserError(f"--workers is {workers}, but it must be at least 1")
     out = Path(out)
     with hold_lock(out / QUEUE_LOCK):
-        todo = deque(_unfinished(out, cells, retry_failed))
+        todo = deque(_cells_to_run(out, cells, retry_failed))
         running: dict[str, tuple[Cell, Job]] = {}
         losses: dict[str, int] = {}
         results = Results()
@@ -71,7 +72,8 @@ def run_cells(
                     if (ending := job.ended()) is not None:
                         del running[cell.key]
                         (cell_folder(out, cell) / QUEUED).unlink(missing_ok=True)
-                        if _again(cell, cell_folder(out, cell), ending, losses, results, watcher):
+                        folder = cell_folder(out, cell)
+                        if _must_restart(cell, folder, ending, losses, results, watcher):
                             todo.appendleft(cell)
                 watcher.look([cell for cell, _ in running.values()])
         finally:
@@ -84,7 +86,8 @@ def run_cells(
         return results
 
 
-def _unfinished(out: Path, cells: Sequence[Cell], retry_failed: bool) -> list[Cell]:
+def _cells_to_run(out: Path, cells: Sequence[Cell], retry_failed: bool) -> list[Cell]:
+    """Return the cells that are not finished, and remove the reasons of those to retry."""
     found = []
     for cell in cells:
         folder = cell_folder(out, cell)
@@ -95,7 +98,7 @@ def _unfinished(out: Path, cells: Sequence[Cell], retry_failed: bool) -> list[Ce
     return found
 
 
-def _again(
+def _must_restart(
     cell: Cell,
     folder: Path,
     ending: Ending,
@@ -103,7 +106,7 @@ def _again(
     results: Results,
     watcher: Watcher,
 ) -> bool:
-    """Record how a worker ended, and tell whether its cell must be started again."""
+    """Record how a worker ended, and return whether its cell must be started again."""
     if is_finished(folder):
         results.finished.append(cell.key)
         watcher.finished(cell)
@@ -113,7 +116,10 @@ def _again(
         if losses[cell.key] < MOST_LOSSES:
             watcher.note(f"{cell.label}: its worker ended by {ending.lost}; it is started again")
             return True
-        fail(folder, f"its worker ended {MOST_LOSSES} times by {ending.lost}; out of memory?")
+        fail(
+            folder,
+            f"its worker ended {MOST_LOSSES} times by {ending.lost}; memory may be short",
+        )
     elif ending.failed is not None:
         fail(folder, ending.failed)
     results.failed.append(cell.key)

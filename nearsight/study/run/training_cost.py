@@ -1,12 +1,13 @@
-"""What a study costs before anything is run: operations, counted on its models as they are built.
+"""Count the operations of a study on its built models, before anything is run.
 
-An image that is trained on costs three times a forward pass (forward, and backward through weights
-and through activations), one that is validated or taught costs one. All epochs are counted,
-although early stopping may end a run before them; measuring, evaluating and augmentation are not
-counted. No data set has to be there.
+A training image costs three forward passes (the forward pass, and the backward pass through weights
+and through activations). A validation image, or an image seen by a teacher, costs one. All epochs
+are counted, although early stopping may end a run before them. Measuring, evaluating and
+augmentation are not counted. No data set is needed.
 
-Time follows from a speed: that of this machine is measured on a small ViT, that of a GPU is stated
-by the user. It is the speed that training attains, about a third of what a data sheet promises.
+Time follows from a speed. The speed of this machine is measured on a small ViT; the speed of a GPU
+is given by the user. It is the speed that training attains, about a third of the one in a data
+sheet.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from nearsight.protocol import Dino, ModelSettings, Protocol
 from nearsight.study.design import SCALES, THREADS, Recipe, Scale, Study
 
 PASSES = 3  # forward passes that a training step costs for every image
-GPU_TFLOPS = 100.0  # attained by an A100 that trains in bf16
-IMAGES = {  # of the training set, classes, side in pixels; those of ImageNet's kin are resized
+GPU_TFLOPS = 100.0  # an A100 attains this when it trains in bf16
+IMAGES = {  # training images, classes, side in pixels (of ImageNet and its parts, after resizing)
     "cifar10": (50_000, 10, 32), "cifar100": (50_000, 100, 32), "shapes": (12_000, 12, 32),
     "tiny-imagenet": (100_000, 200, 64), "imagenet": (1_281_167, 1000, 224),
     "imagenet-100": (129_395, 100, 224), "mini-imagenet": (50_000, 100, 224),
@@ -36,21 +37,21 @@ SPEED_MODEL, SPEED_BATCH, SPEED_SECONDS = "vit_tiny_patch16_224", 8, 2.0
 
 @dataclass(frozen=True)
 class StudyCost:
-    """What a study costs at one scale."""
+    """The cost of a study at one scale."""
 
-    scale: Scale | None  # None: the recipe has one
+    scale: Scale | None  # None: the recipe has only one
     num_cells: int
     operations: float  # floating-point operations of all cells
 
     def hours(self, operations_per_second: float) -> float:
-        """Return the time of all cells, one after another, at a speed."""
+        """Return the hours that all cells take one after another, at a given speed."""
         return self.operations / operations_per_second / 3600
 
 
 def study_costs(recipe: Recipe, num_seeds: int | None = None) -> list[StudyCost]:
-    """Return what a recipe costs at every scale that it has.
+    """Return the cost of a recipe at each of its scales.
 
-    Nothing is returned of a study on a data set whose size is not known beforehand.
+    A scale is left out if it uses a data set whose size is not known beforehand.
     """
     scales: Sequence[Scale | None] = SCALES if recipe.scales else (None,)
     studies = {scale: recipe.study(scale) for scale in scales}
@@ -62,7 +63,7 @@ def study_costs(recipe: Recipe, num_seeds: int | None = None) -> list[StudyCost]
 
 
 def study_cost(study: Study, scale: Scale | None, num_seeds: int | None = None) -> StudyCost:
-    """Return what a study costs."""
+    """Return the cost of a study with its own number of seeds, or with another."""
     seeds = num_seeds or study.num_seeds
     operations = seeds * sum(training_operations(x.protocol) for x in study.conditions)
     return StudyCost(scale, seeds * len(study.conditions), operations)
@@ -71,15 +72,16 @@ def study_cost(study: Study, scale: Scale | None, num_seeds: int | None = None) 
 def training_operations(protocol: Protocol) -> float:
     """Return the floating-point operations of one training.
 
-    Training and validation images are counted in every epoch; a teacher costs a forward pass. With
-    DINO every view counts, and the features of all images for its k-NN.
+    Training and validation images are counted in every epoch. A teacher costs a forward pass for
+    every training image. With DINO, every view is counted, and so are the features of all images
+    for its k-NN.
     """
     data = protocol.data
     num_images, num_classes, side = IMAGES[data.name]
     if data.classes is not None:
         num_images, num_classes = num_images * data.classes // num_classes, data.classes
     image_size = protocol.model.image_size or data.image_size or side
-    forward = _forward(_counted(protocol.model), num_classes, image_size)
+    forward = _forward(_settings_that_count(protocol.model), num_classes, image_size)
     seen = num_images * data.fraction * protocol.epochs
     train, validation = seen * (1 - data.validation_fraction), seen * data.validation_fraction
     if protocol.dino is not None:
@@ -95,8 +97,7 @@ def training_operations(protocol: Protocol) -> float:
 def _views(dino: Dino, forward: float, image_size: int) -> float:
     """Return the operations of DINO on one image: the student's views, and the teacher's two.
 
-    A local view is taken to cost as much as its share of the pixels; the projection head is not
-    counted.
+    A local view is assumed to cost its share of the pixels. The projection head is not counted.
     """
     local = dino.local_size or 3 * image_size // 7
     student = 2 + dino.num_local * (local / image_size) ** 2
@@ -123,8 +124,8 @@ def training_speed(threads: int = THREADS) -> float:
         torch.set_num_threads(before)
 
 
-def _counted(model: ModelSettings) -> ModelSettings:
-    """Return the settings without those that change no operation, so that fewer are built."""
+def _settings_that_count(model: ModelSettings) -> ModelSettings:
+    """Reset the settings that do not change the operations, so that fewer models are built."""
     gpsa = model.gpsa and replace(
         model.gpsa, strength=1.0, convolution=True, train_gates=True, train_attention=True
     )

@@ -1,6 +1,6 @@
 """Show the progress of a study: a live table in a terminal, otherwise a line per event.
 
-An engine may keep a cell in a queue, so a cell counts as started when its worker holds its folder.
+An engine may keep a cell in a queue, so a cell counts as started once its worker holds its lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 
 
 class Watcher:
-    """Shows progress on stderr: in a terminal as a table that is redrawn in place."""
+    """Show progress on stderr; in a terminal, as a table that is redrawn in place."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
@@ -33,7 +33,7 @@ class Watcher:
         self.at_work: set[str] = set()  # keys, at the last look
 
     def begin(self, out: Path, cells: Sequence[Cell]) -> None:
-        """Begin to show the state of a study."""
+        """Start to show the state of a study."""
         self.out, self.cells = Path(out), list(cells)
         self.done = {cell.key for cell in cells if is_finished(cell_folder(out, cell))}
         self.lost = {cell.key for cell in cells if failure(cell_folder(out, cell))}
@@ -46,7 +46,7 @@ class Watcher:
         self.console.print(text, markup=False, soft_wrap=True)
 
     def queued(self, cell: Cell) -> None:
-        """Note that the engine has a cell."""
+        """Show that the engine has a cell."""
         self.lost.discard(cell.key)
         if self.live is None:
             self.note(f"queued    {cell.label}")
@@ -71,7 +71,7 @@ class Watcher:
         running = [cell for cell in given if at_work(cell_folder(self.out, cell))]
         self.at_work = {cell.key for cell in running}
         if self.live is not None:
-            self.live.update(self._drawn(running, len(given) - len(running)), refresh=True)
+            self.live.update(self._draw(running, len(given) - len(running)), refresh=True)
             return
         for cell in running:
             if cell.key not in before:
@@ -83,7 +83,7 @@ class Watcher:
             self.live.stop()
             self.live = None
 
-    def _drawn(self, running: Sequence[Cell], num_queued: int) -> Group:
+    def _draw(self, running: Sequence[Cell], num_queued: int) -> Group:
         table = Table(box=None, pad_edge=False, show_header=False)
         for cell in running:
             epochs, total = epochs_done(cell_folder(self.out, cell)), cell.protocol.epochs
@@ -106,5 +106,5 @@ class Watcher:
             for line in TIMING_FILE.read_lines(cell_folder(self.out, cell))
         ]
         if not seconds or not self.at_work:
-            return "time left not known yet"
+            return "the time left is not known yet"
         return f"at most {clock(left * sum(seconds) / len(seconds) / len(self.at_work))} left"

@@ -197,7 +197,7 @@ def test_a_wrong_recipe_is_answered_in_a_sentence(tmp_path: Path):
     (tmp_path / "later.py").write_text('"""Why?\n\nNeeds: dense\n  features\n"""\nstudy = print\n')
     later = read_recipe(tmp_path / "later.py")
     assert later.needs == "dense features"
-    with pytest.raises(ValueError, match="the study later needs dense features"):
+    with pytest.raises(ValueError, match="the study later cannot run yet: it needs dense features"):
         later.study()
 
 
@@ -233,7 +233,7 @@ def test_a_recipe_has_the_scales_that_its_function_takes(tmp_path: Path):
     large, small = (found.study(x).conditions[0].protocol for x in ("paper", "laptop"))
     assert found.study().conditions[0].protocol == large
     assert (small.model.name, small.epochs, small.data.fraction) == ("mu_vit", 5, 0.2)
-    with pytest.raises(UserError, match="quick has one scale only; leave out --scale laptop"):
+    with pytest.raises(UserError, match="quick has only one scale; leave out --scale laptop"):
         recipe("quick").study("laptop")
 
 

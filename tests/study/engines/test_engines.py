@@ -134,7 +134,7 @@ def test_slurm_is_told_what_a_cell_needs_and_the_job_of_a_dead_runner_is_cancell
     assert (tmp_path / "cancelled.txt").read_text() == "211\n"
     with pytest.raises(ValueError, match=r"--gpus-per-cell is 0\.5"):
         SlurmEngine(EngineOptions("slurm", gpus_per_cell=0.5), tmp_path, tmp_path, [cell])
-    with pytest.raises(ValueError, match="submitit does not know"):
+    with pytest.raises(ValueError, match="submitit rejects a parameter"):
         SlurmEngine(EngineOptions("slurm", slurm={"colour": 3}), tmp_path, tmp_path, [cell])
 
 

@@ -28,10 +28,10 @@ def test_the_time_of_a_study_solved_by_hand(work, workers, processes, cores, sec
 
 
 def test_what_is_assumed_is_said_where_it_matters():
-    assert assumptions(2, 1, 2).endswith("measuring not counted")
-    assert assumptions(1, 2, 2).endswith("; 2 processes per cell taken to share its work evenly")
-    assert assumptions(2, 3, 5).endswith("; 6 processes on 5 cores no faster than 5")
-    assert assumptions(2, 1, 1).endswith("; 2 processes on 1 core no faster than 1")
+    assert assumptions(2, 1, 2).endswith("without measuring")
+    assert assumptions(1, 2, 2).endswith("that 2 processes per cell share its work evenly")
+    assert assumptions(2, 3, 5).endswith("that 6 processes on 5 cores are no faster than 5")
+    assert assumptions(2, 1, 1).endswith("that 2 processes on 1 core are no faster than 1")
 
 
 def test_a_plan_takes_the_processes_of_its_cells_into_account(monkeypatch, capsys):
@@ -48,4 +48,4 @@ def test_a_plan_takes_the_processes_of_its_cells_into_account(monkeypatch, capsy
     said = " ".join(capsys.readouterr().out.split())
     assert "30 of 30 cells to run" in said
     assert "with 3 at a time" in said
-    assert "6 processes on 4 cores no faster than 4)." in said
+    assert "6 processes on 4 cores are no faster than 4)." in said

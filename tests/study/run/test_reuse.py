@@ -46,12 +46,12 @@ def study():
 
 def test_what_a_cell_does_not_say_of_its_software_counts_as_a_difference():
     here = Software("2.9.0", "1.0.30", kernel=True, numbers=3)
-    assert Software("2.9.0").told_beside(here) == [
+    assert Software("2.9.0").differences_from(here) == [
         "timm not recorded there, 1.0.30 here",
         "compiled kernel: not recorded there, yes here",
         "nearsight's numbers not recorded there, 3 here",
     ]
-    assert here.told_beside(here) == []
+    assert here.differences_from(here) == []
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -100,7 +100,7 @@ def test_cells_of_other_software_are_taken_over_only_when_the_differences_are_ac
     code, _, err = nearsight(*run, "--out", "second", "--reuse", "first")
     assert code == 1
     assert f"timm 0.0.1 there, {cell.software.timm} here (1 cells)" in err
-    assert "nothing was copied: give --accept-differences to take them over, --only-ident" in err
+    assert "Nothing was copied; give --accept-differences to reuse them, --only-identical" in err
     assert not (tmp_path / "second").exists()
 
     (new,), notes = take_over([cell], Path("second"), Path("first"), None, only_identical=True)

@@ -169,7 +169,7 @@ def test_the_live_table_and_the_status_tell_queued_cells_from_those_at_work(
         states = [(cell["key"], cell["state"]) for cell in status_json(out)]
     watcher.end()
     shown = screen.export_text()
-    assert "0 of 3 cells finished, 1 queued; time left not known yet" in shown
+    assert "0 of 3 cells finished, 1 queued; the time left is not known yet" in shown
     assert cells[1].label in shown
     assert cells[0].label not in shown
     expected = zip((cell.key for cell in cells), ("queued", "running", "waiting"))
