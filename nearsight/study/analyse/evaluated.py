@@ -1,8 +1,8 @@
-"""Numbers of frozen features that claims are about, from a cell's evaluate.json.
+"""Read the numbers of frozen features that claims need from the evaluate.json of a cell.
 
-A paper's number of segmentation is that of its own method (``locat``). Cells that were evaluated by
-another one have the number of that method, and the settings say which, so that a verdict can tell
-what is not as in the paper and cells that were evaluated differently are never compared.
+The paper's segmentation number comes from its own method (``locat``). If a cell was evaluated by
+another method, its number is used, and the settings name the method. A verdict can then say how the
+evaluation differs from the paper's, and cells that were evaluated differently are never compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CACHED, FULL = "cached features", "random crops"
 
 
 class Evaluated(NamedTuple):
-    """A number that claims ask for: the methods that give it, the first that is there counts."""
+    """A number that claims need, and the methods that give it; the first available one is used."""
 
     task: str
     methods: Sequence[str]
@@ -33,21 +33,21 @@ EVALUATED: Mapping[str, Evaluated] = {
 
 
 def evaluated_values(record: EvaluateRecord, data: str | None) -> dict[str, float]:
-    """Return the numbers that were evaluated, by the names that claims use.
+    """Return the evaluated numbers by the names that claims use.
 
     Args:
         record: The evaluate.json of a cell.
         data: The data set that the study evaluates on. Results on other sets are left out.
     """
-    found = {name: _chosen(record, each, data) for name, each in EVALUATED.items()}
+    found = {name: _choose_result(record, each, data) for name, each in EVALUATED.items()}
     return {name: each[1].value for name, each in found.items() if each is not None}
 
 
 def evaluated_settings(record: EvaluateRecord, data: str | None) -> dict[str, Level]:
-    """Return how the numbers were evaluated: ``evaluate.NAME.method``, ``.data`` and others."""
+    """Return how the numbers were evaluated: ``evaluate.NAME.method``, ``.data`` and so on."""
     found: dict[str, Level] = {}
     for name, wanted in EVALUATED.items():
-        chosen = _chosen(record, wanted, data)
+        chosen = _choose_result(record, wanted, data)
         if chosen is None:
             continue
         result, _ = chosen
@@ -63,10 +63,10 @@ def evaluated_settings(record: EvaluateRecord, data: str | None) -> dict[str, Le
     return found
 
 
-def _chosen(
+def _choose_result(
     record: EvaluateRecord, wanted: Evaluated, data: str | None
 ) -> tuple[TaskResult, ResultNumber] | None:
-    """Return the model's own result at the last layer by the first method that is there."""
+    """Return the model's own result at its last layer, by the first method that was used."""
     own = [
         result
         for result in record.results

@@ -1,13 +1,14 @@
 """Compute main effects and interactions of 2^k factorials, paired by seed.
 
-An effect is a contrast within each seed: the mean over cells at +1 minus the mean over cells at -1,
-where a cell's sign is -1 for every factor at its low level, multiplied over the effect's factors.
-For one factor that is high minus low, averaged over the others; for two it is half the difference
-of the one's effect between the other's levels. It is twice the coefficient of a linear model with
-levels coded -1 and +1 and seeds as blocks.
-The interval is the t-interval of the per-seed contrasts: each effect has its own error, estimated
-from n - 1 degrees of freedom, and nothing is assumed about the other effects. A seed that lacks a
-cell is dropped, and named.
+An effect is a contrast within each seed: the mean over the cells with sign +1 minus the mean over
+the cells with sign -1. The sign of a cell is a product over the factors of the effect, with -1 for
+a factor at its low level. For one factor, this is high minus low, averaged over the other factors.
+For two, it is half the difference of one factor's effect between the levels of the other. An effect
+is twice the coefficient of a linear model with levels coded -1 and +1 and seeds as blocks.
+
+The interval is the t-interval of the contrasts per seed: each effect has its own error, estimated
+with n - 1 degrees of freedom, and nothing is assumed about the other effects. A seed that lacks a
+cell is left out, and a note names it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Effect:
     factors: tuple[str, ...]
     per_seed: Mapping[int, float]
     estimate: Estimate | None  # None with fewer than two seeds
-    p: float | None  # exact sign flip, of seeds or of the pairs within them
+    p: float | None  # of the sign-flip test, over seeds or over the pairs within them
     holm_p: float | None  # adjusted over the contrasts of this factorial
 
     @property
@@ -57,15 +58,19 @@ class Factorial:
     levels: Mapping[str, Pair]
     effects: tuple[Effect, ...]
     seeds: tuple[int, ...]  # that have every cell
-    dropped: Mapping[int, tuple[str, ...]]  # seed to the cells it lacks
+    dropped: Mapping[int, tuple[str, ...]]  # by seed, the cells that it lacks
     fixed: Mapping[str, Level] = field(default_factory=dict)  # factors that all cells share
 
     def name(self, effect: Effect) -> str:
-        """Return the name of an effect, with the level of the factors that do not vary."""
+        """Return the name of an effect, with the levels of the factors that do not vary."""
         return ", ".join([effect.label, *map(level_text, self.fixed.values())])
 
     def effect(self, *factors: str) -> Effect:
-        """Return the effect of these factors."""
+        """Return the effect of these factors.
+
+        Raises:
+            UserError: If one of the factors does not vary.
+        """
         for effect in self.effects:
             if set(effect.factors) == set(factors):
                 return effect
@@ -75,13 +80,13 @@ class Factorial:
 
     @property
     def pairing(self) -> str:
-        """What is compared, and over how many seeds."""
+        """The levels that are compared, and the number of seeds."""
         highs = ", ".join(f"{factor_text(x)} {_contrast(pair)}" for x, pair in self.levels.items())
         return f"paired by seed, n = {len(self.seeds)}: {highs}"
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that a reader needs beside the numbers."""
+        """Sentences that explain the numbers to a reader."""
         said = [f"Effects on {self.value}, {self.pairing}."]
         said += [
             f"Seed {seed} is left out: it lacks {'; '.join(cells)}."
@@ -90,15 +95,15 @@ class Factorial:
         m = sum(effect.p is not None for effect in self.effects)
         if m:
             said.append(
-                "p comes from flipping the sign of pairs of runs that differ in one factor alone "
-                f"and is exact if the factor has no effect. Holm's p corrects for the {m} "
-                "contrasts that have a p."
+                "The p values come from the exact sign-flip test on the differences between runs "
+                f"that differ in one factor only. Holm's p corrects for the {m} contrasts that "
+                "have a p value."
             )
         return [*said, smallest_p_text(len(self.seeds), max(m, 1), self.pairs_per_seed)]
 
     @property
     def pairs_per_seed(self) -> int:
-        """The number of pairs of cells of a seed that differ in one factor alone."""
+        """The number of pairs of cells with the same seed that differ in one given factor only."""
         return 2 ** (len(self.levels) - 1)
 
 
@@ -110,8 +115,11 @@ def factorial(
     Args:
         outcomes: The finished cells.
         value: The name of the number.
-        levels: The low and high level of every factor. By default all factors that vary, with off
-            before on and small before large. Factors that are not named must not vary.
+        levels: The low and high level of every factor. The default is all factors that vary, with
+            off before on and small before large. Factors that are not given must not vary.
+
+    Raises:
+        UserError: If no factor has two levels, or one has more, or another factor varies too.
     """
     outcomes = list(outcomes)
     levels = _two_levels(outcomes) if levels is None else dict(levels)
@@ -133,7 +141,8 @@ def factorial(
         {seed: _contrast_of(names, levels, by_cell, seed) for seed in complete} for names in named
     ]
     flips = [
-        _flipped(names, levels, by_cell, contrast) for names, contrast in zip(named, contrasts)
+        _differences_to_flip(names, levels, by_cell, contrast)
+        for names, contrast in zip(named, contrasts)
     ]
     p_values = [sign_flip_p(x) if FEWEST_FOR_P <= len(x) <= MOST_FOR_P else None for x in flips]
     adjusted = iter(holm([p for p in p_values if p is not None]))
@@ -152,7 +161,7 @@ def factorial(
 
 
 def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:
-    """Return the factors of all 2^k - 1 effects, main effects first."""
+    """Return the factors of each of the 2^k - 1 effects, main effects first."""
     return [
         names
         for size in range(1, len(levels) + 1)
@@ -161,7 +170,7 @@ def effect_names(levels: Mapping[str, Pair]) -> list[tuple[str, ...]]:
 
 
 def signs(factors: Sequence[str], levels: Mapping[str, Pair]) -> dict[tuple[Level, ...], int]:
-    """Return the sign of every cell in an effect; cells are levels in the order of ``levels``.
+    """Return the sign of every cell in an effect; a cell has its levels in the order of ``levels``.
 
     >>> signs(["a"], {"a": (False, True), "b": (1, 2)})
     {(False, 1): -1, (False, 2): -1, (True, 1): 1, (True, 2): 1}
@@ -183,7 +192,7 @@ def _contrast_of(
     return math.fsum(sign[cell] * by_cell[cell][seed] for cell in sign) / (len(sign) / 2)
 
 
-def _flipped(
+def _differences_to_flip(
     names: Sequence[str],
     levels: Mapping[str, Pair],
     by_cell: Mapping[tuple[Level, ...], Mapping[int, float]],
@@ -191,9 +200,9 @@ def _flipped(
 ) -> list[float]:
     """Return the differences whose signs an exact test flips.
 
-    Of a main effect: high minus low in every pair of cells of a seed that differ in this factor
-    alone, as many as there are conditions of the other factors. Of an interaction: one per seed.
-    Beyond MOST_FOR_P pairs, one per seed too.
+    For a main effect, these are high minus low of every pair of cells with the same seed that
+    differ in this factor only. For an interaction, or if there are more than MOST_FOR_P pairs,
+    there is one difference per seed.
     """
     num_pairs = 2 ** (len(levels) - 1) * len(contrast)
     if len(names) > 1 or num_pairs > MOST_FOR_P:
@@ -211,12 +220,15 @@ def _two_levels(outcomes: list[Outcome]) -> dict[str, Pair]:
         if len(known) > 2:
             told = ", ".join(map(level_text, known))
             raise UserError(
-                f"{name} has the levels {told}, but a factor of a 2^k factorial has two; name two"
+                f"{name} has the levels {told}, but a factor of a 2^k factorial has two; give two"
             )
         if len(known) == 2:
             found[name] = (known[0], known[1])
     if not found:
-        raise UserError("no factor has two levels, so there is no effect to compute")
+        raise UserError(
+            "no factor has two levels, so there is no effect to compute; "
+            "give outcomes of two conditions"
+        )
     return found
 
 
@@ -230,12 +242,12 @@ def _check_fixed(outcomes: list[Outcome], levels: Mapping[str, Pair]) -> None:
         if pair[0] == pair[1] or set(known[name]) - set(pair):
             told = ", ".join(map(level_text, known[name]))
             wanted = " and ".join(map(level_text, pair))
-            raise UserError(
-                f"the two levels of {name} should be {wanted}, but the outcomes have {told}"
-            )
+            raise UserError(f"the levels of {name} must be {wanted}, but the outcomes have {told}")
     varying = [name for name, found in known.items() if len(found) > 1 and name not in levels]
     if varying:
-        raise UserError(f"{', '.join(varying)} vary too; choose outcomes with one level of them")
+        raise UserError(
+            f"the outcomes differ in {', '.join(varying)} too; give outcomes with one level of each"
+        )
 
 
 def _contrast(pair: Pair) -> str:

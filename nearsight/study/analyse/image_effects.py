@@ -1,7 +1,8 @@
 """Compute effects over seeds and images, from the values per image that cells keep.
 
-Accuracy: whether each test image was answered rightly. Min MAD: each half of the images takes the
-head that the other half chooses (stats/extremes.py), so that a run has one number per image.
+For accuracy, the value of an image is whether it was classified correctly. For min MAD, each half
+of the images uses the head that the other half selects (stats/extremes.py), so that a run has one
+number per image.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from nearsight.study.analyse.loaded import FinishedCell, LoadedCell, LoadedStudy
 from nearsight.study.design import Level
 
 ImageEffects = dict[tuple[str, ...], ImageContrast]  # by the factors of each effect
-Read = Callable[[LoadedCell], tuple[np.ndarray, object] | None]  # a number per image, which images
+# Returns a number per image, and what identifies the images.
+Read = Callable[[LoadedCell], tuple[np.ndarray, object] | None]
 
 
 def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
     """Return the effects of a study's factorial on a number that cells keep per image.
 
-    Over the complete seeds of the factorial. Where a cell's values are not there (any more), the
-    effects of summary.json are taken if they are of the same cells; else there are none.
+    Only the complete seeds of the factorial are used. If a cell no longer has its values per image,
+    the effects in an earlier summary.json are returned if they are of the same cells, and otherwise
+    none.
+
+    Raises:
+        UserError: If cells were measured on different test images.
     """
     read = READERS.get(of.value)
     if read is None:
@@ -40,11 +46,12 @@ def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
             continue
         found = read(loaded)
         if found is None:
-            return _kept(study, of)
+            return _effects_in_summary(study, of)
         values, images = found
         if known is not None and images != known:
             raise UserError(
-                f"{loaded.folder} was measured on other test images than the other cells"
+                f"{loaded.folder} was measured on other test images than the other cells; "
+                "measure it again on the same images"
             )
         known = images
         levels = tuple(cell.factors[name] for name in of.levels)
@@ -53,7 +60,10 @@ def image_effects(study: LoadedStudy, of: Factorial) -> ImageEffects:
 
 
 def _accuracy(cell: LoadedCell) -> tuple[np.ndarray, object] | None:
-    """Return 1 or 0 for every test image (correct or not; by k-NN without labels), and its data."""
+    """Return 1 or 0 for every test image (correct or not), and the hash of the data.
+
+    For a run that learned without labels, the classifier is k-NN.
+    """
     if cell.files is None:
         return None
     record = FinishedCell(cell.cell, cell.files).record
@@ -69,12 +79,12 @@ READERS: dict[str, Read] = {
 
 
 def summary_key(value: str) -> str:
-    """Return where summary.json keeps the effects on a number over seeds and images."""
+    """Return the key in summary.json of the effects on a number over seeds and images."""
     return f"effects_on_{value}_over_seeds_and_images"
 
 
-def _kept(study: LoadedStudy, of: Factorial) -> ImageEffects:
-    """Return the effects of an earlier summary if it is of the same finished cells."""
+def _effects_in_summary(study: LoadedStudy, of: Factorial) -> ImageEffects:
+    """Return the effects in an earlier summary if it has the same finished cells."""
     summary = study.earlier_summary
     if summary is None:
         return {}
@@ -101,7 +111,12 @@ def _estimate(x: EstimateRecord) -> Estimate:
 def effects_per_image(
     cells: Mapping[tuple[Level, ...], Runs], levels: Mapping[str, Pair]
 ) -> ImageEffects:
-    """Return all effects of a 2^k factorial; cells by level, in the order of ``levels``."""
+    """Return all effects of a 2^k factorial.
+
+    Args:
+        cells: The values of every cell, by its levels in the order of ``levels``.
+        levels: The low and high level of every factor.
+    """
     names = effect_names(levels)
     sign = {each: signs(each, levels) for each in names}
     weights = [[2 * sign[each][cell] / len(cells) for cell in cells] for each in names]

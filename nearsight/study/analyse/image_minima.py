@@ -1,8 +1,8 @@
-"""min-mad.npz: what an exported cell keeps in place of its values per image.
+"""Read and write min-mad.npz, which an exported cell keeps instead of its values per image.
 
-One number for each test image, the MAD of the head that the other half of the images selects, and
-a hash of the names of the images. Effects on min MAD over seeds and images need no more than that.
-A cell of 5,000 images takes 40 KB; all values per image would take megabytes.
+The file holds one number for each test image, the MAD of the head that the other half of the images
+selects, and a hash of the names of the images. This is enough for effects on min MAD over seeds and
+images. It takes 40 KB for 5,000 images, while all values per image would take megabytes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from nearsight.stats import other_half_values
 from nearsight.study.analyse.loaded import LoadedCell
 
 MINIMA = "min-mad.npz"
-Minima = tuple[Float[np.ndarray, " image"], str]  # and which images
+Minima = tuple[Float[np.ndarray, " image"], str]  # and the hash of the images' names
 
 
 def read_minima(cell: LoadedCell) -> Minima | None:
     """Return the MAD of the most local head for each image, and a hash of the images' names.
 
-    They come from the values per image or, in an exported cell, from min-mad.npz. Layers that no
-    output reads are left out, as in measure.json.
+    The numbers come from the values per image or, in an exported cell, from min-mad.npz. Layers
+    that no output reads are left out, as in measure.json.
 
     Returns:
-        None if the cell has neither file, or is not finished.
+        The numbers and the hash, or None if the cell has neither file or is not finished.
 
     Raises:
         UserError: If the file is damaged.
@@ -43,7 +43,7 @@ def read_minima(cell: LoadedCell) -> Minima | None:
         return None
     if (cell.folder / VALUES).is_file():
         return _from_values(cell.folder / VALUES, cell.files.measure.read)
-    return _stored(cell.folder / MINIMA) if (cell.folder / MINIMA).is_file() else None
+    return _read_stored(cell.folder / MINIMA) if (cell.folder / MINIMA).is_file() else None
 
 
 def write_minima(folder: Path, found: Minima) -> Path:
@@ -64,15 +64,15 @@ def _from_values(path: Path, layers: Sequence[int]) -> Minima:
     return other_half_values(mad), hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
 
-def _stored(path: Path) -> Minima:
+def _read_stored(path: Path) -> Minima:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             numbers, images = arrays["min_mad"], str(arrays["images"])
         if numbers.ndim != 1 or not np.isfinite(numbers).all():
-            raise ValueError(f"an array of shape {numbers.shape}, or numbers that are not finite")
+            raise ValueError(f"its shape is {numbers.shape}, or a number is not finite")
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise UserError(
-            f"{path} is damaged ({error}). Delete it; effects on min MAD are then compared over "
-            "seeds alone."
+            f"{path} is damaged ({error}); delete it, and effects on min MAD are compared over "
+            "seeds alone"
         ) from None
     return numbers, images

@@ -1,4 +1,4 @@
-"""Read a study folder once: its cells, and the records of the finished ones."""
+"""Read a study folder: its cells, and the records of the finished cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LoadedCell:
     cell: Cell
     folder: Path
     files: MeasuredFolder | None  # None: not finished
-    failure: str | None  # why it failed, if it did
+    failure: str | None  # why the cell failed; None if it did not
     evaluation: EvaluateRecord | None = None  # of a finished cell, if its recipe evaluates
 
 
@@ -62,16 +62,16 @@ class LoadedStudy:
 
     @cached_property
     def earlier_summary(self) -> SummaryRecord | None:
-        """The summary.json of an earlier report; None if there is none."""
+        """The summary.json that an earlier report wrote, or None."""
         there = (self.path / SUMMARY_FILE.name).is_file()
         return SUMMARY_FILE.read(self.path) if there else None
 
 
 def load_study(out: Path) -> LoadedStudy:
-    """Read every file of a study folder that a report needs, each once.
+    """Read every file of a study folder that a report needs, each of them once.
 
     Raises:
-        UserError: If a file is damaged, or a cell was measured otherwise than its study asks for.
+        UserError: If a file is damaged, or a cell was not measured as its study asks.
     """
     out = Path(out)
     record = read_study(out)
@@ -81,18 +81,19 @@ def load_study(out: Path) -> LoadedStudy:
 
 
 def _check_measurements(study: LoadedStudy) -> None:
-    """Check that the numbers of all cells can stand in one table."""
+    """Raise UserError unless the numbers of all cells can be compared."""
     first: dict[str, FinishedCell] = {}  # by data set
     for x in study.finished:
         if problem := measure_problem(x.cell, x.files.measure):
             raise _incomparable(study, x, problem)
         of = first.setdefault(x.record.data.name, x)
         if (said := _images(x)) != (others := _images(of)):
-            raise _incomparable(study, x, f"{said} instead of {others}, as {of.files.path}")
+            problem = f"it has {said}, but {of.files.path} has {others}"
+            raise _incomparable(study, x, problem)
     conventions = {x.files.measure.convention.name: x for x in study.finished}
     if len(conventions) > 1:
         usual, other, *_ = conventions
-        problem = f"convention {other} where others have {usual}"
+        problem = f"it has the convention {other}, but other cells have {usual}"
         raise _incomparable(study, conventions[other], problem)
 
 
@@ -103,15 +104,15 @@ def _images(x: FinishedCell) -> str:
 
 def _incomparable(study: LoadedStudy, x: FinishedCell, problem: str) -> UserError:
     return UserError(
-        f"{x.files.path} ({x.cell.label}) was not measured as its study asks for: {problem}; "
-        f"run nearsight study run {study.record.study} --out {study.path} again, which measures "
-        "it anew"
+        f"{x.files.path} ({x.cell.label}) was not measured as its study asks: {problem}; "
+        f"run `nearsight study run {study.record.study} --out {study.path}` again to measure it "
+        "again"
     )
 
 
 def _cell(folder: Path) -> LoadedCell:
     cell = read_cell(folder)
-    others = [stage for stage in cell.stage_objects if stage.output != RECORD]  # read here, once
+    others = [stage for stage in cell.stage_objects if stage.output != RECORD]
     if all(stage.is_finished(folder) for stage in others) and (folder / RECORD).is_file():
         record = read_record(folder)
         if isinstance(record, TrainedRun) and record.is_finished:

@@ -1,13 +1,15 @@
 """Compare conditions at equal progress: at the same epoch, or at the same clean training loss.
 
 Early stopping lets conditions train for different lengths, so an effect at the end may be an effect
-of the length. A course is what a run showed on its way; matched, it is an outcome like any other.
-Runs that were all trained to the end can also be read as if each had been stopped early: what
-differs then and not at equal steps is an effect of the length.
+of the length. A course holds the numbers of a run at every epoch; matched at an epoch or a loss, it
+gives an outcome like any other. Runs that were all trained to the end can also be read as if each
+had been stopped early: an effect that appears then and not at equal steps is an effect of the
+length.
 
-The loss that is matched is the cross-entropy of fixed training images, without augmentation
-and with hard labels: the loss that is trained on has other targets where images are mixed or labels
-smoothed, and does not compare. Runs that did not keep it are not matched by loss.
+The loss that is matched is the cross-entropy of fixed training images, without augmentation and
+with hard labels. The loss of the training itself cannot be compared between conditions, because its
+targets change if images are mixed or labels are smoothed. Runs that did not record the clean loss
+are not matched by loss.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from nearsight.study.design import Level
 
 @dataclass(frozen=True)
 class Course:
-    """A run epoch by epoch, with its numbers by name; None where one was not measured.
+    """The numbers of a run at every epoch, by name; None if one was not measured.
 
-    ``clean_loss`` is infinite where none was taken.
+    ``clean_loss`` is infinite if it was not measured.
     """
 
     factors: Mapping[str, Level]
@@ -40,32 +42,32 @@ class Course:
         lengths = {len(self.epochs), len(self.clean_loss), *map(len, self.values.values())}
         if len(lengths) > 1:
             raise UserError(
-                f"a course needs a loss and values for every epoch, but has {sorted(lengths)} of "
-                "them"
+                "a course needs a loss and values for every epoch, but their numbers are "
+                f"{sorted(lengths)}"
             )
         if list(self.epochs) != sorted(set(self.epochs)):
-            raise UserError("the epochs of a course must be in ascending order, each once")
+            raise UserError("the epochs of a course must be in ascending order, each only once")
 
     def at_epoch(self, epoch: int) -> Outcome:
-        """Return the numbers at an epoch, without those that were not measured at it."""
+        """Return the numbers that were measured at an epoch."""
         places = [i for i, x in enumerate(self.epochs) if x == epoch]
         found = {name: x[i] for name, x in self.values.items() for i in places}
         return self._outcome({name: x for name, x in found.items() if x is not None})
 
     def at_loss(self, loss: float) -> Outcome:
-        """Return the numbers when the training loss first fell to a value, by interpolation.
+        """Return the numbers at the time when the clean loss first fell to a value, interpolated.
 
-        None are left if the run never got there, or began below.
+        There are none if the run never reached the value, or began below it.
         """
         when = self.epoch_of_loss(loss)
         found = {name: self._between(name, when) for name in self.values}
         return self._outcome({name: x for name, x in found.items() if x is not None})
 
     def at_virtual_stop(self, patience: int) -> Outcome:
-        """Return the outcome that early stopping would have kept, although the run went on.
+        """Return the outcome that early stopping would have kept, although the run continued.
 
-        Attention is measured every few epochs only: its numbers are those of the last measurement
-        at or before the epoch that would have been kept.
+        Attention is measured only every few epochs, so its numbers are those of the last
+        measurement at or before the epoch that would have been kept.
 
         Args:
             patience: Epochs without a better validation accuracy after which training stops.
@@ -79,7 +81,7 @@ class Course:
         return self._outcome(found)
 
     def virtual_stop(self, patience: int) -> int | None:
-        """Return the epoch whose weights early stopping would have kept; None without accuracy."""
+        """Return the epoch that early stopping would have kept, or None without accuracy."""
         best: tuple[int, float] | None = None
         for epoch, accuracy in zip(self.epochs, self.values.get("accuracy", ())):
             if best is not None and epoch - best[0] > patience:
@@ -89,7 +91,7 @@ class Course:
         return None if best is None else best[0]
 
     def epoch_of_loss(self, loss: float) -> float | None:
-        """Return when the training loss first fell to a value, in epochs and fractions of them."""
+        """Return the time when the clean loss first fell to a value, in epochs and fractions."""
         taken = [(e, x) for e, x in zip(self.epochs, self.clean_loss) if x < math.inf]
         if not taken or taken[0][1] < loss:
             return None
@@ -126,7 +128,7 @@ def common_epoch(courses: Sequence[Course], value: str) -> int | None:
 
 
 def common_loss(courses: Sequence[Course]) -> float | None:
-    """Return the lowest training loss that every run reached; None without runs or epochs."""
+    """Return the lowest clean loss that every run reached, or None if there is none."""
     if not courses or not all(course.epochs for course in courses):
         return None
     lowest = max(min(course.clean_loss) for course in courses)
@@ -134,12 +136,12 @@ def common_loss(courses: Sequence[Course]) -> float | None:
 
 
 def at_matched_epoch(courses: Sequence[Course], value: str) -> tuple[int | None, list[Outcome]]:
-    """Return the last common epoch and the outcomes of all runs at it."""
+    """Return the last common epoch, and the outcomes of all runs at it."""
     epoch = common_epoch(courses, value)
     return epoch, [] if epoch is None else [course.at_epoch(epoch) for course in courses]
 
 
 def at_matched_loss(courses: Sequence[Course]) -> tuple[float | None, list[Outcome]]:
-    """Return the matched loss and all runs at it; a run that began below it has no numbers."""
+    """Return the matched loss, and all runs at it; a run that began below it has no numbers."""
     loss = common_loss(courses)
     return loss, [] if loss is None else [course.at_loss(loss) for course in courses]

@@ -10,16 +10,18 @@ from typing import Protocol, TypeVar
 from nearsight.core import UserError
 from nearsight.study.design import Level, level_text
 
-Factors = tuple[tuple[str, Level], ...]  # sorted by name; what tells a condition apart
+Factors = tuple[tuple[str, Level], ...]  # the levels of a condition, sorted by factor
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One finished cell.
+    """The outcome of one finished cell.
 
-    ``factors``: its levels, such as {"cutmix": True}. ``values``: its numbers by name (accuracy,
-    min_mad, …). ``settings``: everything else that was set (settings.py); claims need it to know
-    the scale.
+    Args:
+        factors: The level of every factor, such as ``{"cutmix": True}``.
+        seed: The seed.
+        values: The numbers by name, such as ``accuracy`` and ``min_mad``.
+        settings: All other settings (design/settings.py), from which claims know the scale.
     """
 
     factors: Mapping[str, Level]
@@ -45,7 +47,7 @@ Grouped = TypeVar("Grouped", bound=HasFactors)
 
 
 def condition_text(factors: Mapping[str, Level] | Factors) -> str:
-    """Return the name of a condition.
+    """Return the name of a condition: its factors with their levels.
 
     >>> condition_text({"cutmix": True, "fraction": 0.1})
     'cutmix on, fraction 0.1'
@@ -54,10 +56,13 @@ def condition_text(factors: Mapping[str, Level] | Factors) -> str:
 
 
 def by_condition(outcomes: Iterable[Outcome], value: str) -> dict[Factors, dict[int, float]]:
-    """Return a number of every condition, by seed in ascending order.
+    """Return a number for every condition and seed, with seeds in ascending order.
 
-    Outcomes without the number, or where it is not finite, are left out. The order of the outcomes
-    does not matter; conditions come in the order of their levels.
+    Outcomes that lack the number, or in which it is not finite, are left out. The conditions are in
+    the order of their levels.
+
+    Raises:
+        UserError: If two outcomes have the same condition and seed.
     """
     found: dict[Factors, dict[int, float]] = {}
     for outcome in outcomes:
@@ -90,7 +95,7 @@ def level_order(level: Level) -> tuple[str, float, str]:
 
 
 def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[Grouped]]:
-    """Group outcomes by the levels of factors with more than two; a group is a 2^k factorial.
+    """Group outcomes into 2^k factorials, by the levels of factors that have more than two.
 
     A group in which nothing varies is left out.
     """
@@ -107,7 +112,11 @@ def factorial_groups(found: Sequence[Grouped]) -> dict[tuple[Level, ...], list[G
 
 
 def levels_of(outcomes: Iterable[HasFactors]) -> dict[str, list[Level]]:
-    """Return the levels of every factor, lowest first; UserError if outcomes differ in factors."""
+    """Return the levels of every factor, lowest first.
+
+    Raises:
+        UserError: If the outcomes do not have the same factors.
+    """
     found: dict[str, set[Level]] = {}
     names: set[str] | None = None
     for outcome in outcomes:

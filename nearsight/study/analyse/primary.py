@@ -1,7 +1,7 @@
 """Compute the primary contrast of a study, the comparison that was named before it ran.
 
-Its 95 % interval is its own. Every other interval of the study is simultaneous (effects.py), so
-that among many comparisons none stands out by chance alone.
+The primary contrast has a 95 % interval of its own. Every other interval of the study is
+simultaneous (effects.py), so that among many comparisons none stands out by chance alone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class PrimaryResult:
     per_seed: Mapping[int, float]
     num_pairs: int  # differences between two runs, over all seeds
     estimate: Estimate | None  # None with fewer than two seeds
-    p: float | None  # exact sign flip of the pairs; None where there are too few or too many
+    p: float | None  # of the sign-flip test; None if there are too few or too many pairs
     at_steps: tuple[int, Estimate | None] | None  # at the last epoch that all runs reached
 
 
 def primary_result(study: LoadedStudy) -> PrimaryResult | None:
-    """Return the primary contrast of a study; None if none was named before it ran."""
+    """Compute the primary contrast of a study; return None if none was named before it ran."""
     named = study.record.primary
     if named is None:
         return None
@@ -51,9 +51,9 @@ def primary_result(study: LoadedStudy) -> PrimaryResult | None:
 def paired_differences(
     found: Sequence[Outcome], contrast: PrimaryContrast
 ) -> dict[int, list[float]]:
-    """Return high minus low of every pair of runs that differ in nothing else, by seed.
+    """Return high minus low for every pair of runs that differ in nothing else, by seed.
 
-    A seed that lacks a run of a pair that other seeds have is left out.
+    A seed is left out if it lacks a run of a pair that other seeds have.
     """
     sides = [_side(found, contrast.value, levels) for levels in (contrast.high, contrast.low)]
     high, low = sides

@@ -1,7 +1,4 @@
-"""Collect the results of a study's cells: outcomes at the end, and courses over epochs.
-
-A cell that is not finished is left out.
-"""
+"""Collect the results of the finished cells: outcomes at the end, and courses over epochs."""
 
 from __future__ import annotations
 
@@ -39,8 +36,8 @@ from nearsight.study.analyse.outcome import Outcome
 from nearsight.study.design import Level, protocol_settings
 
 EQUAL_STEPS = "min_mad_equal_steps"
-EARLY = 5  # epochs; the paper says "the first few"
-GATE_SHUT = 0.05  # mean gate of a layer below which position counts as ignored; ours
+EARLY = 5  # epochs; the ConViT paper says "the first few"
+GATE_SHUT = 0.05  # our choice: with a smaller mean gate, a layer counts as ignoring position
 
 
 def outcomes(study: LoadedStudy) -> list[Outcome]:
@@ -53,9 +50,9 @@ def outcomes(study: LoadedStudy) -> list[Outcome]:
 
 
 def _at_equal_steps(found: Sequence[Course]) -> list[dict[str, float]]:
-    """Return the min MAD of every run at the last epoch that all runs of its kind were seen at.
+    """Return the min MAD of every run at the last epoch at which all runs of its kind have one.
 
-    Runs are of one kind if they have the same model and the same data.
+    Runs are of the same kind if they have the same model and the same data.
     """
     kinds = [
         tuple(sorted((k, v) for k, v in x.settings.items() if k.startswith(("model.", "data."))))
@@ -74,7 +71,7 @@ def _at_equal_steps(found: Sequence[Course]) -> list[dict[str, float]]:
 
 
 def numbers_shown(found: Sequence[Outcome]) -> tuple[Number, ...]:
-    """Return the numbers that a study shows: with the score where its models have several grids."""
+    """Return the numbers that a study shows; the score is one if its models have several grids."""
     grids = {x.settings.get("grid") for x in found}
     return (*STUDY_NUMBERS, *GRID_FREE) if len(grids) > 1 else STUDY_NUMBERS
 
@@ -82,14 +79,14 @@ def numbers_shown(found: Sequence[Outcome]) -> tuple[Number, ...]:
 def settings_of(x: FinishedCell) -> dict[str, Level]:
     """Return all settings of a run and its grid, in the form that claims read."""
     settings = protocol_settings(x.cell.protocol, x.files.measure.grid)
-    settings["data.name"] = x.record.data.name  # a path may be a set that has a name
+    settings["data.name"] = x.record.data.name  # the path of a folder may belong to a named set
     if x.evaluation is None:
         return settings
     return settings | evaluated_settings(x.evaluation, _evaluated_data(x))
 
 
 def _evaluated_data(x: FinishedCell) -> str | None:
-    """Return the name of the data set on which a cell's features are evaluated; None for a path."""
+    """Return the data set on which a cell's features are evaluated, or None if it is a path."""
     asked = x.cell.stages[EVALUATE_STAGE.name].get("data") or x.record.data.name
     return None if "/" in asked else str(asked)
 
@@ -126,7 +123,7 @@ def values_of(x: FinishedCell) -> dict[str, float]:
 
 
 def _max_score(measure: MeasureRecord) -> float:
-    """Return the largest 1 - MAD / MAD of uniform attention of a head, each on its own grid."""
+    """Return the largest score of a head: 1 - MAD / MAD of uniform attention on the same grid."""
     return max(
         1 - mad / measure.null_lines(i)["uniform_mad"]
         for i in measure.read or range(len(measure.layers))
@@ -135,7 +132,7 @@ def _max_score(measure: MeasureRecord) -> float:
 
 
 def _logarithm(min_mad: float | None) -> dict[str, float]:
-    """Return the logarithm of min MAD; empty if a head attends only to itself."""
+    """Return the logarithm of min MAD by its name; nothing if a head attends only to itself."""
     return {LOG_MIN_MAD.name: math.log(min_mad)} if min_mad else {}
 
 
@@ -145,7 +142,7 @@ def _layer_means(path: Path, measure: MeasureRecord, metric: str) -> list[Interv
 
 
 def courses(study: LoadedStudy) -> list[Course]:
-    """Return every finished cell epoch by epoch: accuracy, and attention where measured."""
+    """Return the course of every finished cell: accuracy and, if measured, attention by epoch."""
     found = []
     for x in study.finished:
         lines = x.files.log
@@ -178,9 +175,13 @@ def courses(study: LoadedStudy) -> list[Course]:
 def claim_values(
     path: Path, measure: MeasureRecord, looks: Sequence[Look], unread: frozenset[int]
 ) -> dict[str, float]:
-    """Return by name the numbers that only claims need; ``path`` is the folder of the run.
+    """Return the numbers that only claims need, by name.
 
-    ``unread``: layers, counted from 1, whose patch rows reach no output of the model.
+    Args:
+        path: The folder of the run, for errors.
+        measure: The measurement at the end.
+        looks: The measurements during training.
+        unread: The layers, counted from 1, whose patch rows reach no output of the model.
     """
     by_layer = _layer_means(path, measure, "mad")
     read = [x for i, x in enumerate(by_layer) if i in measure.read and i + 1 not in unread]
@@ -208,7 +209,7 @@ def claim_values(
 
 
 def _with_depth(read: Sequence[IntervalRecord], local: ExtremeRecord) -> dict[str, float]:
-    """Return how the layers that are read differ; nothing if there is only one."""
+    """Return how attention changes with depth among the read layers; nothing for one layer."""
     if len(read) < 2:
         return {}
     return {
@@ -219,7 +220,7 @@ def _with_depth(read: Sequence[IntervalRecord], local: ExtremeRecord) -> dict[st
 
 
 def _near_heads(measure: MeasureRecord) -> dict[str, float]:
-    """Count the heads below the 3x3 line by kind; none if self-mass was not measured."""
+    """Count the heads below the 3x3 line by kind; nothing if self-mass was not measured."""
     found = [measure.layers[i].metrics for i in measure.read]
     if not all("mad" in x and "self_mass" in x for x in found):
         return {}
@@ -242,8 +243,8 @@ def _of_all_layers(measure: MeasureRecord) -> dict[str, float]:
 def unread_layers(x: FinishedCell) -> frozenset[int]:
     """Return the layers, counted from 1, whose patch rows reach no output of the model.
 
-    Newer files say it themselves. Of older ones: the last layer of a model that is read through its
-    class token alone.
+    Newer files record these layers. For older files, it is the last layer if the classifier reads
+    only the class token.
     """
     if any(layer.unread is not None for layer in x.files.measure.layers):
         return frozenset(i + 1 for i in x.files.measure.unread)
@@ -256,7 +257,7 @@ def unread_layers(x: FinishedCell) -> frozenset[int]:
 
 
 def _by_layer(measure: MeasureRecord) -> dict[str, float | None]:
-    """Return feature metrics and entropy of every layer as METRIC_layer_N, counted from 1."""
+    """Return numbers of every layer under names METRIC_layer_N, with N counted from 1."""
     names = ("locality_score", "cls_similarity")
     found: dict[str, float | None] = {
         f"{name}_layer_{number}": _layer_value(layer.metrics.get(name))
@@ -277,7 +278,7 @@ def _mean_of_layers(measure: MeasureRecord, metric: str) -> float | None:
 
 
 def _near_bounds(measure: MeasureRecord) -> float | None:
-    """Return the largest share of a layer's widths that are near a bound; None without GAug."""
+    """Return the largest share of widths in a layer that are near a bound; None without GAug."""
     entries = [layer.others.get("gaussian") for layer in measure.layers]
     shares = [sum(x["near_bounds"]) for x in entries if x and x.get("near_bounds")]
     return max(shares, default=None)
@@ -301,6 +302,7 @@ def _early_accuracy(epochs: Sequence[EpochLine]) -> dict[str, float]:
 
 
 def _while_training(looks: Sequence[Look]) -> dict[str, float]:
+    """Return how nonlocality and gates change from the start to epoch 5 and to the end."""
     by_epoch = {look.epoch: look for look in looks}
     if 0 not in by_epoch or len(by_epoch) < 2:
         return {}
@@ -328,7 +330,7 @@ def _while_training(looks: Sequence[Look]) -> dict[str, float]:
 
 
 def _gates_at_end(look: Look) -> dict[str, float]:
-    """Return how many layers still use position, and the largest mean gate of layers 6 to 10."""
+    """Return how many layers use position at the end, and the largest mean gate of layers 6-10."""
     means = [fmean(x.gate) if x and x.gate else None for x in look.learned.layers(Gates)]
     known = [x for x in means if x is not None]
     if not known:

@@ -1,7 +1,7 @@
-"""Average over seeds the accuracy that is lost if heads attend elsewhere.
+"""Average the accuracy that is lost when heads are made to attend elsewhere over seeds.
 
-Head 1 of one seed is not head 1 of another, so heads are not averaged. All heads of a layer, and
-all heads of the model, are the same thing in every seed.
+Single heads are not averaged, because head 1 of one seed does not correspond to head 1 of another.
+All heads of a layer, and all heads of the model, correspond in every seed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SeedLoss:
 def losses_over_seeds(study: LoadedStudy) -> list[SeedLoss]:
     """Return the losses of every condition whose finished cells have a causal.json.
 
-    Cells that were tried with another window are left out of the first one's rows.
+    Cells that were tested with another window than the first cell are left out.
     """
     found: dict[tuple[Factors, str, str], dict[int, float]] = {}
     window: int | None = None

@@ -1,8 +1,8 @@
 """Count the seeds in which a head became local or an identity head, with exact intervals.
 
-Whether such a head appears is nearly all or none: a run has one or it has not. The mean of min MAD
-then jumps with the number of seeds that have one, and a t-interval over 3 seeds covers it in 27 to
-48 % of simulations. The share of seeds has an interval that covers for every n.
+A run has such a head or it does not. The mean of min MAD over seeds jumps with the number of seeds
+that have one, so a t-interval over 3 seeds contains the true mean in only 27 to 48 % of
+simulations. The interval of the share of seeds is valid for every number of seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SeedShare:
 
 
 def seed_shares(found: Sequence[Outcome]) -> list[SeedShare]:
-    """Return the shares of every condition, identity heads first; none without self-mass."""
+    """Return the shares of every condition, identity heads first; empty without self-mass."""
     shares = []
     for kind in NEAR_KINDS:
         for condition, by_seed in by_condition(found, f"{kind}_heads").items():

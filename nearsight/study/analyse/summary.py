@@ -1,9 +1,10 @@
-"""Write the results of a study to one file without weights, summary.json.
+"""Write the results of a study to one file, summary.json.
 
-Per cell its numbers; per condition mean, SD, n and 95 % interval over seeds; the effects of a
-factorial, at the end of training, at the last epoch that all runs reached (matched steps) and at
-the lowest training loss that all reached, and, where the recipe asks for it, as if every run had
-been stopped early; the differences of every condition from the first one.
+The file holds the numbers of every cell; the mean, deviation, n and 95 % interval over seeds of
+every condition; and the difference between every condition and the first one. The effects of a
+factorial are given at the end of training, at the last epoch that all runs reached (matched steps),
+at the lowest training loss that all runs reached and, if the recipe asks for it, as if every run
+had been stopped early.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from nearsight.study.analyse.shares import seed_shares
 
 
 def write_summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> Path:
-    """Write summary.json of the finished cells; ``effects`` are computed unless given."""
+    """Write summary.json for the finished cells; ``effects`` are computed unless given."""
     contents = {"schema_version": SCHEMA_VERSION, **summary(study, effects)}
     return SUMMARY_FILE.write(study.path, contents)
 
@@ -43,7 +44,10 @@ def summary(study: LoadedStudy, effects: Sequence[Effects] | None = None) -> dic
     """Return the contents of summary.json."""
     found = outcomes(study)
     if not found:
-        raise UserError(f"no cell of {study.path} is finished; run the study first")
+        raise UserError(
+            f"no cell of {study.path} is finished; "
+            f"run `nearsight study run {study.record.study} --out {study.path}` first"
+        )
     effects = study_effects(study) if effects is None else effects
     num, primary = num_simultaneous(effects), primary_result(study)
     return {
@@ -126,9 +130,10 @@ def _primary(found: PrimaryResult) -> dict[str, Any]:
 
 
 def differences(found: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return every condition minus the first one, paired by seed, if they share two seeds.
+    """Return the difference between every condition and the first one, paired by seed.
 
-    Each has its own interval, and one that is simultaneous over all differences.
+    A condition needs two seeds in common with the first. Each difference has an interval of its own
+    and one that is simultaneous over all differences.
     """
     rows: list[dict[str, Any]] = []
     away_of: list[list[float]] = []
@@ -178,7 +183,7 @@ def _effect(effect: Effect, num: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Summary:
-    """A number of one condition over seeds; without deviation and interval if there is one seed."""
+    """A number of one condition over seeds; one seed has no deviation and no interval."""
 
     condition: Factors
     value: str
@@ -195,7 +200,7 @@ class Summary:
 
 
 def summaries(outcomes: Iterable[Outcome], value: str) -> list[Summary]:
-    """Return mean, SD, n and 95 % t-interval over seeds of every condition with the number."""
+    """Return mean, deviation and 95 % t-interval over seeds for every condition with the number."""
     found = []
     for condition, by_seed in by_condition(outcomes, value).items():
         seeds, numbers = tuple(by_seed), list(by_seed.values())

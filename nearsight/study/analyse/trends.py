@@ -1,9 +1,9 @@
-"""Trends over a grid of two numeric factors: the slope of each, and their interaction.
+"""Compute trends over a grid of two numeric factors: the slope of each, and their interaction.
 
-Within each seed the number is fitted by a plane with a product, both factors centred, by least
-squares. The slopes are per unit of a factor at the middle of the other; the interaction is how much
-the slope of one changes per unit of the other. Intervals are Student's over the seeds that have
-every cell of the grid.
+For each seed, least squares fit the number by a constant, both centred factors and their product. A
+slope is per unit of its factor, at the middle of the other factor. The interaction is the change of
+one slope per unit of the other factor. Intervals are Student's, over the seeds that have every cell
+of the grid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nearsight.study.analyse.outcome import Outcome
 
 @dataclass(frozen=True)
 class GridTrends:
-    """The trends of a number over two factors; None where fewer than two seeds are complete."""
+    """The trends of a number over two factors."""
 
     first: str  # the names of the factors
     second: str
@@ -29,7 +29,7 @@ class GridTrends:
 
     @property
     def estimates(self) -> tuple[Estimate, Estimate, Estimate] | None:
-        """The slope of the first factor, of the second, and their interaction."""
+        """The slope of each factor and their interaction; None with fewer than two seeds."""
         if len(self.seeds) < 2:
             return None
         one, other, both = (over_seeds(list(x)) for x in zip(*self.per_seed))
@@ -46,11 +46,11 @@ def grid_trends(
     """Compute the trends of a number over a grid.
 
     Args:
-        outcomes: Cells of a study; those that are not on the grid are left out.
-        value: The number.
-        first: The name of a factor.
-        second: The name of the other.
-        levels: The levels of both that form the grid.
+        outcomes: The cells of a study; those that are not on the grid are left out.
+        value: The name of the number.
+        first: The name of the first factor.
+        second: The name of the second factor.
+        levels: The levels of both factors, which form the grid.
     """
     cells = list(product(*levels))
     found = {

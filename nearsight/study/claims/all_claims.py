@@ -32,7 +32,11 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def claim(id: str) -> Claim:
-    """Return the claim with this id."""
+    """Return the claim with this id.
+
+    Raises:
+        UserError: If there is no such claim.
+    """
     known = {each.id: each for each in CLAIMS}
     if id not in known:
         hint = suggestion(id, known, most=2)
@@ -46,7 +50,7 @@ def verdicts(outcomes: Sequence[Outcome], claims: Sequence[Claim] = CLAIMS) -> l
 
 
 def write_claims(study: LoadedStudy) -> tuple[Path, list[Verdict]]:
-    """Judge the claims by the finished cells, and write claims.json; return path and verdicts."""
+    """Judge the claims by the finished cells, write claims.json, and return path and verdicts."""
     found = verdicts(outcomes(study))
     judged = [verdict.contents() for verdict in found]
     contents = {"schema_version": SCHEMA_VERSION, "verdicts": judged}

@@ -12,10 +12,10 @@ from nearsight.stats import Estimate
 from nearsight.study.analyse import Outcome
 from nearsight.study.claims.paper_recipe import PaperRecipe, Settings
 
-NULL_SHARE = 0.2  # of CutMix's effect on log MAD: an effect that counts as none
-ACCURACY_MARGIN = 0.02  # a difference of accuracy that counts as none; the papers give none
+NULL_SHARE = 0.2  # a smaller share of CutMix's effect on log MAD counts as no effect
+ACCURACY_MARGIN = 0.02  # a smaller difference counts as none; the papers give no margin
 FEWEST_SEEDS = 3  # for any statement at all
-DECIDING_SEEDS = 5  # for 'supported' or 'contradicted': 3 seeds of an all-or-none outcome mislead
+DECIDING_SEEDS = 5  # for a verdict: with an all-or-none outcome, 3 seeds mislead
 
 
 Unit = Literal["", "points", "percent"]
@@ -23,27 +23,27 @@ Unit = Literal["", "points", "percent"]
 
 @dataclass(frozen=True)
 class Region:
-    """The interval in which a number lies if a claim holds, with its ends if ``closed``."""
+    """The range in which a number lies if a claim holds; ``closed`` includes its ends."""
 
     low: float = -math.inf
     high: float = math.inf
     closed: bool = True
 
     def holds(self, x: Estimate) -> bool:
-        """Tell whether the whole interval lies inside."""
+        """Return whether the whole interval lies inside the region."""
         if self.closed:
             return self.low <= x.low and x.high <= self.high
         return self.low < x.low and x.high < self.high
 
     def fails(self, x: Estimate) -> bool:
-        """Tell whether the whole interval lies outside."""
+        """Return whether the whole interval lies outside the region."""
         return x.low > self.high or x.high < self.low
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, unit: Unit = "") -> str:
-        """Return where the region lies, in a unit; shares are told in percent."""
+        """Describe the region in a unit; shares are given in percent."""
         times, word = (100, f" {'%' if unit == 'percent' else unit}") if unit else (1, "")
         low, high = times * self.low, times * self.high
         if low == -high:
@@ -58,23 +58,23 @@ ABOVE = Region(low=0.0, closed=False)
 
 
 def within(margin: float) -> Region:
-    """Return the region of a claim of no effect: the interval must lie inside the margin."""
+    """Return the region of a claim of no effect, within a margin around 0."""
     return Region(-margin, margin)
 
 
 @dataclass(frozen=True)
 class ClaimPart:
-    """A number of a claim: its values per seed, their outcomes, and where it should lie."""
+    """A number of a claim: its value per seed, the outcomes used, and where it should lie."""
 
     label: str
     per_seed: Mapping[int, float]
     region: Region
     used: tuple[Outcome, ...]
-    unit: Unit = ""  # of the number; "points" and "percent" are kept as shares
+    unit: Unit = ""  # if "points" or "percent", the values are shares
 
     @property
     def claimed(self) -> str:
-        """Where the number should lie, in its unit."""
+        """The region in which the number should lie, in words."""
         return self.region.text(self.unit)
 
 
@@ -83,7 +83,7 @@ Statistic = Callable[[Sequence[Outcome]], list[ClaimPart]]
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a claim: models, data sets with numbers of epochs, grid, fewest seeds.
+    """The scale of a claim: models, epochs by data set, grid, and fewest seeds.
 
     A claim that compares backbones may have several grids: "14x14 or 56x56".
     """
@@ -92,16 +92,18 @@ class Scale:
     epochs: Mapping[str, int]
     grid: str
     seeds: int = DECIDING_SEEDS
-    recipe: PaperRecipe | None = None  # None: nothing is asked but that both sides share it
+    recipe: PaperRecipe | None = None  # None: both sides only need the same one
 
     def __str__(self) -> str:
         data = ", ".join(f"{name} ({epochs} epochs)" for name, epochs in self.epochs.items())
         return f"{', '.join(self.models)} on {data}, {self.grid} patches, {self.seeds} seeds"
 
     def differences(self, outcomes: Sequence[Outcome], compares: Sequence[str] = ()) -> list[str]:
-        """Say in what the outcomes are not at this scale, a few words each.
+        """Describe in a few words each how the outcomes are not at this scale.
 
-        ``compares`` are the settings that the claim itself varies.
+        Args:
+            outcomes: The outcomes.
+            compares: The settings that the claim itself varies.
         """
         found: dict[str, None] = {}
         for outcome in outcomes:
@@ -113,7 +115,7 @@ class Scale:
         return list(found)
 
     def assumed(self, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-        """Return the values of the recipe that the paper does not give, a few words each."""
+        """Describe in a few words each the settings that we assumed, as the paper gives none."""
         if self.recipe is None:
             return ()
         known = [x.settings for x in outcomes if x.settings.get("data.name") in self.epochs]
@@ -150,10 +152,10 @@ class PaperEvaluation:
     """How a paper evaluated frozen features.
 
     Args:
-        task: What to ask ``nearsight evaluate`` for.
-        method: The paper's method.
+        task: The task of ``nearsight evaluate``.
+        method: The method of the paper.
         data: The data sets of the paper.
-        scale: What its heads were trained on, if it trained any.
+        scale: What the heads were trained on, if the paper trained heads.
         values: The numbers of the claim that were evaluated so; empty: the claim's only one.
     """
 
@@ -164,9 +166,11 @@ class PaperEvaluation:
     values: tuple[str, ...] = ()
 
     def differences(self, value: str, outcomes: Sequence[Outcome]) -> list[str]:
-        """Return how numbers of the outcomes were evaluated otherwise, a few words each.
+        """Describe in a few words each how the outcomes were evaluated differently.
 
-        ``value`` is the claim's number, which is asked for unless ``values`` names several.
+        Args:
+            value: The number of the claim. If ``values`` names several, those are checked instead.
+            outcomes: The outcomes that the claim compares.
         """
         found: dict[str, None] = {}
         for outcome, name in itertools.product(outcomes, self.values or (value,)):
@@ -185,18 +189,18 @@ class PaperEvaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim of a paper as data."""
+    """A claim of a paper, and the statistic that decides it."""
 
     id: str
     source: str  # paper, table or figure
-    sentence: str  # what is claimed, in our words
-    value: str  # the number it is about, of an outcome
+    sentence: str  # the claim, in our words
+    value: str  # the number of an outcome that the claim is about
     statistic: Statistic
     direction: str  # where the statistic lies if the claim holds
-    compares: tuple[str, ...] = ()  # settings that differ between what is compared, and below
-    scale: Scale | None = None  # None: decided by facts
+    compares: tuple[str, ...] = ()  # settings (and those below them) that the claim varies
+    scale: Scale | None = None  # None: facts decide it
     facts: Callable[[], Mapping[str, float]] | None = None  # numbers that no seed can change
-    num_parts: int = 1  # that all have to hold
+    num_parts: int = 1  # all of them have to hold
     margin: float | None = None  # of a null claim
     paper: str = ""  # the paper's own numbers
     needs: str | None = None  # work that the number waits for

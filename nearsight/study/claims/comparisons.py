@@ -1,7 +1,7 @@
-"""Compute the statistics of claims: how a number differs between settings, per seed.
+"""Make the statistics of claims: how a number differs between settings, for each seed.
 
-Each takes outcomes that differ in nothing but what is compared, and gives no part if a side of the
-comparison is not among them.
+A statistic is a function of outcomes that differ only in the settings that are compared. It returns
+no part if one side of the comparison is not among them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from nearsight.study.analyse import Outcome, factorial
 from nearsight.study.claims.claim import ClaimPart, Region, Statistic, Unit
 from nearsight.study.design import Level, level_text
 
-Side = Mapping[str, Level | None]  # settings of a side of a comparison; None: left to the model
+# The settings of one side of a comparison; None means that the model decides.
+Side = Mapping[str, Level | None]
 EIGHT = ("autoaugment", "cutmix", "labelsmoothing")  # the factors of the protocol paper
 COUNTED = (
     "autoaugment",
     "colorjitter",
     "cutmix",
-)  # parts of a protocol that these factors stand for
+)  # parts of a protocol that the factors cover
 
 
 class AmbiguousError(ValueError):
@@ -32,7 +33,11 @@ class AmbiguousError(ValueError):
 
 
 def matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, Outcome]:
-    """Return by seed the outcome that has these settings and the number."""
+    """Return, by seed, the outcome that has these settings and the number.
+
+    Raises:
+        AmbiguousError: If there are two such outcomes of one seed.
+    """
     found: dict[int, Outcome] = {}
     for outcome in outcomes:
         if not _has(outcome, side) or not math.isfinite(outcome.values.get(value, math.nan)):
@@ -55,7 +60,7 @@ def _numbers(found: Mapping[int, Outcome], value: str) -> dict[int, float]:
 
 
 def is_share(value: str) -> bool:
-    """Tell whether a number is a share of images or pixels, which people read in percent."""
+    """Return whether a number is a share of images or pixels, which people read in percent."""
     return value.startswith("accuracy") or value.endswith(("accuracy", "miou"))
 
 
@@ -64,7 +69,7 @@ def _points(value: str) -> Unit:
 
 
 def level(value: str, side: Side, region: Region, label: str) -> Statistic:
-    """Test the number itself under these settings."""
+    """Test a number under some settings."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         found = matching(outcomes, side, value)
@@ -77,7 +82,7 @@ def level(value: str, side: Side, region: Region, label: str) -> Statistic:
 
 
 def difference(value: str, one: Side, other: Side, region: Region, label: str) -> Statistic:
-    """Test ``one`` minus ``other``, paired by seed."""
+    """Test the difference ``one - other`` of a number, paired by seed."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         sides = [matching(outcomes, side, value) for side in (one, other)]
@@ -90,12 +95,12 @@ def difference(value: str, one: Side, other: Side, region: Region, label: str) -
 
 
 def parts(*statistics: Statistic) -> Statistic:
-    """Combine several statistics; the claim needs the parts of all of them."""
+    """Combine several statistics into one that returns the parts of all of them."""
     return lambda outcomes: [part for each in statistics for part in each(outcomes)]
 
 
 def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
-    """Return the settings of one of the eight conditions, with all other parts off."""
+    """Return the settings of one of the eight conditions; all other augmentations are off."""
     own = {f"cutmix.{name}": x for name, x in asdict(CutMix()).items()} if cutmix else {}
     off = {part: False for part in optional_parts() if part not in COUNTED}
     factors = dict(zip(EIGHT, (autoaugment, cutmix, labelsmoothing)))
@@ -103,7 +108,7 @@ def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
 
 
 def _eight(outcomes: Sequence[Outcome], value: str) -> dict[tuple[bool, ...], dict[int, Outcome]]:
-    """Return the eight conditions by their flags; empty if one is missing."""
+    """Return the outcomes of the eight conditions by their flags; empty if one is missing."""
     places = [tuple(map(bool, place)) for place in np.ndindex(2, 2, 2)]
     found = {place: matching(outcomes, flags(*place), value) for place in places}
     return found if all(found.values()) else {}
@@ -133,11 +138,12 @@ def main_effect(value: str, factor: str, region: Region, label: str) -> Statisti
 
 
 def null_beside(value: str, factor: str, other: str, share: float, label: str) -> Statistic:
-    """Test that an effect on a number's logarithm is at most ``share`` of another factor's.
+    """Test that a factor has at most ``share`` of another factor's effect on a number's logarithm.
 
-    The margin is relative, because an absolute one hides a threefold change of a small number. Two
-    parts, one per sign: the main effect of ``factor`` (and its negative) minus ``share`` times the
-    size of the main effect of ``other``, both on the logarithm. Each must lie below 0.
+    The margin is relative, because an absolute margin hides a threefold change of a small number.
+    There are two parts, one per sign: the main effect of ``factor`` (or its negative) minus
+    ``share`` times the size of the main effect of ``other``, both on the logarithm. Each must lie
+    below 0.
     """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
@@ -165,7 +171,7 @@ def null_beside(value: str, factor: str, other: str, share: float, label: str) -
 
 
 def separation(value: str, factor: str, region: Region, label: str) -> Statistic:
-    """Test the smallest gap between conditions with and without a part of Modern."""
+    """Test the smallest gap in a number between conditions with and without a part of Modern."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         cells = _eight(outcomes, value)
@@ -187,7 +193,13 @@ def slope(
 ) -> Statistic:
     """Test the least-squares slope of a number over a numeric setting.
 
-    ``default``: what the setting amounts to in outcomes that leave it to the model.
+    Args:
+        value: The name of the number.
+        side: The settings of the outcomes.
+        along: The numeric setting.
+        region: Where the slope lies if the claim holds.
+        label: The name of the slope.
+        default: The value of the setting in outcomes that leave it to the model.
     """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
@@ -195,7 +207,7 @@ def slope(
         if default is not None and (own := matching(outcomes, {**side, along: None}, value)):
             if both := cells.get(default, {}).keys() & own.keys():
                 raise AmbiguousError(
-                    f"two cells of seed {min(both)} have {along} {default:g}, one by default"
+                    f"two cells of seed {min(both)} have {along} {default:g} (one by default)"
                 )
             cells[default] = {**cells.get(default, {}), **own}
         return _slope_part({x: cell for x, cell in cells.items() if cell}, value, region, label)
@@ -206,9 +218,9 @@ def slope(
 def across_layers(
     metric: str, one: Side, other: Side, after: int, above: bool, label: str
 ) -> Statistic:
-    """Test ``one`` minus ``other`` in all layers after ``after``, by the least favourable layer.
+    """Test ``one - other`` in all layers after ``after``, by the least favourable layer.
 
-    The numbers of a layer are called ``METRIC_layer_N``, counted from 1.
+    The numbers of a layer are called ``METRIC_layer_N``, with N counted from 1.
     """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
@@ -244,11 +256,11 @@ def combined(
     """Test a weighted sum of numbers, paired by seed, such as a gap between differences.
 
     Args:
-        sides: Weight, name of the number and settings of each term.
+        sides: The weight, the name of the number and the settings of each term.
         region: Where the sum lies if the claim holds.
-        label: What the sum is called.
-        absolute: Add the size of the sum of the terms with weights of 1 in size, and of the others,
-            each as a size: |a - b| - 0.2 |c - d|.
+        label: The name of the sum.
+        absolute: Sum the terms whose weights are 1 or -1, and the other terms, separately, and
+            subtract the sizes of the two sums: |a - b| - |0.2 c - 0.2 d|.
     """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
@@ -300,7 +312,7 @@ def _slope_part(
 
 
 def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str) -> Statistic:
-    """Test how much the relative gain, 100 (one - plain) / plain, grows per tenfold less data."""
+    """Test by how much the gain, 100 (one - plain) / plain, grows with ten times less data."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
         gains: dict[float, dict[int, Outcome]] = {}

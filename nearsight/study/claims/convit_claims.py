@@ -1,7 +1,8 @@
-"""Claims of ConViT: d'Ascoli et al., ICML 2021.
+"""List the claims of ConViT (d'Ascoli et al., ICML 2021).
 
-The paper slips: the caption of its figure 11 says that the gain grows with the data, table 2 that
-it shrinks; the text swaps rows (f) and (g) of table 3. The tables are cited.
+The paper contradicts itself in two places, where we follow its tables: the caption of figure 11
+says that the gain grows with the data, but table 2 shows that it shrinks; and the text swaps rows
+(f) and (g) of table 3.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MODELS = ("model.name", "model.num_heads", "model.gpsa", "kind")
 OF_FRACTION = ("data.fraction", "epochs", "warmup_epochs", "patience")
 GPSA = tuple(f"model.gpsa.{name}" for name in ("train_gates", "convolution", "train_attention"))
 
-DEFAULT_LAYERS = 10  # of 12; the name stands for them
+DEFAULT_LAYERS = 10  # of 12, if the settings do not give the number of GPSA layers
 
 
 def _recipe_of(settings: Settings) -> str:
@@ -51,7 +52,7 @@ PLAIN: Side = {"kind": "plain"}
 
 
 def row(gates: bool, convolution: bool, attention: bool = True) -> Side:
-    """Return a row of table 3 with GPSA, in the layers and of the strength of ConViT."""
+    """Return the settings of a row of table 3 with GPSA, with ConViT's layers and strength."""
     settings = dict(zip(GPSA, (gates, convolution, attention)))
     return {"kind": "convit", **settings, "model.gpsa.strength": 1.0, "model.gpsa.layers": None}
 

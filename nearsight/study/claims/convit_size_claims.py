@@ -1,4 +1,4 @@
-"""Claims of ConViT on layers, gates and the size of models."""
+"""List the claims of ConViT on layers, gates and the size of models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIVERSE = Scale(
 
 
 def _grows_with_size(value: str, sizes: Sequence[str], label: str) -> Statistic:
-    """Test each size minus the one before it, for ConViT."""
+    """Test the difference between each size of ConViT and the size before it."""
     return parts(
         *(
             combined(
@@ -32,7 +32,7 @@ def _grows_with_size(value: str, sizes: Sequence[str], label: str) -> Statistic:
 
 
 def _gain_grows(sizes: Sequence[str]) -> Statistic:
-    """Test how the relative gain of ConViT over DeiT grows from each size to the next."""
+    """Test by how much the relative gain of ConViT over DeiT grows from each size to the next."""
 
     def gains(outcomes: Sequence[Outcome], size: str) -> tuple[dict[int, float], list[Outcome]]:
         sides = [matching(outcomes, {**side, "size": size}, "accuracy") for side in (CONVIT, PLAIN)]

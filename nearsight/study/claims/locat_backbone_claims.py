@@ -1,4 +1,4 @@
-"""Claims of LocAt on backbones other than ViT, on self-supervision, and on its learned widths."""
+"""List the claims of LocAt on other backbones, self-supervision, and its learned widths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearsight.study.claims.paper_recipe import preset_recipe
 
 IMAGENET = {"imagenet": 300}
 MIOU = "segmentation_miou"
-FEW_NEAR_BOUNDS = 0.05  # of the widths; the paper says that they do not cluster there
+FEW_NEAR_BOUNDS = 0.05  # a share of the widths; the paper says that they do not cluster there
 SWIN_SIZES = ("tiny", "base")
 DINO_RECIPE = preset_recipe(
     lambda settings: "dino",

@@ -1,4 +1,4 @@
-"""Claims of LocAt: Hajimiri et al., arXiv 2603.04892."""
+"""List the claims of LocAt (Hajimiri et al., arXiv 2603.04892)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ TINY_BASE = tuple(
     name for size in ("tiny", "base") for name in (f"vit_{size}_patch16_224", f"locatvit_{size}")
 )
 SMALL = ("vit_small_patch16_224", "locatvit_small")
-ADDED = 2340  # parameters of GAug in 12 layers with heads of 64
-NEGLIGIBLE = 0.02  # of a model's operations; the paper calls its increase negligible
+ADDED = 2340  # parameters of GAug in 12 layers with heads of width 64
+NEGLIGIBLE = 0.02  # a share of the operations; the paper calls its increase negligible
 
 
 def _expected(settings: Settings) -> Expected:
-    """Return the training settings of section 5.1, as far as our protocols have them."""
+    """Return the training settings of section 5.1 that our protocols have too."""
     large = settings["data.name"] == "imagenet"
     return {
         "optimizer.lr": 1e-3 if large else 5e-4, "optimizer.weight_decay": 0.05,
@@ -81,7 +81,7 @@ HUMMINGBIRD = PaperEvaluation("hummingbird", "hummingbird", ("voc2012", "ade20k"
 
 @lru_cache
 def costs() -> dict[str, float]:
-    """Count the parameters and multiply-adds that LocAt adds to ViT, on built models."""
+    """Count the parameters and multiply-adds that LocAt adds to ViT, by building the models."""
     from nearsight.models.cost import named_cost
 
     found: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Record how a paper trained: the settings that a verdict needs, and our assumptions."""
+"""Describe how a paper trained: the settings that a verdict checks, and our assumptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearsight.protocol import Protocol, assumed_values, at_fraction, preset
 from nearsight.study.design import Level, level_text, protocol_settings
 
 Settings = Mapping[str, Level]
-Expected = Mapping[str, Level | None]  # by path; None: not set
+Expected = Mapping[str, Level | None]  # a value by the path of its setting; None: not set
 
 TRAINING = (
     "optimizer", "batch_size", "warmup_epochs", "patience", "crop_padding", "resized_crop", "flip",
@@ -18,8 +18,8 @@ TRAINING = (
     "repeats", "label_smoothing", "ema_decay", "distillation", "model.drop_path",
     "data.validation_fraction",
 )  # fmt: skip
-UNSET = ("patience", "optimizer.clip_norm", "ema_decay")  # absent where they are None
-# Settings that belong to a data set: that a claim compares sets does not excuse other values.
+UNSET = ("patience", "optimizer.clip_norm", "ema_decay")  # absent if they are None
+# Settings that belong to a data set. Even a claim that compares data sets needs the paper's values.
 OF_SETS = (
     "data.name", "data.image_size", "data.fraction", "epochs", "patience", "warmup_epochs",
     "batch_size", "optimizer",
@@ -37,15 +37,15 @@ class PaperRecipe:
     """The settings that a paper trained with, and which of them we assumed.
 
     Args:
-        expected: The settings by path, given those of a run (its data set, its model).
-        assumed: What the paper does not say, a few words each.
+        expected: A function that returns the paper's settings for the data set and model of a run.
+        assumed: A function that describes, in a few words each, what the paper does not give.
     """
 
     expected: Callable[[Settings], Expected]
     assumed: Callable[[Settings], Sequence[str]]
 
     def differences(self, settings: Settings, compares: Sequence[str]) -> list[str]:
-        """Say in what a run was trained otherwise, apart from what the claim compares."""
+        """Describe how a run was trained differently, apart from what the claim compares."""
         treated = [x for x in compares if x not in OF_SETS]
         return [
             f"{WORDS.get(path, path)} {_word(settings.get(path))} instead of {_word(wanted)}"
@@ -55,7 +55,7 @@ class PaperRecipe:
 
 
 def is_below(path: str, names: Sequence[str]) -> bool:
-    """Tell whether a dotted path is one of these, or inside one.
+    """Return whether a dotted path is one of some names or lies below one.
 
     >>> is_below("optimizer.lr", ["optimizer"]), is_below("optimizer_lr", ["optimizer"])
     (True, False)
@@ -70,12 +70,13 @@ def _word(level: Level | None) -> str:
 def preset_recipe(
     name: Callable[[Settings], str], fullest: str | None = None, also: Sequence[str] = ()
 ) -> PaperRecipe:
-    """Return the recipe of a preset, on the data set of a run and on its fraction of the data.
+    """Make a recipe from a preset, for the data set of a run and its fraction of the data.
 
     Args:
-        name: The preset of a run, given its settings.
-        fullest: The preset with every part, whose assumed values are named.
-        also: What else was assumed, or differs from the paper in all our runs.
+        name: A function that returns the preset of a run, given its settings.
+        fullest: A preset with every part, whose assumed values are listed. By default, that of the
+            run itself.
+        also: Further assumptions, and differences from the paper that all our runs have.
     """
 
     def protocol(settings: Settings, which: str) -> Protocol:

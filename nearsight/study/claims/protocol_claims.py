@@ -1,12 +1,13 @@
-"""Claims of the protocol paper: Toledo and Martínez, arXiv 2605.16390. One seed there."""
+"""List the claims of the protocol paper (Toledo and Martínez, arXiv 2605.16390).
+
+The paper has one seed.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
-from nearsight.protocol import EIGHT
 from nearsight.study.analyse import EQUAL_STEPS, Outcome
 from nearsight.study.claims.claim import (
     ABOVE,
@@ -38,15 +39,16 @@ from nearsight.study.claims.paper_tables import (
     paper_difference,
     paper_effect,
     paper_values,
+    rank_correlations,
+    self_mass_bounds,
 )
 
 WITH, WITHOUT = (paper_values("min_mad", "cutmix", on) for on in (True, False))
 MOST_WITH, LEAST_WITHOUT = WITH[-1], WITHOUT[0]
 BOX_MAD = 0.103  # of a 3x3 box on the 8x8 grid: a head below it looks at itself or next to itself
 ON_GRID: Side = {"grid": "8x8"}  # a threshold in MAD holds on the grid that it comes from
-DIAGONAL = math.hypot(7, 7)  # of the 8x8 grid, in patches
-MOSTLY = 0.5  # self-mass from which on a head is called identity
-ALIKE = 0.5  # rank correlation within which two numbers may be called independent
+MOSTLY = 0.5  # a head with at least this self-mass is an identity head
+ALIKE = 0.5  # with a smaller rank correlation, two numbers may be called independent
 DEPTH = 8  # layers; nothing reads the patch rows of the last one
 DATA = {"cifar10": 600, "cifar100": 600, "tiny-imagenet": 400}
 
@@ -54,7 +56,7 @@ RECIPE = preset_recipe(lambda settings: "baseline", fullest="modern")
 ABLATION = Scale(("compact_vit",), {"cifar100": 600}, "8x8", recipe=RECIPE)
 DATASETS = Scale(("compact_vit",), DATA, "8x8", recipe=RECIPE)
 PARTS = ("autoaugment", "colorjitter", "cutmix", "labelsmoothing", "label_smoothing")
-OF_DATA = (  # what sets of data may differ in; not the fraction that is taken of them
+OF_DATA = (  # data sets may differ in these settings, but not in the fraction that is used
     "data.name", "data.image_size", "epochs", "patience", "warmup_epochs", "batch_size",
     "optimizer",
 )  # fmt: skip
@@ -69,8 +71,8 @@ ONLY = {
 def _thresholds() -> Statistic:
     """Test min MAD of each of the eight conditions against the 3x3 line.
 
-    The paper's own bounds (0.024 and 0.210) are its most extreme conditions: the interval of a
-    perfect replication straddles them, so they can decide nothing.
+    The paper's own bounds (0.024 and 0.210) are the values of its most extreme conditions. The
+    interval of a perfect replication would contain them, so they could not decide anything.
     """
     found = []
     for cutmix in (True, False):
@@ -96,7 +98,7 @@ def _no_effect(factor: str, name: str) -> Statistic:
 
 
 def _dissociation() -> Statistic:
-    """Test that both improve accuracy comparably, but only CutMix crosses the 3x3 line."""
+    """Test that both parts improve accuracy alike, but only CutMix makes a head local."""
     alone = {"CutMix": ONLY["cutmix"], "AutoAugment": ONLY["autoaugment"]}
     return parts(
         *(
@@ -127,7 +129,7 @@ def _by_data(value: str, region: Region, label: str) -> Statistic:
 
 
 def _most_on(data: str) -> Statistic:
-    """Test Modern - Baseline on a data set minus the same on each of the others."""
+    """Test whether Modern lowers min MAD more on a data set than on each of the others."""
 
     def sides(name: str, sign: float) -> list[tuple[float, str, Side]]:
         at = {"data.name": name}
@@ -149,7 +151,7 @@ def _most_on(data: str) -> Statistic:
 
 
 def _every_layer() -> Statistic:
-    """Test CutMix's main effect on the mean entropy of each layer, without unread layers."""
+    """Test CutMix's main effect on the mean entropy of each layer that an output reads."""
     return parts(
         *(
             main_effect(f"entropy_layer_{layer}", "cutmix", BELOW,
@@ -159,38 +161,7 @@ def _every_layer() -> Statistic:
     )  # fmt: skip
 
 
-def self_mass_bounds() -> dict[str, float]:
-    """Return the least self-mass that the paper's min MAD allows in conditions with CutMix.
-
-    A patch that is not itself is at least one patch away, so MAD >= (1 - self-mass) / diagonal.
-
-    >>> [round(x, 3) for x in self_mass_bounds().values()]
-    [0.921, 0.762, 0.911, 0.792]
-    """
-    return {
-        f"self_mass_{name}": 1 - row["min_mad"] * DIAGONAL
-        for name, row in PAPER_TABLE_2.items()
-        if "cutmix" in EIGHT[name]
-    }
-
-
-def rank_correlations() -> dict[str, float]:
-    """Return the rank correlations of accuracy and min MAD in table 2, by CutMix on and off.
-
-    >>> {name: round(x, 6) for name, x in rank_correlations().items()}
-    {'with_cutmix': -1.0, 'without_cutmix': -1.0}
-    """
-    from scipy.stats import spearmanr
-
-    found = {}
-    for name, on in (("with_cutmix", True), ("without_cutmix", False)):
-        rows = [row for key, row in PAPER_TABLE_2.items() if ("cutmix" in EIGHT[key]) == on]
-        pairs = [[row[value] for row in rows] for value in ("accuracy", "min_mad")]
-        found[name] = float(spearmanr(*pairs).statistic)
-    return found
-
-
-def _printed(values: Sequence[float]) -> str:
+def _join_numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.3f}" for value in values)
 
 
@@ -216,7 +187,7 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         sentence="Every condition with CutMix has a head below the 3x3 line, none without has one.",
         value="min_mad", statistic=_thresholds(), num_parts=8,
         direction=f"min MAD at most {BOX_MAD} with CutMix, at least {BOX_MAD} without",
-        paper=f"with {_printed(WITH)}; without {_printed(WITHOUT)}",
+        paper=f"with {_join_numbers(WITH)}; without {_join_numbers(WITHOUT)}",
     ),
     ablation(
         id="protocol-separation", source="protocol paper, section 6.2, figure 4",
@@ -360,7 +331,7 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
                 for name in self_mass_bounds()
             )
         ),
-        paper=f"min MAD {_printed(WITH)}, which bounds the self-mass from below",
+        paper=f"min MAD {_join_numbers(WITH)}, which bounds the self-mass from below",
     ),
     Claim(
         id="protocol-independence", source="protocol paper, section 6.2, table 2",

@@ -1,10 +1,11 @@
-"""Judge claims, from intervals over seeds and only at the scale of the claim.
+"""Judge claims by intervals over seeds, and only at the scale of the claim.
 
-A claim is supported if the 95 % t-interval of each of its parts lies where the claim says; all
-parts have to, so no correction is needed. It is contradicted if one part's interval lies wholly
-elsewhere; with k parts that interval is of level 1 - 0.05 / k, as there are k chances. Everything
-else is not decided, and so is whatever was seen at another scale than the claim's. Both verdicts
-need 5 seeds: with 3 or 4 the verdict only leans to one, with the interval and the exact p.
+A claim is supported if the 95 % t-interval of each of its parts lies where the claim says. All
+parts have to lie there, so no correction is needed. A claim is contradicted if the interval of one
+part lies wholly elsewhere. With k parts there are k chances for this, so that interval has the
+level 1 - 0.05 / k. Everything else is not decided, and neither is anything at another scale than
+the claim's. Both verdicts need 5 seeds. With 3 or 4 seeds, the verdict only leans to one of them
+and gives the interval and the exact p value.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ NO_SEEDS = "no seed can change it"
 NOT_DECIDED, FEW_SEEDS, NO_DATA = "not decided at this scale", "not enough seeds", "no data"
 
 TOLD = ("model.name", "data.name", "epochs", "grid", "model.depth", "model.width")  # a scale
-# They follow from others that are told.
+# These follow from other settings that are shown.
 UNTOLD = ("size", "kind", "warmup_epochs", "patience", "epochs", "num_classes", "labelsmoothing")
-OWN = ("model.depth", "model.width")  # absent where they are the model's own
+OWN = ("model.depth", "model.width")  # absent if they are the model's own
 Seen = Literal["as claimed", "the opposite", "open"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a study says about one part of a claim; no estimate with fewer than two seeds."""
+    """The result of a study for one part of a claim; fewer than two seeds give no estimate."""
 
     label: str
     region: str
     n: int
     estimate: Estimate | None
     seen: Seen | None
-    p: float | None = None  # exact, two-sided, of a difference from 0; None where that is not asked
-    unit: Unit = ""  # "points": accuracy, kept as a share and shown in percent
+    p: float | None = None  # sign-flip test against 0; None if not asked
+    unit: Unit = ""  # if "points", the number is a share that is shown in points
 
     @property
     def number(self) -> str:
-        """The value and its interval as people read them."""
+        """The value and its interval as text, with their unit."""
         if self.estimate is None:
             return f"{self.n} seed{'s' * (self.n != 1)}, no interval"
         x = self.estimate
@@ -86,22 +87,22 @@ class Verdict:
 
     claim: Claim
     decision: str  # one of the five above, or "needs …"
-    reason: str  # a sentence
+    reason: str  # one or more sentences
     findings: tuple[Finding, ...] = ()
     where: str = ""  # the scale of the outcomes
-    elsewhere: tuple[str, ...] = ()  # in what that is not the claim's scale
+    elsewhere: tuple[str, ...] = ()  # how that scale differs from the claim's
     assumed: tuple[str, ...] = ()  # values of the recipe that the paper does not give
-    scale: str = ""  # the same without the settings that tell verdicts on a claim apart
-    settings: str = ""  # what tells this verdict from others on the same claim
+    scale: str = ""  # like ``where``, without the settings that distinguish the verdicts
+    settings: str = ""  # what distinguishes this verdict from others on the same claim
 
     @property
     def n(self) -> int | None:
-        """The fewest seeds of a part; None without seeds, or where none can change the verdict."""
+        """The fewest seeds of a part; None without seeds, or if no seed can change the verdict."""
         return min((x.n for x in self.findings), default=None) or None
 
     @property
     def condition(self) -> str:
-        """What is compared: the deciding part of the claim, and how many others there are."""
+        """The label of the deciding part of the claim, and the number of other parts."""
         part = self._deciding
         if part is None:
             return ""
@@ -110,7 +111,7 @@ class Verdict:
 
     @property
     def claimed(self) -> str:
-        """Where the number of the deciding part should lie."""
+        """The region in which the number of the deciding part should lie."""
         return self._deciding.region if self._deciding else self.claim.direction
 
     @property
@@ -120,7 +121,7 @@ class Verdict:
 
     @property
     def _deciding(self) -> Finding | None:
-        """The part that speaks most against the claim; the first of several."""
+        """The part that contradicts the claim most; the first if there are several."""
         order = ("the opposite", "open", None, "as claimed")
         return min(self.findings, key=lambda x: order.index(x.seen), default=None)
 
@@ -152,9 +153,9 @@ class Verdict:
 
 
 def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """Return the verdicts on a claim: one for each group of comparable cells, at least one.
+    """Return the verdicts on a claim: one for each group of comparable cells, but at least one.
 
-    Outcomes are compared only if they agree in all settings that the claim does not compare.
+    Outcomes are compared only if they agree in all settings that the claim does not vary.
     """
     if claim.facts is not None:
         return [judge_facts(claim, claim.facts())]
@@ -189,8 +190,8 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> list[Verdict]:
 def judge_facts(claim: Claim, numbers: Mapping[str, float]) -> Verdict:
     """Return the verdict on a claim whose numbers do not depend on seeds.
 
-    They are arithmetic on a paper's own table, or a count on a model as it is built. A number that
-    is not known leaves the claim undecided.
+    Such numbers are computed from the paper's own table, or counted on a built model. If a number
+    is not known, the claim is undecided.
     """
     parts = claim.statistic([Outcome({}, 0, numbers)])
     findings = tuple(_fact(part) for part in parts)
@@ -226,8 +227,8 @@ def _groups(
 def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> list[str]:
     """Return the settings in which groups differ, without those ``left_out``.
 
-    Settings of a part that is on or off, such as ``cutmix.alpha``, are compared only between the
-    groups in which it is on, because the part itself already tells the others apart.
+    The settings of a part that is on or off, such as ``cutmix.alpha``, are compared only between
+    groups in which the part is on, because the part itself already distinguishes the others.
     """
     names = dict.fromkeys(name for key in keys for name in key)
     switches = {name for key in keys for name, level in key.items() if isinstance(level, bool)}
@@ -240,7 +241,7 @@ def _apart(keys: list[dict[str, Level]], left_out: Sequence[str] = UNTOLD) -> li
 
 
 def _shared(claim: Claim, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """Return the settings in which compared outcomes must agree."""
+    """Return the settings in which outcomes must agree to be compared."""
     return {name: level for name, level in settings.items() if not is_below(name, claim.compares)}
 
 
@@ -258,7 +259,7 @@ def _verdict(claim: Claim, parts: list[ClaimPart], also: str, settings: str) -> 
     fewest = min(len(part.per_seed) for part in parts)
     told = "; ".join(map(str, findings))
     if fewest < FEWEST_SEEDS:
-        reason = f"Got {fewest} complete seed{'s' * (fewest != 1)} of the {FEWEST_SEEDS} needed"
+        reason = f"A verdict needs {FEWEST_SEEDS} complete seeds, but there are only {fewest}"
         return Verdict(claim, FEW_SEEDS, f"{reason}: {told}.", findings, **known)
     holds = all(part.region.holds(_interval(part)) for part in parts)
     level = 1 - 0.05 / len(parts)
@@ -277,7 +278,7 @@ def _verdict(claim: Claim, parts: list[ClaimPart], also: str, settings: str) -> 
         decision = f"{LEANING} {decision}"
         told += f"; a verdict needs {scale.seeds} seeds"
     if known["assumed"]:
-        told += f". Assumed, since the paper does not say: {', '.join(known['assumed'])}"
+        told += f". We assumed, as the paper does not say: {', '.join(known['assumed'])}"
     return Verdict(claim, decision, f"{told[0].upper()}{told[1:]}.", findings, **known)
 
 
@@ -301,7 +302,7 @@ def _interval(part: ClaimPart, level: float = 0.95) -> Estimate:
 
 
 def where_text(outcomes: Sequence[Outcome], also: str = "") -> str:
-    """Describe the scale of outcomes; ``also`` is what distinguishes them from others."""
+    """Describe the scale of outcomes; ``also`` describes what distinguishes them from others."""
 
     def told(name: str) -> str:
         found = dict.fromkeys(str(x.settings[name]) for x in outcomes if name in x.settings)

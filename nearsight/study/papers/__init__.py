@@ -1,4 +1,4 @@
-"""Every table and figure of the three papers as data: its recipe, its numbers, and its state."""
+"""List every table and figure of the three papers: its recipe, its numbers, and its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every table and figure of the three papers, one entry each."""
+"""List every table and figure of the three papers."""
 
 from __future__ import annotations
 

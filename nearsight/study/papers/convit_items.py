@@ -1,4 +1,4 @@
-"""The tables and figures of ConViT, with the numbers that the paper prints."""
+"""List the tables and figures of ConViT, with the numbers that the paper prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table or figure of a paper is: the recipe that makes it, and the numbers it prints."""
+"""Define a table or figure of a paper: the recipe that makes it, and the numbers it prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearsight.core import UserError
 from nearsight.study.design import Level
 
 Paper = Literal["protocol", "locat", "convit"]
-PAPERS: dict[Paper, str] = {  # as the sources of claims begin, then who wrote it
+PAPERS: dict[Paper, str] = {  # the start of the sources of claims, and the authors
     "protocol": "protocol paper (Toledo and Martínez, arXiv 2605.16390)",
     "locat": "LocAt (Hajimiri et al., arXiv 2603.04892)",
     "convit": "ConViT (d'Ascoli et al., arXiv 2103.10697)",
@@ -22,9 +22,9 @@ NUMBER = re.compile(r"\d+[a-g]?")
 
 @dataclass(frozen=True)
 class ItemRow:
-    """A row of a paper's table: the condition of the recipe that it is, and what is printed.
+    """A row of a paper's table: its condition in the recipe, and the printed numbers.
 
-    Accuracy and mIoU are shares here; papers print percent.
+    Accuracy and mIoU are shares here, while papers print percent.
     """
 
     name: str
@@ -38,14 +38,14 @@ class PaperItem:
 
     Args:
         paper: A key of PAPERS.
-        label: "table 3" or "figure 8a"; "outlook ii" of what a paper asks for.
+        label: Such as "table 3" or "figure 8a", or "outlook ii" for a question that a paper asks.
         title: What it shows.
-        recipe: The study that makes it. None: no study does, and ``reason`` says why.
-        also: Further recipes whose conditions are the same.
-        shown: Where the numbers are then to be seen, if not in a table beside the paper's.
-        command: What is to be typed besides or instead of the study.
+        recipe: The study that makes it. None if no study does; ``reason`` then says why.
+        also: Further recipes with the same conditions.
+        shown: Where the page shows the numbers, if not in a table beside the paper's.
+        command: A command to run besides or instead of the study.
         reason: Why there is no recipe.
-        rows: The paper's rows.
+        rows: The rows of the paper's table.
     """
 
     paper: Paper
@@ -65,7 +65,7 @@ class PaperItem:
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """Every recipe whose cells it is made of."""
+        """All recipes that make this table or figure."""
         return () if self.recipe is None else (self.recipe, *self.also)
 
     @property
@@ -76,7 +76,7 @@ class PaperItem:
     def is_source(self, text: str) -> bool:
         """Return whether the source of a claim names this table or figure.
 
-        A claim on a whole figure is one on each of its parts, and the other way round.
+        A claim about a whole figure is also about each of its parts, and vice versa.
         """
         start = PAPERS[self.paper].partition(" (")[0]
         return text.startswith(start) and any(_overlap(self.label, x) for x in named_items(text))
@@ -104,9 +104,10 @@ def _overlap(one: str, other: str) -> bool:
 def table_rows(
     text: str, factors: Sequence[str], values: Sequence[str], per: float = 100.0
 ) -> tuple[ItemRow, ...]:
-    """Read rows from text: levels of factors, a bar, numbers in percent (or ``per``), - for none.
+    """Read rows from text, each with levels of factors, a bar, and numbers in percent.
 
-    A level is on or off or a word; a semicolon separates levels.
+    A level is on, off, a number or a word. Semicolons separate levels, and - stands for a number
+    that is not printed. With ``per``, numbers are divided by it instead of 100.
 
     >>> (row,) = table_rows("ViT; off | 72.39 -", ["backbone", "locat"], ["accuracy", "miou"])
     >>> row.name, row.factors, row.printed
@@ -118,7 +119,10 @@ def table_rows(
         words = [word.strip() for word in levels.split(";")]
         shares = numbers.split()
         if not bar or len(words) != len(factors) or len(shares) != len(values):
-            raise UserError(f"expected {len(factors)} levels and {len(values)} numbers in {line!r}")
+            raise UserError(
+                f"a row needs {len(factors)} levels, a bar and {len(values)} numbers, but one is "
+                f"{line!r}"
+            )
         printed = {
             name: round(float(share) / per, 6)
             for name, share in zip(values, shares)

@@ -1,7 +1,7 @@
-"""The tables and figures of LocAt, with the numbers that the paper prints.
+"""List the tables and figures of LocAt, with the numbers that the paper prints.
 
-Our copy of the paper refers to table 3 for the small data sets and for DINO alike and never to a
-table 2; they are tables 3a and 3b here.
+Our copy of the paper calls both the table of small data sets and the table of DINO table 3, and
+never refers to a table 2. Here they are tables 3a and 3b.
 """
 
 from __future__ import annotations

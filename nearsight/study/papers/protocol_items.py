@@ -1,4 +1,4 @@
-"""The tables and figures of the protocol paper, and what its outlook and its review ask for."""
+"""List the tables and figures of the protocol paper, and what its outlook and review ask for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearsight.study.papers.item import PaperItem
 
 of_paper = partial(PaperItem, paper="protocol")
 SETS, ABLATION = "protocol-datasets", "protocol-ablation"
-SMALL = ("protocol-small",)  # the laptop scale of the ablation, under the name of its results
+SMALL = ("protocol-small",)  # the laptop scale of the ablation, which results/ has by this name
 
 PROTOCOL_ITEMS: tuple[PaperItem, ...] = (
     of_paper(label="table 1", title="Accuracy of Baseline and Modern on three data sets",

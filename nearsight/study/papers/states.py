@@ -1,4 +1,4 @@
-"""Which tables and figures were run: at which scale, with how many seeds, and what was decided."""
+"""Find which tables and figures were run, at which scale, with how many seeds and verdicts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from nearsight.study.papers.item import PaperItem
 
 RESULTS = Path(__file__).parents[3] / "results"  # of the repository; a wheel has none
 HERE = Path("studies-out")  # where the commands in the docs write studies
-ONE_SCALE = ("protocol-small",)  # a laptop's, from before there was a choice
+ONE_SCALE = ("protocol-small",)  # at the laptop scale, from before there was a choice
 COSTS = "costs.json"  # beside this file; docs/make_papers.py writes it
 
 
 @dataclass(frozen=True)
 class ItemState:
-    """A study of a table or figure that somebody has run, at least in part."""
+    """A study of a table or figure that was run, at least in part."""
 
     item: PaperItem
     folder: Path
@@ -39,7 +39,7 @@ class ItemState:
 
     @property
     def verdict(self) -> str:
-        """What was decided on the claims of this table or figure, in a few words."""
+        """The verdicts on the claims of this table or figure, in a few words."""
         counts = Counter(self.decisions.values())
         return ", ".join(f"{number} {decision}" for decision, number in counts.most_common())
 
@@ -51,7 +51,7 @@ class ItemState:
         return f"{self.scale}, n = {self.num_seeds}{done}{verdict}"
 
     def contents(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return {
             "folder": str(self.folder), "scale": self.scale, "n": self.num_seeds,
             "finished": self.num_finished, "cells": self.num_cells,
@@ -60,7 +60,7 @@ class ItemState:
 
 
 def study_folders(places: Sequence[Path]) -> list[Path]:
-    """Return every study folder among some folders and directly in them.
+    """Return every study folder among some folders, and those directly in them.
 
     Raises:
         UserError: If one of the places does not exist.
@@ -68,7 +68,7 @@ def study_folders(places: Sequence[Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for place in places:
         if not place.is_dir():
-            raise UserError(f"there is no folder {place}")
+            raise UserError(f"there is no folder {place}; give the path of a study folder")
         for folder in (place, *sorted(x for x in place.iterdir() if x.is_dir())):
             if (folder / STUDY).is_file():
                 found[folder] = None
@@ -78,7 +78,7 @@ def study_folders(places: Sequence[Path]) -> list[Path]:
 def listed_items(
     studies: Sequence[Path] | None = None,
 ) -> list[tuple[PaperItem, list[ItemState]]]:
-    """Return every table and figure with the studies that were run of it.
+    """Return every table and figure with the studies of it that were run.
 
     Args:
         studies: Study folders, or folders of them, besides the published results. None means
@@ -96,7 +96,7 @@ def listed_items(
 
 @dataclass(frozen=True)
 class _StudyRun:
-    """What a study folder says of itself, read once for all tables and figures."""
+    """The contents of a study folder, read once for all tables and figures."""
 
     folder: Path
     study: str
@@ -131,7 +131,7 @@ class _StudyRun:
         decided = {
             claim.id: " or ".join(dict.fromkeys(self.decisions[claim.id]))
             for claim in CLAIMS
-            if claim.facts is None  # else no study decides it
+            if claim.facts is None  # otherwise no study decides it
             and claim.id in self.decisions
             and item.is_source(claim.source)
         }
@@ -148,6 +148,6 @@ class _StudyRun:
 
 @cache
 def recipe_costs() -> dict[str, dict[str, dict[str, float]]]:
-    """Return cells and operations of every recipe by scale, as they were last counted."""
+    """Return the numbers of cells and operations of every recipe by scale, as last counted."""
     text = (files("nearsight.study.papers") / COSTS).read_text()
     return dict(json.loads(text))

@@ -192,7 +192,7 @@ def test_what_is_no_factorial_is_refused():
     three = [Outcome({"a": a}, 0, {"x": 1.0}) for a in (1, 2, 3)]
     with pytest.raises(ValueError, match="a has the levels 1, 2, 3"):
         factorial(three, "x")
-    with pytest.raises(ValueError, match="labelsmoothing vary"):
+    with pytest.raises(ValueError, match="differ in labelsmoothing"):
         factorial(noisy(), "min_mad", {"cutmix": (False, True), "autoaugment": (False, True)})
     with pytest.raises(ValueError, match="'mixup'"):
         factorial(noisy(), "min_mad", {"mixup": (False, True)})

@@ -70,7 +70,7 @@ def test_another_recipe_decides_nothing(each):
 def test_every_verdict_names_what_was_assumed():
     (verdict,) = judge(claim("protocol-cutmix"), made_up("protocol-cutmix", 1))
     assert verdict.decision == "supported"
-    assert "Assumed, since the paper does not say: learning rate 0.0003" in verdict.reason
+    assert "We assumed, as the paper does not say: learning rate 0.0003" in verdict.reason
     assert "CutMix's probability 0.5" in verdict.reason
     assert verdict.contents()["assumed"] == list(verdict.assumed)
     (verdict,) = judge(claim("locat-mini"), made_up("locat-mini", 1))

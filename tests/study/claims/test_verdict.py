@@ -86,7 +86,7 @@ def test_regions_speak():
 def test_few_seeds_decide_nothing_however_clear(n):
     (verdict,) = judge(claim(BELOW), pairs([-0.3, -0.3001][:n]))
     assert verdict.decision == "not enough seeds"
-    assert f"Got {n} complete seed" in verdict.reason
+    assert f"there are only {n}" in verdict.reason
     assert (verdict.findings[0].estimate is None) == (n == 1)
 
 

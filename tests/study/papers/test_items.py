@@ -68,7 +68,7 @@ def test_numbers_are_the_papers_gains() -> None:
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected 2 levels and 1 numbers in 'ViT"):
+    with pytest.raises(ValueError, match="needs 2 levels, a bar and 1 numbers, but one is 'ViT"):
         table_rows("ViT | 72.4", ["model", "size"], ["accuracy"])
 
 
