@@ -14,14 +14,14 @@ from nearsight.study.show.effect_tables import over_runs
 
 Found = Mapping[tuple[str, str], tuple[Family, ConditionRuns]]
 PAPER_NOTE = (
-    "The paper: one seed, the compact ViT (8 layers, 192 wide, 8x8 patches), up to 600 epochs. "
-    "Ours: mean and 95 % interval over seeds at the scale named; other scales need not agree. "
-    "Both count the heads of all layers."
+    "The paper has one seed of the compact ViT (8 layers, 192 wide, 8x8 patches), trained for up "
+    "to 600 epochs. Our numbers are means with 95 % intervals over seeds, at the scale named in "
+    "the table; other scales need not agree. Both use the heads of all layers."
 )
 
 
 def paper_tables(families: Sequence[Family]) -> tuple[Table, ...]:
-    """Return tables 1 and 2 of the protocol paper with our numbers beside them, if any."""
+    """Return tables 1 and 2 of the protocol paper with our numbers beside them, if we have some."""
     found = {
         (family.first.record.data.name, condition.runs[0].protocol["name"]): (family, condition)
         for family in families
@@ -53,7 +53,7 @@ def _table_1(found: Found) -> list[Table]:
 
 
 def _table_2(found: Found) -> list[Table]:
-    """Return table 2 in two parts, accuracy with MAD and entropy, as one would be too wide."""
+    """Return table 2 as two tables, because accuracy, MAD and entropy together are too wide."""
     ours = {name: found[key] for name in PAPER_TABLE_2 if (key := ("cifar100", name)) in found}
     if len(ours) < 3:
         return []

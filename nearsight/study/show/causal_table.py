@@ -15,30 +15,32 @@ from nearsight.study.analyse import LoadedStudy, SeedLoss, condition_text, losse
 
 
 def print_causal(folder: Path) -> None:
-    """Print the accuracy lost per head and change, and explain the numbers below."""
+    """Print the accuracy that each change of each head costs, and explain the numbers."""
     contents, screen = CAUSAL_FILE.read(folder), console()
     screen.say(read_record(folder).name, style="bold")
     screen.print(causal_table(contents).rich())
     side, lost = contents.window, contents.lost
     screen.say(
-        f"Points of accuracy lost of {100 * contents.accuracy:.1f} % on the same "
-        f"{contents.num_images:,} test images, 95 % over images of this one run. In window: "
-        f"share of the attention between patches within {side}x{side} patches, unchanged "
-        f"(uniform attention: {contents.layers[0].uniform_inside:.2f}). "
-        f"*: exact McNemar p below {LEVEL} after Holm over all {len(lost)} changes."
+        f"The accuracy is {100 * contents.accuracy:.1f} %. The table shows how many percentage "
+        f"points each change costs on the same {contents.num_images:,} test images, with 95 % "
+        "intervals over images of this one run. 'In window' is the share of a head's attention "
+        f"between patches that stays within {side}x{side} patches before any change (uniform "
+        f"attention: {contents.layers[0].uniform_inside:.2f}). * marks an exact McNemar p below "
+        f"{LEVEL} after Holm's correction for all {len(lost)} changes."
     )
     for remark in contents.remarks:
         screen.say(remark)
 
 
 SEEDS_NOTE = (
-    "Points of accuracy lost on the same test images, mean over seeds with the 95 % t-interval, "
-    "each for itself. Single heads are not averaged: head 1 of one seed is not head 1 of another."
+    "Percentage points of accuracy lost on the same test images: means over seeds, each with its "
+    "own 95 % t-interval. Single heads are not averaged, because head 1 of one seed does not "
+    "correspond to head 1 of another."
 )
 
 
 def print_causal_study(study: LoadedStudy) -> None:
-    """Print the accuracy lost over the seeds of every condition."""
+    """Print the accuracy that each change costs every condition, over seeds."""
     screen, found = console(), losses_over_seeds(study)
     screen.print(seed_losses_table(found).rich())
     screen.say(SEEDS_NOTE)
@@ -61,7 +63,7 @@ def seed_losses_table(found: Sequence[SeedLoss]) -> Table:
         )
         for key, losses in rows.items()
     ]
-    title = "Is locality used? Accuracy lost when heads look elsewhere, over seeds"
+    title = "Is locality used? Accuracy lost when heads attend elsewhere, over seeds"
     return Table("causal-seeds", tuple(columns), cells, title, SEEDS_NOTE)
 
 
@@ -96,6 +98,6 @@ def _lost(entry: LossRecord, num_images: int) -> Marked:
 
 
 def _inside(contents: CausalRecord, name: str) -> float | str:
-    """Return the share in the window of one head; empty for several heads."""
+    """Return the share of a head's attention in the window; empty for several heads."""
     layer, _, head = name.partition(".")
     return contents.layers[int(layer) - 1].inside[int(head) - 1] if head else ""

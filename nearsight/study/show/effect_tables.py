@@ -12,10 +12,10 @@ from nearsight.study.analyse import Effect, Effects, num_simultaneous, simultane
 from nearsight.study.show.result_tables import LOG_NOTE
 
 NOTES = {
-    "accuracy": "In percentage points; matched effects are over validation images. The interval "
-    "over seeds and images is a 95 % interval by itself, not simultaneous.",
+    "accuracy": "In percentage points. Effects at matched steps and loss are on validation images. "
+    "The interval over seeds and images is a 95 % interval of its own, not a simultaneous one.",
     "min_mad": "For the interval over seeds and images, each half of the images uses the head that "
-    "the other half chooses. It is a 95 % interval by itself, not simultaneous.",
+    "the other half selects. It is a 95 % interval of its own, not a simultaneous one.",
     "log_min_mad": LOG_NOTE,
 }
 MATCHED = (
@@ -24,19 +24,19 @@ MATCHED = (
     "with hard labels."
 )
 STOPPED = (
-    "'As if stopped early' reads every run at the epoch that early stopping would have kept, and "
-    "its attention at the last measurement before that. An effect that appears there and not at "
-    "matched steps comes from the length of training."
+    "'As if stopped early' takes every run at the epoch that early stopping would have kept, and "
+    "its attention at the last measurement up to that epoch. An effect that appears there but not "
+    "at matched steps comes from the length of training."
 )
 
 SEVERAL_GRIDS = (
-    "The models have several grids of patches. MAD depends on the grid, so effects of what changes "
-    "the grid are those on the score: 1 − MAD / MAD of uniform attention on the same grid."
+    "The models have several grids of patches. MAD depends on the grid, so to compare grids read "
+    "the effects on the score, which is 1 − MAD / MAD of uniform attention on the same grid."
 )
 
 
 def effect_tables(found: Sequence[Effects]) -> tuple[Table, ...]:
-    """Return a table per number: every effect at the end, at matched steps and at matched loss."""
+    """Return a table for each number, with every effect at the end, at matched steps and loss."""
     by_value: dict[str, list[Effects]] = {}
     for effects in found:
         if effects.at_end.seeds:
@@ -59,19 +59,23 @@ def simultaneous_note(found: Sequence[Effects]) -> str:
     """Say how many intervals are simultaneous, and what that means."""
     return (
         f"The {num_simultaneous(found)} intervals over seeds are simultaneous (Bonferroni): in 95 "
-        "of 100 studies all of them contain the true effect. summary.json also has the interval of "
-        "each effect by itself."
+        "of 100 studies all of them contain the true effect. summary.json also has each effect's "
+        "own 95 % interval."
     )
 
 
 def multiplicity(found: Sequence[Effects]) -> list[str]:
-    """Say in sentences how many contrasts there are on a number, and what is adjusted for it."""
+    """Describe in sentences how many contrasts there are, and which p values are adjusted."""
     each = found[0].at_end
     levels = {tuple(x.at_end.fixed.values()) for x in found}
     if len(levels) == 1:
         return each.notes[1:]
-    said = f"{len(levels)} factorials, one at each level of {', '.join(each.fixed)}: p is not "
-    return [f"{said}adjusted for their number.", *each.notes[1:]]
+    factors = ", ".join(each.fixed)
+    said = (
+        f"There are {len(levels)} factorials, one at each level of {factors}; p values are not "
+        "adjusted for their number."
+    )
+    return [said, *each.notes[1:]]
 
 
 def _effects(value: str, found: Sequence[Effects], num: int) -> Table:
@@ -83,10 +87,11 @@ def _effects(value: str, found: Sequence[Effects], num: int) -> Table:
         text = "at the end, seeds and images"
         columns.append(Column(text, "end_seeds_and_images", kind, digits))
     if any(x.at_steps for x in found):
-        told = _told("epoch", [x.at_steps and str(x.at_steps[0]) for x in found])
+        told = _matched_heading("epoch", [x.at_steps and str(x.at_steps[0]) for x in found])
         columns.append(Column(told, "matched_steps", kind, digits))
     if any(x.at_loss for x in found):
-        told = _told("clean training loss", [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found])
+        losses = [x.at_loss and f"{x.at_loss[0]:.2f}" for x in found]
+        told = _matched_heading("clean training loss", losses)
         columns.append(Column(told, "matched_loss", kind, digits))
     if any(x.at_stop for x in found):
         patience = {x.at_stop[0] for x in found if x.at_stop}.pop()
@@ -105,8 +110,8 @@ def _effects(value: str, found: Sequence[Effects], num: int) -> Table:
     )
 
 
-def _told(what: str, values: Sequence[str | None]) -> str:
-    """Name the place where effects are matched, or several in the order of the rows."""
+def _matched_heading(what: str, values: Sequence[str | None]) -> str:
+    """Return the heading of a column of matched effects, with the epochs or losses of its rows."""
     return f"at {what} {', '.join(dict.fromkeys(filter(None, values)))}"
 
 
@@ -125,7 +130,7 @@ def _row(of: Effects, effect: Effect, names: Sequence[str], num: int) -> tuple[C
 
 
 def cost_table(families: Sequence[Family]) -> Table:
-    """Tabulate how long every condition trained, and what it cost."""
+    """Tabulate how long every condition trained, and how much time it took."""
     results: list[tuple[str, str, Callable[[Evidence], float], int]] = [
         ("epochs trained", "epochs", lambda run: run.trained.outcome.num_epochs, 1),
         ("best epoch", "best_epoch", lambda run: run.trained.outcome.best_epoch, 1),
@@ -150,8 +155,8 @@ def cost_table(families: Sequence[Family]) -> Table:
             *(Column(text, name, "number", digits) for text, name, _, digits in results),
         ),
         rows=rows,
-        note=f"Mean and 95 % t-interval over seeds. {len(runs)} runs, {hours:.1f} hours of "
-        "training together. The minutes depend on the machine and on what else it did.",
+        note=f"Means and 95 % t-intervals over seeds. The {len(runs)} runs took {hours:.1f} hours "
+        "of training together. The minutes depend on the machine and on what else it did.",
     )
 
 
@@ -160,6 +165,6 @@ def _millions(run: Evidence) -> float:
 
 
 def over_runs(condition: ConditionRuns, number: Callable[[Evidence], float]) -> Cell:
-    """Estimate a number over seeds; return the bare number if there is one or all seeds agree."""
+    """Estimate a number over seeds; return the number alone if all seeds agree or there is one."""
     values = [float(number(run)) for run in condition.runs]
     return values[0] if len(set(values)) == 1 else over_seeds(values)

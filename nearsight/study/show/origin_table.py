@@ -1,7 +1,7 @@
-"""Which software, machine and day the finished cells of a study come from.
+"""Tabulate which software, machine and day the finished cells of a study come from.
 
-The cells of a study may be made in several sessions, on machines that are not kept, and replaced
-one by one when nearsight's numbers change. The page then says which cells are of which making.
+The cells of a study may be made in several sessions and on several machines, and be replaced one by
+one when nearsight's numbers change. The page then says which cells were made with which software.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from nearsight.study.design import Software
 
 NOT_RECORDED = "not recorded"
 NOTE = (
-    "Cells of one row were made with the same software. Numbers of different software may differ "
-    "in their last digits. Intervals over seeds and images need values per image of all cells."
+    "The cells of a row were made with the same software. With other software, the last digits of "
+    "numbers may differ. Intervals over seeds and images need values per image of all cells."
 )
 
 
@@ -42,7 +42,7 @@ def origin_table(study: LoadedStudy) -> Table:
 
 
 def origin_sentence(study: LoadedStudy) -> str:
-    """Say that cells are missing or of several makings; empty if all are of one."""
+    """Say whether cells are missing or were made with different software; empty if not."""
     groups, num = by_software(study), len(study.cells)
     said = []
     if len(study.finished) < num:
@@ -51,9 +51,10 @@ def origin_sentence(study: LoadedStudy) -> str:
         (newest, first), *_ = groups.items()
         numbers = newest.numbers or NOT_RECORDED
         said.append(
-            f"{len(first)} of {len(study.finished)} finished cells are of the newest making "
-            f"(nearsight's numbers {numbers}, torch {newest.torch}): {_which(first, study)}. The "
-            "others are of older ones; numbers mix both."
+            f"{len(first)} of {len(study.finished)} finished cells were made with the newest "
+            f"software (nearsight's numbers {numbers}, torch {newest.torch}): "
+            f"{_which(first, study)}. The others were made with older software, and the results "
+            "mix both."
         )
     return " ".join(said)
 
@@ -95,9 +96,9 @@ def _how_many(cells: Sequence[FinishedCell], *names: str) -> str:
 
 
 def _which(cells: Sequence[FinishedCell], study: LoadedStudy) -> str:
-    """Name conditions with their seeds; conditions that have the same seeds together.
+    """Name the conditions and seeds of some cells, with conditions of the same seeds together.
 
-    All conditions of a study are called so.
+    If these are all conditions of the study, the text says "all conditions".
     """
     seeds: dict[str, list[str]] = {}
     for x in cells:

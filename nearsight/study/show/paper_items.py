@@ -1,4 +1,4 @@
-"""The paper's table or figure that a study is made for, with the study's own numbers beside it."""
+"""Show the papers' tables and figures that a study is made for, with its own numbers beside."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def item_tables(study: str, found: Sequence[Outcome], scale: str) -> tuple[Table
 
     Args:
         study: The name of the study.
-        found: What came of its finished cells.
-        scale: Describes our models and the length of their training.
+        found: The outcomes of its finished cells.
+        scale: Our models and the length of their training, in words.
     """
     return tuple(_table(item, found, scale) for item in items_of_study(study) if item.rows)
 
@@ -36,7 +36,7 @@ def _table(item: PaperItem, found: Sequence[Outcome], scale: str) -> Table:
         columns.append(Column(f"{text}, ours", value, "share", absent=NOT_RUN))
         columns.append(Column(f"{text}, paper", f"{value}_paper", "share"))
     data = sorted({str(x.settings[name]) for x in found for name in x.settings if _is_data(name)})
-    evaluated = f" Frozen features: on {', '.join(data)}." if data else ""
+    evaluated = f" Frozen features are evaluated on {', '.join(data)}." if data else ""
     return Table(
         key=item.key,
         columns=tuple(columns),
@@ -45,8 +45,9 @@ def _table(item: PaperItem, found: Sequence[Outcome], scale: str) -> Table:
             for row in item.rows
         ),
         title=f"{PAPERS[item.paper]}, {item.label}: {item.title}",
-        note=f"Ours: {scale}{evaluated} Mean and 95 % interval over seeds; one seed has none. The "
-        "paper: one seed, at its own scale; other scales need not agree.",
+        note=f"Ours: {scale}{evaluated} Our numbers are means with 95 % intervals over seeds; one "
+        "seed has no interval. The paper has one seed, at its own scale; other scales need not "
+        "agree.",
     )
 
 
@@ -71,7 +72,7 @@ def _beside(row: ItemRow, value: str, found: Sequence[Outcome]) -> tuple[Cell, C
 def _number(
     found: Sequence[Outcome], factors: Mapping[str, object], value: str
 ) -> Estimate | float | None:
-    """Return the mean of a number over the seeds of a condition; None without a finished cell."""
+    """Estimate a number over the seeds of a condition; return None without a finished cell."""
     numbers = [
         x.values[value]
         for x in found
@@ -83,7 +84,7 @@ def _number(
 
 
 def _point(found: Sequence[Outcome], factors: Mapping[str, object], value: str) -> Estimate | None:
-    """Return a number to draw; that of one seed has no interval, but an n of 1."""
+    """Return a number to draw; for one seed, the interval is the number itself, and n is 1."""
     x = _number(found, factors, value)
     return Estimate(x, x, x, 1, "seeds") if isinstance(x, float) else x
 
@@ -116,7 +117,7 @@ def _layers_text(number: float) -> str:
 def _strength_and_layers(
     item: PaperItem, found: Sequence[Outcome], followed: Sequence[Course], scale: str
 ) -> Drawing | None:
-    """ConViT's figure 8a, with slopes and interaction."""
+    """Draw ConViT's figure 8a: accuracy by locality strength and number of GPSA layers."""
     strengths, layers = _grid_of(found)
     lines = {
         _layers_text(layer): [
@@ -131,7 +132,7 @@ def _strength_and_layers(
         return None
     plain = _point(found, {"layers": 0}, "accuracy")
     few = min(x.n for points in lines.values() for _, x in points)
-    seeds = "" if few > 1 else " Points without a whisker have one seed: no claim."
+    seeds = "" if few > 1 else " Points without a whisker have one seed and prove nothing."
     trends = grid_trends(found, "accuracy", "strength", "layers", (strengths, layers))
     panel = Lines(
         "Test accuracy", "locality strength", "accuracy (%)", lines,
@@ -141,30 +142,30 @@ def _strength_and_layers(
         item.key,
         "Accuracy by locality strength and number of GPSA layers",
         scale,
-        f"{_trend_text(trends.estimates)} Whiskers: 95 % over seeds.{seeds} "
-        "The paper's figure 8a (one seed, ConViT-S+ on 100 classes of ImageNet) shows growth with "
-        "both and no interaction.",
+        f"{_trend_text(trends.estimates)} Whiskers are 95 % intervals over seeds.{seeds} "
+        "In the paper's figure 8a (one seed, ConViT-S+ on 100 classes of ImageNet), accuracy grows "
+        "with both factors, without interaction.",
         [panel],
     )
 
 
 def _trend_text(found: tuple[Estimate, Estimate, Estimate] | None) -> str:
     if found is None:
-        return "Slopes need the whole grid with two seeds."
+        return "To compute slopes, the whole grid must be finished with at least two seeds."
     strength, layers, both = (
         f"{100 * x.value:+.2f} ({100 * x.low:+.2f} to {100 * x.high:+.2f})" for x in found
     )
     return (
-        f"In {POINTS}, at the middle of the other factor, n = {found[0].n} seeds: {strength} per "
-        f"unit of strength, {layers} per GPSA layer; a layer more changes the slope of strength by "
-        f"{both}."
+        f"Accuracy changes by {strength} {POINTS} per unit of strength and by {layers} per GPSA "
+        f"layer, each at the middle of the other factor. One layer more changes the slope of "
+        f"strength by {both} (n = {found[0].n} seeds)."
     )
 
 
 def _gain_by_epoch(
     item: PaperItem, found: Sequence[Outcome], followed: Sequence[Course], scale: str
 ) -> Drawing | None:
-    """ConViT's figure 8b: accuracy by epoch, and how far GPSA layers are ahead of none."""
+    """Draw ConViT's figure 8b: accuracy by epoch, and the gain of GPSA layers over none."""
     if not followed:
         return None
     _, layers = _grid_of(followed)
@@ -186,8 +187,8 @@ def _gain_by_epoch(
         if name != "plain ViT"
     }
     panels = [
-        Lines("Validation accuracy", "epoch", "accuracy (%)", _estimated(curves)),
-        Lines("Gain over the plain ViT", "epoch", f"gain ({POINTS})", _estimated(gains)),
+        Lines("Validation accuracy", "epoch", "accuracy (%)", _estimate_curves(curves)),
+        Lines("Gain over the plain ViT", "epoch", f"gain ({POINTS})", _estimate_curves(gains)),
     ]
     panels = [panel for panel in panels if panel.lines]
     if not panels:
@@ -196,8 +197,8 @@ def _gain_by_epoch(
         item.key,
         "Gain of GPSA layers by epoch",
         f"{scale} · mean over locality strengths",
-        "Bands: 95 % over seeds; gains are paired by seed. In the paper's figure 8b 9 GPSA layers "
-        "almost double the accuracy of the DeiT after 20 epochs.",
+        "Bands are 95 % intervals over seeds; gains are paired by seed. In the paper's figure 8b, "
+        "9 GPSA layers almost double the accuracy of the DeiT after 20 epochs.",
         panels,
         whole=True,
     )
@@ -224,9 +225,10 @@ def _by_epoch(followed: Sequence[Course]) -> dict[int, dict[int, float]]:
     return dict(sorted(found.items()))
 
 
-def _estimated(
+def _estimate_curves(
     curves: Mapping[str, Mapping[int, Mapping[int, float]]],
 ) -> dict[str, list[tuple[float, Estimate]]]:
+    """Estimate every epoch of every curve over seeds, without epochs of a single seed."""
     found = {
         name: [
             (float(epoch), over_seeds(list(seeds.values())))
@@ -246,7 +248,7 @@ def _pairs(
     up: str,
     printed: Mapping[str, float] | None = None,
 ) -> tuple[list[Arrow], list[Arrow]]:
-    """Return our pairs of models and the paper's, from the rows of a table.
+    """Return an arrow for each pair of models in a table: ours, and the paper's.
 
     Args:
         item: The table whose rows are the models.
@@ -254,7 +256,7 @@ def _pairs(
         change: The factor that differs within a pair; its first level in the rows comes first.
         across: The number on the horizontal axis.
         up: The number on the vertical axis.
-        printed: The paper's horizontal numbers by row, where its table has them elsewhere.
+        printed: The paper's horizontal numbers by row, if its table does not have them.
     """
     pairs: dict[tuple[str, ...], list[ItemRow]] = {}
     for row in item.rows:
@@ -287,7 +289,7 @@ def _row_item(item: PaperItem, label: str) -> PaperItem:
 def _segmentation_and_accuracy(
     item: PaperItem, found: Sequence[Outcome], followed: Sequence[Course], scale: str
 ) -> Drawing | None:
-    """LocAt's figure 2: mIoU against top-1, an arrow from each backbone to LocAt."""
+    """Draw LocAt's figure 2: mIoU against top-1, with an arrow from each backbone to LocAt."""
     choices = {
         "segmentation_miou": "segmentation mIoU (%)",
         "hummingbird_miou": "Hummingbird mIoU (%)",
@@ -306,13 +308,13 @@ def _segmentation_and_accuracy(
     )  # fmt: skip
 
 
-MILLIONS = (6, 6, 10, 10, 22, 27, 48, 48, 86, 86, 152, 152)  # of ConViT's table 1, in its order
+MILLIONS = (6, 6, 10, 10, 22, 27, 48, 48, 86, 86, 152, 152)  # parameters in ConViT's table 1
 
 
 def _parameter_efficiency(
     item: PaperItem, found: Sequence[Outcome], followed: Sequence[Course], scale: str
 ) -> Drawing | None:
-    """ConViT's figure 2b: accuracy over the number of parameters."""
+    """Draw ConViT's figure 2b: accuracy over the number of parameters."""
     rows = _row_item(item, "table 1")
     printed = {row.name: number * 1e6 for row, number in zip(rows.rows, MILLIONS)}
     ours, paper = _pairs(rows, found, "model", "num_parameters", "accuracy", printed)

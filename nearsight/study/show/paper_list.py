@@ -1,4 +1,4 @@
-"""The list of the papers' tables and figures: in the terminal, as JSON, and in the docs."""
+"""List the papers' tables and figures in the terminal, as JSON, and in the docs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nearsight.report.write import Column, Table
 from nearsight.study.papers import PAPERS, ItemState, PaperItem, recipe_costs
 
 Listed = Sequence[tuple[PaperItem, Sequence[ItemState]]]
-CORE_GFLOPS, GPU_TFLOPS = 30.0, 100.0  # attained in training; small models attain less on a GPU
+CORE_GFLOPS, GPU_TFLOPS = 30.0, 100.0  # speeds of training; on a GPU, small models are slower
 NOT_RUN = "not run"
 
 
 def cost_text(item: PaperItem) -> str:
-    """Return what a table or figure costs at both scales: core-hours, and GPU-hours."""
+    """Return the cost of a table or figure: core-hours (laptop scale) / GPU-hours (paper scale)."""
     if item.recipe is None:
         return "none"
     costs = recipe_costs().get(item.recipe, {})
@@ -26,7 +26,7 @@ def cost_text(item: PaperItem) -> str:
 
 
 def _hours(hours: float) -> str:
-    """Return a number of hours with two digits.
+    """Return a number of hours as text, with two digits.
 
     >>> _hours(0.314), _hours(2.0), _hours(118.3), _hours(5183)
     ('0.3', '2', '120', '5,200')
@@ -38,7 +38,7 @@ def _hours(hours: float) -> str:
 
 
 def state_text(item: PaperItem, states: Sequence[ItemState]) -> str:
-    """Return what was run of it, or why nothing can be."""
+    """Describe which studies of a table or figure were run, or why there is none."""
     if item.recipe is None:
         return item.reason
     return "; ".join(map(str, states)) or NOT_RUN

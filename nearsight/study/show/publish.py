@@ -1,11 +1,11 @@
-"""Export a study: all that its report needs, without weights, checkpoints and local paths.
+"""Export a study: everything that its report needs, without weights, checkpoints and local paths.
 
-The folder that comes out is a study folder like any other: ``study report`` and ``study claims``
-read it, and ``study run --reuse`` takes its finished cells over. In place of the values per image,
-a cell keeps which test images it answers rightly and the MAD of its most local head on each.
+The export is a study folder like any other: ``study report`` and ``study claims`` read it, and
+``study run --reuse`` reuses its finished cells. Instead of its values per image, a cell keeps which
+test images it classifies correctly, and the MAD of its most local head on each of them.
 
-An export may be added to. Finished cells join those that are there, and a cell that is the same
-but for its software is replaced, so that a study can be made (again) cell by cell, in several
+A study can be exported into an earlier export of it. Finished cells are then added, and cells that
+differ in their software only are replaced. A study can thus be made cell by cell, in several
 sessions and on several machines.
 """
 
@@ -42,40 +42,40 @@ from nearsight.study.show.study_page import study_report
 
 @dataclass(frozen=True)
 class Publication:
-    """The folder of an exported study, and what became of its finished cells."""
+    """The folder of an exported study, and how its finished cells changed."""
 
     path: Path
-    added: int  # were not there
-    replaced: int  # stand in place of cells that were made with other software
-    kept: int  # were there and are not in the study that was exported
+    added: int  # cells that the folder did not have
+    replaced: int  # cells that replace cells made with other software
+    kept: int  # cells of an earlier export that are not in the exported study
 
     def __str__(self) -> str:
         return f"{self.added} finished cells added, {self.replaced} replaced, {self.kept} kept"
 
 
 def publish_study(out: Path, target: Path) -> Publication:
-    """Copy a study into a folder, finished or not, without weights, and write its page.
+    """Export a study, finished or not, without its weights, and write its page.
 
     Args:
         out: The study folder.
-        target: A new or empty folder, or an export of the same study, which is added to.
+        target: A new or empty folder, or an earlier export of the same study, to add to.
 
     Raises:
-        UserError: If the target is the study itself, a file, or a folder with something else.
+        UserError: If the target is the study folder itself, a file, or a folder with other files.
     """
     study = load_study(Path(out))
     found = add_cells(study, Path(target))
     write_summary(study)
-    if not found.kept:  # it has effects whose values per image no cell has kept
+    if not found.kept:  # the study's own summary has effects over images that cells cannot give
         shutil.copyfile(study.path / SUMMARY_FILE.name, found.path / SUMMARY_FILE.name)
     study_report(found.path, found.path / "report.html")
     return found
 
 
 def add_cells(study: LoadedStudy, target: Path) -> Publication:
-    """Copy the cells of a study into a folder; ``publish_study`` says more."""
+    """Copy the cells of a study into a folder, as ``publish_study`` describes."""
     earlier = _earlier_cells(study, target)
-    new = {x.cell.key: _published(x.cell) for x in study.cells}
+    new = {x.cell.key: _exported(x.cell) for x in study.cells}
     finished = [new[x.cell.key] for x in study.cells if x.files]
     kept = [cell for cell in earlier if not _like(cell, finished)]
     target.mkdir(parents=True, exist_ok=True)
@@ -98,33 +98,35 @@ def add_cells(study: LoadedStudy, target: Path) -> Publication:
 
 
 def _earlier_cells(study: LoadedStudy, target: Path) -> list[Cell]:
-    """Return the finished cells of an export that is there already."""
+    """Return the finished cells of an earlier export in the target; none if it is empty."""
     name = study.record.study
     if study.path.resolve() == target.resolve():
-        raise UserError(f"expected another folder than the study's own, got {target}")
+        raise UserError(f"{target} is the study folder itself; give another folder to export to")
     if target.exists() and not target.is_dir():
-        raise UserError(f"expected a folder to export to, but {target} is a file")
+        raise UserError(f"{target} is a file; give a folder to export to")
     if not target.is_dir() or not any(target.iterdir()):
         return []
     there = read_study(target).study if (target / STUDY).is_file() else "something else"
     if there != name:
-        raise UserError(f"expected an empty folder or one with {name}, but {target} has {there}")
+        raise UserError(
+            f"{target} contains {there}; give an empty folder, or one with an export of {name}"
+        )
     return [cell for cell in read_cells(target) if is_finished(cell_folder(target, cell))]
 
 
 def _like(cell: Cell, others: Sequence[Cell]) -> Cell | None:
-    """Return which of the others has the same key, or is the same but for its software."""
+    """Return which of the others has the same key, or differs in its software only."""
     same = (x for x in others if x.key == cell.key or cell.is_like_but_for_software(x))
     return next(same, None)
 
 
-def _published(cell: Cell) -> Cell:
-    """Return a cell as its export describes it."""
+def _exported(cell: Cell) -> Cell:
+    """Return a cell in the form that an export stores."""
     return Cell.of(without_folders(cell_json(cell), cell), cell.key)
 
 
 def _copy_cell(x: LoadedCell, cell: Cell, target: Path, name: str) -> None:
-    """Write what an export keeps of a cell."""
+    """Write the files of a cell that an export keeps."""
     copy = cell_folder(target, cell)
     copy.mkdir(parents=True, exist_ok=True)
     CELL_FILE.write(copy, cell_json(cell))
@@ -141,7 +143,7 @@ def _copy_cell(x: LoadedCell, cell: Cell, target: Path, name: str) -> None:
 
 
 def _write_study(study: LoadedStudy, target: Path, keys: list[str], added_to: bool) -> None:
-    """Write study.json; an export that is added to keeps the contrast that was named for it."""
+    """Write study.json; an export that cells are added to keeps its own primary contrast."""
     contents = study.record.contents() | {"cells": keys}
     if added_to:
         there = read_study(target).contents()
@@ -152,7 +154,7 @@ def _write_study(study: LoadedStudy, target: Path, keys: list[str], added_to: bo
 
 
 def without_folders(contents: dict[str, Any], cell: Cell) -> dict[str, Any]:
-    """cell.json or run.json with the names alone of the weights that a protocol starts from."""
+    """Shorten the paths of weight files in cell.json or run.json to the names of the files."""
     for setting in cell.weights:
         part, name = setting.split(".")
         settings = contents["protocol"][part]

@@ -26,10 +26,10 @@ from nearsight.study.show.origin_table import origin_sentence
 FILES: tuple[Format, ...] = ("html", "csv", "json", "latex")
 NO_PRIMARY = "No primary contrast was named before this study ran, so no comparison is singled out."
 SHARES_NOTE = (
-    "The number of seeds with at least one head whose MAD is below that of a 3x3 box, without "
-    "unread layers. An identity head has a self-mass of at least 0.5, a local head less. The 95 % "
-    "intervals are exact (Clopper and Pearson), because nearly all or nearly none of the seeds "
-    "have such a head."
+    "The number of seeds with at least one head whose MAD is below that of a 3x3 box, in the "
+    "layers that an output reads. An identity head has a self-mass of at least 0.5, a local head "
+    "less. The 95 % intervals are exact (Clopper and Pearson), because nearly all or nearly none "
+    "of the seeds have such a head."
 )
 
 
@@ -60,10 +60,16 @@ def _primary_note(found: PrimaryResult) -> str:
     )
     num = found.num_pairs
     if found.p is not None:
-        return f"{said}p is exact; it comes from flipping the signs of {num} pairs of runs."
+        return f"{said}The p value is that of the exact sign-flip test on {num} pairs of runs."
     if num < FEWEST_FOR_P:
-        return f"{said}There is no p: it needs {FEWEST_FOR_P} pairs of runs, and there are {num}."
-    return f"{said}There is no p: it allows at most {MOST_FOR_P} pairs, and there are {num}."
+        return (
+            f"{said}There is no p value: the sign-flip test needs at least {FEWEST_FOR_P} pairs of "
+            f"runs, but there are {num}."
+        )
+    return (
+        f"{said}There is no p value: the exact sign-flip test takes at most {MOST_FOR_P} pairs of "
+        f"runs, but there are {num}."
+    )
 
 
 def share_table(found: Sequence[SeedShare]) -> Table:
@@ -82,7 +88,7 @@ def share_table(found: Sequence[SeedShare]) -> Table:
             *(
                 cell
                 for kind in NEAR_KINDS
-                for cell in (_count(kinds[kind]), kinds[kind].share, _told(kinds[kind]))
+                for cell in (_count(kinds[kind]), kinds[kind].share, _in_short(kinds[kind]))
             ),
         )
         for condition, kinds in by_condition.items()
@@ -96,8 +102,8 @@ def _count(x: SeedShare) -> str:
     return f"{x.count} of {x.share.n}"
 
 
-def _told(x: SeedShare) -> str:
-    """Write the number of seeds and the interval of the share on one line."""
+def _in_short(x: SeedShare) -> str:
+    """Return the number of seeds and the interval of the share as one text."""
     return f"{_count(x)} ({100 * x.share.low:.0f} to {100 * x.share.high:.0f} %)"
 
 

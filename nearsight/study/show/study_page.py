@@ -57,10 +57,10 @@ from nearsight.study.show.paper_items import item_figures, item_tables
 from nearsight.study.show.result_tables import NO_PRIMARY, primary_table, share_table
 
 RULE = (
-    "A verdict comes from 95 % intervals over seeds alone. It is 'supported' or 'contradicted' "
-    "only at the claim's own scale and with at least 5 seeds; elsewhere the last column says what "
-    "was seen. A claim of no effect is seen as claimed only if the interval lies inside the margin "
-    "stated beforehand."
+    "A verdict depends only on 95 % intervals over seeds. It is 'supported' or 'contradicted' only "
+    "at the claim's own scale and with at least 5 seeds; otherwise the last column says what was "
+    "seen here. A claim of no effect is seen as claimed only if the interval lies inside a margin "
+    "that was chosen beforehand."
 )
 CLAIM_COLUMNS = (
     "id", "condition", "settings", "claimed", "seen", "decision", "n", "sentence", "source",
@@ -128,7 +128,7 @@ def study_front(study: LoadedStudy, families: list[Family], effects: Sequence[Ef
 
 
 def primary_answer(found: PrimaryResult) -> str:
-    """Describe in a sentence the comparison that was chosen before the study ran."""
+    """Describe in a sentence the result of the comparison that was chosen before the study ran."""
     x, contrast = found.estimate, found.contrast
     if x is None:
         return (
@@ -195,7 +195,13 @@ def _clear_effects(
 def _unclear_effects(
     effects: Sequence[tuple[str, Estimate]], number: Literal["MAD", "score"], others: bool
 ) -> list[str]:
-    """Describe in one sentence the effects whose intervals include 0; ``others`` do not."""
+    """Describe in one sentence the effects whose intervals include 0.
+
+    Args:
+        effects: The main effects by name.
+        number: The number that they are effects on.
+        others: Whether other effects have intervals that exclude 0.
+    """
     style = NumberStyle(plus=True)
     listed = [
         f"by {style.value(x.value)} ({style.interval(x)}) with {name}"
@@ -214,7 +220,7 @@ def _unclear_effects(
 
 
 def _subject(of: Factorial, effect: Effect) -> str:
-    """Return what is switched on, and in brackets the level of factors that do not vary."""
+    """Return the name of a main effect, with the levels of factors that do not vary."""
     level = of.name(effect).removeprefix(effect.label).removeprefix(", ")
     return f"{effect.label} (at {level})" if level else effect.label
 
@@ -245,7 +251,7 @@ def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
             by_value.setdefault(x.value, []).append(contrast)
     if not by_value:
         return []
-    words = f"{subtitle} · on minus off, mean over the others"
+    words = f"{subtitle} · on minus off, mean over the other factors"
     notes = [simultaneous_note(found), *multiplicity(found)]
     return [effect_plot(by_value, "effects", words, notes)]
 

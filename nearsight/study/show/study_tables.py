@@ -60,13 +60,14 @@ def print_plan(plan: Plan, seconds: float, workers: int) -> None:
 def print_costs(
     name: str, costs: Sequence[StudyCost], speed: float | None, workers: int, gpu_tflops: float
 ) -> None:
-    """Print what a study costs at each scale, on this machine and on a GPU of a stated speed.
+    """Print the cost of a study at each scale, on this machine and on a GPU of a given speed.
 
     Args:
-        name: The study.
-        costs: What it costs.
-        speed: Floating-point operations per second of one core here; None: not measured.
-        workers: How many cells run at a time here.
+        name: The name of the study.
+        costs: Its cost at each scale.
+        speed: Floating-point operations per second of one core of this machine; None if it was not
+            measured.
+        workers: The number of cells that run at a time on this machine.
         gpu_tflops: The speed of the GPU in training.
     """
     from nearsight.study.run import num_cores
@@ -81,9 +82,9 @@ def print_costs(
         )
     if speed is not None:
         screen.say(
-            f"Here: {at_once} cells at a time, {speed / 1e9:.0f} GFLOP/s a core, measured on a "
-            "small ViT. Both count training and validation as operations; models that are narrower "
-            "take longer than that, most of all on a GPU.",
+            f"'Here' means {at_once} cells at a time, at the {speed / 1e9:.0f} GFLOP/s per core "
+            "that a small ViT attains. Both times follow from the number of operations in training "
+            "and validation; narrower models take longer, above all on a GPU.",
             style="dim",
         )
 
@@ -91,7 +92,7 @@ def print_costs(
 def costs_json(
     costs: Sequence[StudyCost], speed: float | None, gpu_tflops: float
 ) -> list[dict[str, Any]]:
-    """Return what a study costs at each scale as plain values."""
+    """Return the cost of a study at each scale as plain values."""
     return [
         {
             "scale": cost.scale, "cells": cost.num_cells, "operations": cost.operations,
@@ -103,7 +104,7 @@ def costs_json(
 
 
 def _days(hours: float) -> str:
-    """Return a time in minutes, hours or days, with two digits.
+    """Return a time as text in minutes, hours or days, with two digits.
 
     >>> _days(0.001), _days(0.6), _days(3.14), _days(130.0), _days(50_000.0)
     ('under a minute', '36 minutes', '3.1 hours', '5.4 days', '2,083 days')
@@ -186,10 +187,10 @@ def print_verdicts(
 
 
 def verdicts_table(found: Sequence[Verdict]) -> Table:
-    """Tabulate verdicts, a line each: what is compared, what is claimed, what was seen.
+    """Tabulate verdicts: what is compared, what is claimed, and what was seen.
 
-    The terminal leaves out what is compared and claimed, which are in the details. Several verdicts
-    on one claim have letters there, and files have the settings that tell them apart.
+    In the terminal, what is compared and claimed is only in the details, and several verdicts on
+    one claim are told apart by letters. In files, their settings tell them apart.
     """
     letters = _letters(found)
     columns = (
@@ -211,7 +212,7 @@ def verdicts_table(found: Sequence[Verdict]) -> Table:
 
 
 def _letters(found: Sequence[Verdict]) -> list[str]:
-    """Return a letter for every verdict on a claim that has several, "" for all others.
+    """Return a letter for every verdict on a claim that has several verdicts, else "".
 
     >>> from types import SimpleNamespace as Record
     >>> two, one = (Record(claim=Record(id=name), settings=name) for name in ("two", "one"))

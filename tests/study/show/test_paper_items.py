@@ -63,8 +63,11 @@ def test_figure_8a_has_a_line_per_number_of_layers_and_tells_the_slopes() -> Non
 def test_a_grid_of_one_seed_is_drawn_without_intervals_and_says_so() -> None:
     (drawing,) = item_figures("convit-grid", grid(seeds=1), [], SCALE)
     assert all(low == value == high and n == 1 for *_, value, low, high, n in drawing.rows)
-    assert "Points without a whisker have one seed: no claim." in drawing.reading
-    assert "Slopes need the whole grid with two seeds." in drawing.reading
+    assert "Points without a whisker have one seed and prove nothing." in drawing.reading
+    assert (
+        "To compute slopes, the whole grid must be finished with at least two seeds."
+        in drawing.reading
+    )
 
 
 def test_cells_that_are_missing_leave_their_places_empty() -> None:

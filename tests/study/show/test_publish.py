@@ -166,7 +166,7 @@ def test_minima_leave_out_layers_that_nothing_reads_and_a_damaged_file_is_refuse
     assert read_minima(exported)[1] == images
     np.testing.assert_array_equal(read_minima(exported)[0], first)
     (exported.folder / MINIMA).write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(ValueError, match=r"min-mad.npz is damaged .* Delete it"):
+    with pytest.raises(ValueError, match=r"min-mad.npz is damaged .* delete it"):
         read_minima(exported)
 
 
@@ -176,7 +176,9 @@ def test_the_page_says_which_cells_are_new_and_which_are_missing(whole: Path, tm
     out = with_seeds(whole, 0, 1)
     made_before(out, seed=1)
     said = origin_sentence(load_study(out))
-    assert said.startswith("8 of 12 cells are finished. 4 of 8 finished cells are of the newest")
+    assert said.startswith(
+        "8 of 12 cells are finished. 4 of 8 finished cells were made with the newest"
+    )
     assert "all conditions, seed 0." in said
     new, old = origin_table(load_study(out)).rows
     assert (new[0], new[1], new[9:]) == (4, "all conditions, seed 0", ("all", "all"))

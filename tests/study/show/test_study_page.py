@@ -142,7 +142,7 @@ def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
     )
     assert after == before
     publish_study(whole, there)  # again: the same study
-    with pytest.raises(ValueError, match="expected an empty folder or one with made-up"):
+    with pytest.raises(ValueError, match="give an empty folder, or one with an export of made-up"):
         publish_study(whole, tmp_path)
 
 
