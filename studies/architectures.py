@@ -1,7 +1,7 @@
 """Do a local architecture and a local protocol add up, or does one make the other needless?
 
-The compact ViT, with the parts of LocAt, and as a ConViT, each by Baseline with and without
-CutMix, on CIFAR-100.
+The study trains the compact ViT, the compact ViT with each part of LocAt and with both, and a
+compact ConViT on CIFAR-100, each by Baseline with and without CutMix.
 Command: nearsight study run architectures --workers 2 --out studies-out/architectures
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 20 to 25
   images/s, and a cell sees 24 million images

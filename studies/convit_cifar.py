@@ -1,13 +1,13 @@
 """Does a ConViT overfit CIFAR-100 in 3,000 epochs, and does it stay ahead of the DeiT?
 
-The three + sizes on CIFAR-100 enlarged to 224 pixels: the left panel of figure 11 of the ConViT
-paper.
+The study trains the three sizes with a "+" on CIFAR-100 enlarged to 224 pixels. It gives the left
+panel of figure 11 of the ConViT paper.
 Command: nearsight study run convit-cifar --scale laptop --out studies-out/convit-cifar
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
 Time: laptop: 18 cells, about 3 core-hours. paper: 18 cells, about 560 GPU-hours at 100 TFLOP/s
 Expected: figure 11: 82.1 % for ConViT-Ti+ (10 M parameters); overfitting after 1,000 epochs
-Laptop: 4 layers on a twentieth of CIFAR-100 at 32 pixels, 20 epochs: few images that are seen
-  often. It shows overfitting of small models. It cannot show accuracy at 224 pixels
+Laptop: 4 layers on a twentieth of CIFAR-100 at 32 pixels, 20 epochs, so that few images are seen
+  often. It shows how small models overfit. It cannot show accuracy at 224 pixels
 """
 
 from __future__ import annotations

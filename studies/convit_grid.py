@@ -1,17 +1,17 @@
 """Do the strength of locality and the number of GPSA layers help on their own, or only together?
 
-A grid of locality strength and number of GPSA layers, with a plain ViT beside it. Figure 8 of the
-ConViT paper shows the accuracy of the grid at the end (a) and the gain of GPSA layers by epoch
-(b); it gives no interaction and no interval.
+The conditions are a grid of locality strengths and numbers of GPSA layers, and a plain ViT. Figure
+8 of the ConViT paper shows the final accuracy of the grid (a) and the gain of GPSA layers by epoch
+(b), without an interaction and without intervals.
 Command: nearsight study run convit-grid --scale laptop --workers 2 --out studies-out/convit-grid
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
 Time: laptop: 30 cells, about 1.6 core-hours. paper: 30 cells, about 170 GPU-hours at 100 TFLOP/s
 Expected: the paper (ConViT-S+ on 100 classes of ImageNet, 300 epochs, one seed): accuracy grows
   with both; after 20 epochs 9 GPSA layers almost double it
 Laptop: `nano` (4 layers, 8x8 patches) on a fifth of CIFAR-100, 5 epochs of 8,000 images by
-  Baseline; layers 1, 2, 3 of 4 for 3, 6, 9 of 12. It shows the first minutes of training. It
-  cannot show final accuracy, a kernel larger than 2x2, 224 pixels, or what the DeiT recipe
-  changes
+  Baseline; 1, 2 and 3 of 4 layers stand for 3, 6 and 9 of 12. It shows the first minutes of
+  training. It cannot show final accuracy, a kernel larger than 2x2, 224 pixels, or the effect of
+  the DeiT recipe
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Do the gates matter, or is it enough to add position and content before the softmax?
 
-DeiT-B, ConViT-B, and ConViT-B with positional self-attention (PSA) in the place of GPSA: figure 9
-of the ConViT paper.
+The study compares DeiT-B, ConViT-B, and ConViT-B with positional self-attention (PSA) instead of
+GPSA, as in figure 9 of the ConViT paper.
 Command: nearsight study run convit-psa --scale laptop --out studies-out/convit-psa
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, ImageNet
 Time: laptop: 9 cells, about 0.5 core-hours. paper: 9 cells, about 880 GPU-hours at 100 TFLOP/s
 Expected: figure 9: PSA is ahead of the DeiT early and below it at the end
-Laptop: `nano` on a fifth of CIFAR-100, 5 epochs: the early part alone. It cannot show the end
+Laptop: `nano` on a fifth of CIFAR-100, 5 epochs. It shows only the early part of training and
+  cannot show the end
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """How does the gain of a ConViT over a DeiT depend on the size of the model?
 
-ConViT and DeiT in the six sizes of table 1 of the ConViT paper, with looks at attention while
-they train: also figures 2b (parameter efficiency), 5, 6, 7 and 13 to 17, and the middle panel of
-11.
+The study trains ConViT and DeiT in the six sizes of table 1 of the ConViT paper and measures their
+attention during training. It also gives figures 2b (parameter efficiency), 5, 6, 7 and 13 to 17,
+and the middle panel of figure 11.
 Command: nearsight study run convit-sizes --scale laptop --out studies-out/convit-sizes
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, ImageNet
 Time: laptop: 36 cells, about 4.7 core-hours. paper: 36 cells, about 2,200 GPU-hours at 100
   TFLOP/s
 Expected: table 1 (one seed): +0.9, +0.8, +1.5, +3.2, +0.6 and +5.0 points (Ti, Ti+, S, S+, B, B+)
-Laptop: 4 layers with 4, 9 or 16 heads of 12 (for the + models 16) numbers each, on a fifth of
-  CIFAR-100, 5 epochs. It shows the first minutes of training. It cannot show final accuracy or
-  how the gain grows with size where training is long enough for large models to need it
+Laptop: 4 layers with 4, 9 or 16 heads of width 12 (16 in models with a "+"), on a fifth of
+  CIFAR-100, 5 epochs. It shows the first minutes of training. It cannot show final accuracy, or
+  how the gain grows with size if training is long enough for large models
 """
 
 from __future__ import annotations

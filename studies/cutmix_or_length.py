@@ -10,9 +10,9 @@ MAD without self and entropy of every head on 512 validation images, and the cle
 
 Three contrasts are read from the same runs, before anything else is looked at:
   1. at equal steps;
-  2. under virtual early stopping: the last look at or before the epoch with the best validation
-     accuracy, where training counts as stopped after 20 of the paper's epochs (5 of ours) without
-     a better one;
+  2. under virtual early stopping: at the last measurement at or before the epoch with the best
+     validation accuracy, where training counts as stopped after 20 of the paper's epochs (5 of
+     ours) without a better one;
   3. at equal clean training loss.
 Predictions, written before the study ran. If CutMix itself is the cause, min MAD with CutMix is
 lower by more than 0.05 at equal steps. If length is the cause, min MAD is lower by that much only

@@ -1,14 +1,14 @@
 """Does locality grow with the amount of data, or does it saturate?
 
-Fractions of CIFAR-100 with epochs scaled by 1 / fraction, by Baseline with and without CutMix:
-what the review of the protocol paper asks.
+The study trains on fractions of CIFAR-100 with epochs scaled by 1 / fraction, by Baseline with and
+without CutMix. The review of the protocol paper asks for it.
 Command: nearsight study run data-size --scale laptop --workers 2 --out studies-out/data-size
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
 Time: laptop: 18 cells, about 1.5 core-hours. paper: 30 cells, about 2.2 GPU-hours at 100 TFLOP/s
 Expected: not in the papers. results/smallest has min MAD 0.429 and 0.421 on a tenth, 0.396 and
   0.397 on all images (without and with CutMix, 2 layers)
-Laptop: 2 layers, 4x4 patches, as many images seen as in 24 epochs. It cannot show what happens on
-  8x8 patches after hundreds of epochs, or beyond 50,000 images
+Laptop: 2 layers, 4x4 patches; every run sees as many images as 24 epochs have. It cannot show what
+  happens on 8x8 patches after hundreds of epochs, or with more than 50,000 images
 """
 
 from __future__ import annotations

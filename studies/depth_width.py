@@ -1,7 +1,7 @@
-"""Does the effect of the protocol on locality depend on depth and width of the ViT, and on both?
+"""Does the effect of the protocol on locality depend on the depth and the width of the ViT?
 
-Depth x width x protocol on CIFAR-100: larger ViTs, as the outlook of the protocol paper asks.
-Figures and tables give the effect of Modern in every size.
+The study crosses depth, width and protocol on CIFAR-100. The outlook of the protocol paper asks for
+larger ViTs. Figures and tables give the effect of Modern in every size.
 Command: nearsight study run depth-width --scale laptop --workers 2 --out studies-out/depth-width
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
 Time: laptop: 24 cells, about 6.5 core-hours. paper: 54 cells, about 6.7 GPU-hours at 100 TFLOP/s

@@ -1,8 +1,9 @@
 """Does a convolutional teacher make a plain ViT more local, and does a ConViT still gain from one?
 
-Plain ViTs and a ConViT, alone and with hard distillation from a convolutional network: table 4
-and figure 10 of the ConViT paper. At the laptop scale the teacher is a ResNet-18 that was trained
-here before: the study takes its run from runs/teacher, in the folder that it is started in.
+The study trains plain ViTs and a ConViT, alone and with hard distillation from a convolutional
+network, as in table 4 and figure 10 of the ConViT paper. At the laptop scale the teacher is a
+ResNet-18 that must be trained first: the study reads its run from runs/teacher, in the folder in
+which the study is started.
 Command: nearsight train deit --data cifar100 --model resnet18 --out runs/teacher; then nearsight
   study run distillation --scale laptop --out studies-out/distillation
 Hardware: laptop: 2 cores, no GPU; the teacher sees 224x224 pixels, which is most of the work.
@@ -11,8 +12,8 @@ Time: laptop: 12 cells, about 8.7 core-hours. paper: 18 cells, about 1,300 GPU-h
   TFLOP/s
 Expected: appendix B (one seed): nonlocality falls with the teacher; 79.8 and 80.9 % for DeiT-S,
   81.8 and 83.0 % for DeiT-B, 82.2 and 82.9 % for ConViT-S+
-Laptop: `nano` on a fifth of CIFAR-100, 5 epochs, DeiT-S and ConViT-S+ alone. It cannot show what
-  a strong teacher does, or the slow return to nonlocal attention
+Laptop: `nano` on a fifth of CIFAR-100, 5 epochs, only for DeiT-S and ConViT-S+. It cannot show the
+  effect of a strong teacher, or the slow return to nonlocal attention
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """When does locality appear, and does it stay?
 
-Baseline and Baseline+CutMix, the compact ViT, CIFAR-100, attention measured every 5 epochs from
-the start on, without early stopping, so that all runs are equally long.
+The study trains the compact ViT on CIFAR-100 by Baseline with and without CutMix, and measures its
+attention every 5 epochs from the start on. There is no early stopping, so that all runs are equally
+long.
 Command: nearsight study run emergence --workers 2 --out studies-out/emergence
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 21 to 25
   images/s, and a cell sees 8 million images
 Time: laptop: 6 cells, about 0.5 core-hours. paper: 6 cells, about 0.1 GPU-hours at 100 TFLOP/s
-Expected: not in the papers, which leave it open
+Expected: not in the papers, which leave the question open
 Laptop: 2 layers, 4x4 patches, 24 epochs. It cannot show what happens on 8x8 patches after
   hundreds of epochs
 """

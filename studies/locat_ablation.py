@@ -1,15 +1,15 @@
 """Which part of LocAt improves accuracy and segmentation: GAug, PRR, or both?
 
-GAug and PRR alone and together, GAP in the place of PRR, and no positional embeddings: table 5 of
-the LocAt paper.
+The study trains with GAug and PRR alone and together, with GAP instead of PRR, and without
+positional embeddings, as in table 5 of the LocAt paper.
 Command: nearsight study run locat-ablation --scale laptop --out studies-out/locat-ablation
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, ImageNet and ADE20K
 Time: laptop: 21 cells, about 1.2 core-hours. paper: 42 cells, about 2,200 GPU-hours at 100
   TFLOP/s
 Expected: table 5 (one seed): top-1 grows by 0.8 points with GAug, 1.3 with PRR, 1.6 with both
   (Tiny); mIoU on ADE20K by 1.7, 4.3 and 6.2 points
-Laptop: `nano` for Tiny, on a fifth of CIFAR-100, 5 epochs. It cannot show segmentation or Base;
-  the same models with 10 epochs of all images are in docs/experiment-log.md
+Laptop: `nano` for Tiny, on a fifth of CIFAR-100, 5 epochs. It cannot show segmentation or Base.
+  docs/experiment-log.md has the same models after 10 epochs of all images
 """
 
 from __future__ import annotations

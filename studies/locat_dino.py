@@ -1,16 +1,16 @@
 """Does LocAt improve a ViT that learns without labels, by DINO?
 
-ViT-S and LocAtViT-S, trained by DINO, then classified by nearest neighbours and by a linear layer
-on frozen features: table 3 of the LocAt paper. k-NN is also compared with the same network at
-initialisation, on the same images.
+The study trains ViT-S and LocAtViT-S by DINO and classifies images by nearest neighbours and by a
+linear layer on frozen features, as in table 3 of the LocAt paper. k-NN is also compared with the
+same network at initialisation, on the same images.
 Command: nearsight study run locat-dino --scale laptop --out studies-out/locat-dino
 Hardware: laptop: 2 cores, no GPU. paper: 8 GPUs per cell, ImageNet
 Time: laptop: 6 cells, about 1.2 core-hours. paper: 6 cells, about 110 GPU-hours at 100 TFLOP/s
 Expected: table 3 (one seed): +2.1 points (linear), +1.9 to +2.3 (nearest neighbours)
-Laptop: `nano` on a quarter of CIFAR-100, 6 epochs, batch 64, teacher's momentum from 0.99; 2 local
-  crops of 16 pixels instead of 8 of 96; a head of 1,024 outputs, hidden 256, bottleneck 64. It
-  shows whether DINO learns anything at all. It cannot show features that are worth comparing with
-  the paper's, or what LocAt does after 50 epochs
+Laptop: `nano` on a quarter of CIFAR-100, 6 epochs, batch 64, teacher momentum from 0.99, 2 local
+  crops of 16 pixels instead of 8 of 96, and a head with 1,024 outputs, hidden width 256 and
+  bottleneck 64. It shows whether DINO learns anything at all. It cannot show features worth
+  comparing with the paper's, or the effect of LocAt after 50 epochs
 """
 
 from __future__ import annotations

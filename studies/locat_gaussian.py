@@ -1,14 +1,14 @@
 """Does LocAt's Gaussian need a width and a strength that are predicted from the query?
 
-Widths from the layer's input, one for both axes, or fixed; the strength 1 or without parameters:
-table 7 of the LocAt paper.
+The variants predict the widths from the layer's input, use one width for both axes or a fixed one,
+or use the strength 1 or one without parameters, as in table 7 of the LocAt paper.
 Command: nearsight study run locat-gaussian --scale laptop --out studies-out/locat-gaussian
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, mini-ImageNet
 Time: laptop: 24 cells, about 1.3 core-hours. paper: 48 cells, about 200 GPU-hours at 100 TFLOP/s
 Expected: table 7 (mini-ImageNet, one seed): 78.5 % (Tiny) and 84.9 % (Base); a fixed width loses
   2.1 to 3.3 points, no strength 2.2 and 1.8; the others are within 0.7 points
-Laptop: `nano` for Tiny, on a fifth of CIFAR-100, 5 epochs. Differences of a point or two are
-  smaller than what its seeds differ by, so it cannot tell these variants apart by accuracy
+Laptop: `nano` for Tiny, on a fifth of CIFAR-100, 5 epochs. Its seeds differ by more than a point or
+  two, so it cannot tell these variants apart by accuracy
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Does LocAt help a model whose attention is local already, as a negative control?
+"""Negative control: does LocAt help a model whose attention is already local?
 
-GCViT, whose attention is confined to small windows, plain and with LocAt: appendix H of the LocAt
-paper.
+The study trains GCViT, whose attention is confined to small windows, with and without LocAt, as in
+appendix H of the LocAt paper.
 Command: nearsight study run locat-gcvit --scale laptop --out studies-out/locat-gcvit
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, ImageNet
 Time: laptop: 6 cells, about 0.9 core-hours. paper: 12 cells, about 650 GPU-hours at 100 TFLOP/s
 Expected: the paper observed no improvement; it prints no number
-Laptop: `gcvit_xxtiny` on a tenth of CIFAR-100 enlarged to 64 pixels, 4 epochs. It cannot show
-  that LocAt brings nothing at the paper's scale; an interval around 0 here is a wide one
+Laptop: `gcvit_xxtiny` on a tenth of CIFAR-100 enlarged to 64 pixels, 4 epochs. It cannot show that
+  LocAt has no effect at the paper's scale, and its intervals are wide
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Is the Gaussian the best kernel of distance for LocAt?
 
-No kernel, the Gaussian, inverse distance and Laplace: table 8 of the LocAt paper.
+The study compares no kernel, the Gaussian, inverse distance and Laplace, as in table 8 of the LocAt
+paper.
 Command: nearsight study run locat-kernels --scale laptop --out studies-out/locat-kernels
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, ImageNet and ADE20K
 Time: laptop: 12 cells, about 0.7 core-hours. paper: 24 cells, about 1,300 GPU-hours at 100
   TFLOP/s
-Expected: table 8 (one seed): mIoU on ADE20K 17.3 without, 23.5, 22.2 and 21.7 with the three
-  kernels (Tiny); top-1 73.9 to 74.0 with any of them
+Expected: table 8 (one seed): mIoU on ADE20K 17.3 without a kernel, 23.5, 22.2 and 21.7 with the
+  three kernels (Tiny); top-1 73.9 to 74.0 with any of them
 Laptop: `nano` for Tiny, on a fifth of CIFAR-100, 5 epochs; no segmentation. It cannot tell the
   three kernels apart by accuracy
 """

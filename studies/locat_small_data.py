@@ -1,7 +1,7 @@
 """Does LocAt improve a ViT that is trained on little data?
 
-ViT and LocAtViT in three sizes on mini-ImageNet and on CIFAR-100 enlarged to 224 pixels: table 3
-of the LocAt paper.
+The study trains ViT and LocAtViT in three sizes on mini-ImageNet and on CIFAR-100 enlarged to 224
+pixels, as in table 3 of the LocAt paper.
 Command: nearsight study run locat-small-data --scale laptop --out studies-out/locat-small-data
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, mini-ImageNet
 Time: laptop: 6 cells, about 0.3 core-hours. paper: 36 cells, about 120 GPU-hours at 100 TFLOP/s

@@ -1,9 +1,9 @@
 """What in CutMix makes attention local: the rectangle, or the mixing of two images and labels?
 
-One change to Baseline at a time, the compact ViT, CIFAR-100: CutMix, with other ratios (alpha
-0.2: boxes mostly very small or very large; 4: mostly half the image), without mixed labels; Mixup
-(mixed labels, no rectangle); CutOut of three sizes and random erasing (a rectangle, nothing
-mixed).
+The study trains the compact ViT on CIFAR-100 by Baseline with one change at a time: CutMix; CutMix
+with other ratios (with alpha 0.2 most boxes are very small or very large, with 4 most cover about
+half of the image); CutMix without mixed labels; Mixup (mixed labels, no rectangle); and CutOut of
+three sizes and random erasing (a rectangle, nothing mixed).
 Command: nearsight study run mixing --workers 2 --out studies-out/mixing
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 21 to 25
   images/s, and a cell sees 24 million images

@@ -1,11 +1,12 @@
 """Is CutMix the part that makes attention local on CIFAR-10 and Tiny-ImageNet too?
 
-All 8 combinations of AutoAugment (ColorJitter on Tiny-ImageNet), CutMix and label smoothing: the
-ablation that the protocol paper has for CIFAR-100 alone, as its outlook asks.
+The conditions are all 8 combinations of AutoAugment (ColorJitter on Tiny-ImageNet), CutMix and
+label smoothing. The protocol paper has this ablation for CIFAR-100 only, and its outlook asks for
+the other sets.
 Command: nearsight study run protocol-ablation-sets --scale laptop --out studies-out/ablation-sets
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
 Time: laptop: 48 cells, about 3.8 core-hours. paper: 48 cells, about 4.1 GPU-hours at 100 TFLOP/s
-Expected: not in the paper; on CIFAR-100 CutMix alone separates min MAD
+Expected: not in the paper; on CIFAR-100, only CutMix separates min MAD
 Laptop: 2 layers, 4x4 patches, 24 epochs on CIFAR-10 (Tiny-ImageNet: 8 epochs). It cannot show
   what happens on 8x8 patches after hundreds of epochs
 """

@@ -1,7 +1,7 @@
 """Does the Modern protocol make attention more local on every data set?
 
-Baseline and Modern on CIFAR-10, CIFAR-100 and Tiny-ImageNet: table 1, figures 1 to 3 of the
-protocol paper.
+The study trains by Baseline and by Modern on CIFAR-10, CIFAR-100 and Tiny-ImageNet, as in table 1
+and figures 1 to 3 of the protocol paper.
 Command: nearsight study run protocol-datasets --workers 2 --out studies-out/datasets
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell; a core trains on 21 to 25
   images/s, and a cell sees 24 to 32 million images

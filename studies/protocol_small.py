@@ -1,7 +1,8 @@
 """Which part of the Modern protocol makes early attention local, in a ViT that a CPU can train?
 
-All 8 combinations of AutoAugment, CutMix and label smoothing on CIFAR-100, 2 layers, 64 wide,
-4 heads, a 4x4 grid of patches, 24 epochs without early stopping (matched steps), attention every 2.
+The conditions are all 8 combinations of AutoAugment, CutMix and label smoothing on CIFAR-100. The
+ViT has 2 layers of width 64 with 4 heads on a 4x4 grid of patches. It trains for 24 epochs without
+early stopping (matched steps), and its attention is measured every 2 epochs.
 Command: nearsight study run protocol-small --seeds 3 --workers 2 --out studies-out/small
 Hardware: 2 cores, no GPU
 Time: 1 to 1.5 hours

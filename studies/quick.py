@@ -1,6 +1,6 @@
 """Does a study run here from plan to report, and does CutMix change a tiny model at all?
 
-Question: a test of the machinery, not of CutMix: `mu` has 13,282 parameters.
+The study tests the software, not CutMix: the model `mu` has only 13,282 parameters.
 Command: nearsight study run quick --workers 2 --out studies-out/quick
 Hardware: 2 cores, no GPU, no data set to fetch
 Time: 1 to 5 minutes

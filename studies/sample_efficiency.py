@@ -1,14 +1,14 @@
 """Does a ConViT need less data than a plain ViT of the same size?
 
-Class-balanced fractions with epochs scaled by 1 / fraction: table 2, figure 2a and the right
-panel of figure 11 of the ConViT paper.
+The study trains on class-balanced fractions of the data, with epochs scaled by 1 / fraction, as in
+table 2, figure 2a and the right panel of figure 11 of the ConViT paper.
 Command: nearsight study run sample-efficiency --scale laptop --out studies-out/sample-efficiency
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell, ImageNet
 Time: laptop: 30 cells, about 1.6 core-hours. paper: 30 cells, about 860 GPU-hours at 100 TFLOP/s
 Expected: table 2 (ImageNet, ConViT-S over DeiT-S, one seed): relative gains of 37, 24, 12, 5 and
   2 % with 5, 10, 30, 50 and 100 % of the data
 Laptop: `nano` on CIFAR-100; every run sees 40,000 images. It cannot show how the gain vanishes in
-  long training; the same models for 400,000 images are in docs/experiment-log.md
+  long training; docs/experiment-log.md has the same models after 400,000 images
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Does the effect of CutMix on locality depend on depth, width or the size of patches?
 
-One change to the compact ViT at a time, by Baseline with and without CutMix, on CIFAR-100. MAD
-does not compare between grids as it stands: read it beside the null lines of each.
+The study changes one thing about the compact ViT at a time and trains it on CIFAR-100 by Baseline
+with and without CutMix. MAD cannot be compared between grids directly; compare it with the null
+lines of each grid.
 Command: nearsight study run scale --workers 2 --out studies-out/scale
 Hardware: laptop: 2 cores, no GPU. paper: a GPU per cell
 Time: laptop: 42 cells, about 5.5 core-hours. paper: 42 cells, about 5.3 GPU-hours at 100 TFLOP/s

@@ -1,8 +1,9 @@
 """How small a model and how short a training still shows what CutMix does to min MAD?
 
-Baseline with and without CutMix on CIFAR-100 at the scale of protocol-small (2 layers, 24 epochs),
-with 4 layers, and on a tenth of the images for 240 epochs, where Baseline overfits as it does at
-the paper's scale. Attention is measured 12 times on the way: how short is read off that.
+The study trains by Baseline with and without CutMix on CIFAR-100: at the scale of protocol-small (2
+layers, 24 epochs), with 4 layers, and on a tenth of the images for 240 epochs, where Baseline
+overfits as it does at the paper's scale. Attention is measured 12 times during training, which
+shows how short a training is enough.
 Command: nearsight study run smallest --workers 2 --out studies-out/smallest
   --reuse studies-out/small
 Hardware: 2 cores, no GPU
