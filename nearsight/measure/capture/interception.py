@@ -45,6 +45,7 @@ from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 # Whole words only, because FlattenTokens and ScatterHead contain "att" but are not attention.
 NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
 SOFTMAX = "a softmax was taken"  # a mark of a module, as LINEAR and UNBATCHED
+SAMPLED = "a map was sampled at computed points"  # another one
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,8 @@ class AttentionCapture(TorchFunctionMode):
             if func in SOFTMAXES:
                 self._mark(SOFTMAX)
                 self.took_softmax |= over_keys(func, args, kwargs)
+            if func is F.grid_sample:
+                self._mark(SAMPLED)
             if func in CUTS and (size := cut_grid(args[0], output)):
                 self._convolved.append(size)
         return output

@@ -14,7 +14,7 @@ from torch import nn
 
 from nearsight.core import UserError
 from nearsight.measure.capture.foreign import foreign_library
-from nearsight.measure.capture.interception import SOFTMAX, Place
+from nearsight.measure.capture.interception import SAMPLED, SOFTMAX, Place
 from nearsight.measure.capture.tracking import LINEAR, UNBATCHED
 
 SWITCH = "switch the model to torch's scaled_dot_product_attention or to explicit attention"
@@ -51,6 +51,11 @@ def unseen_reason(place: Place) -> str:
     library = foreign_library(place.module)
     if library:
         return f"it uses {library}; {SWITCH}"
+    if SAMPLED in place.marks:
+        return (
+            "it is deformable attention: its values are sampled at points that it computes, so it "
+            "has no keys at fixed places"
+        )
     if LINEAR in place.marks:
         return (
             "it is linear attention: its softmax goes over keys or features alone before they are "

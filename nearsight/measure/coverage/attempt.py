@@ -69,9 +69,9 @@ def try_model(name: str) -> ModelRow:
         if not best.num_unclear or time.perf_counter() - began > ENOUGH_SECONDS:
             break
     if best is None and unfit:
-        best = ModelRow(
-            name, "refused", reason=f"it does not take images [n, 3, side, side]: {unfit}"
-        )
+        needs_more = "required positional argument" in unfit
+        begin = "it needs other inputs than images" if needs_more else "it fails on images of noise"
+        best = ModelRow(name, "refused", reason=f"{begin} [n, 3, side, side]: {unfit}")
     best = best or ModelRow(name, "not built", reason=unbuilt)
     return replace(best, seconds=time.perf_counter() - began)
 

@@ -17,12 +17,47 @@ SMALL = {
     "intermediate_size": 64,
     "encoder_layers": 2,
     "decoder_layers": 2,
+    "num_queries": 20,  # some detectors choose their queries among the patches
 }
 SMALLER: tuple[dict[str, int], ...] = (
     SMALL,
     {"hidden_size": 128, "intermediate_size": 128},  # for models that list heads layer by layer
     {},
 )
+VIT = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+TILE = VIT | {"model_type": "dinov2", "image_size": 64, "patch_size": 8}
+# Options of models whose default configuration cannot be built, or needs large images.
+HF_OPTIONS: dict[str, dict[str, Any]] = {
+    "depth_pro": {
+        "patch_size": 64,
+        "merge_padding_value": 0,
+        "intermediate_hook_ids": [1, 0],
+        "image_model_config": TILE,
+        "patch_model_config": TILE,
+        "fov_model_config": TILE,
+    },
+    "edgetam": {
+        "vision_config": {
+            "backbone_config": {
+                "model_type": "timm_wrapper",
+                "architecture": "repvit_m1",
+                "num_labels": 2,
+                "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]},
+            }
+        }
+    },
+    "lw_detr": {
+        "projector_scale_factors": [1.0],
+        "backbone_config": VIT
+        | {
+            "model_type": "lw_detr_vit",
+            "image_size": 96,
+            "window_block_indices": [0, 1],
+            "out_indices": [2, 3],
+            "num_windows": 4,
+        },
+    },
+}
 HF_CLASSES = (
     "AutoBackbone", "AutoModelForDepthEstimation", "AutoModelForSemanticSegmentation",
     "AutoModelForObjectDetection", "AutoModelForUniversalSegmentation",
@@ -98,7 +133,7 @@ def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Mod
     import transformers
     from transformers import AutoConfig, AutoModel
 
-    whole = AutoConfig.for_model(kind)
+    whole = AutoConfig.for_model(kind, **HF_OPTIONS.get(kind, {}))
     config = getattr(whole, "vision_config", None) or whole
     size = getattr(config, "image_size", None)
     if isinstance(size, int):

@@ -32,7 +32,7 @@ from nearsight.measure.layout.placing import (
 from nearsight.measure.layout.tokens import Layout, Skipped, refuse
 from nearsight.models.layers import Grid
 
-VERSION = 2  # of the method and of the file; positions found by another version are found again
+VERSION = 3  # of the method and of the file; positions found by another version are found again
 PLACES_FILE = "places.json"
 LIBRARIES = ("torch", "timm", "torchvision", "transformers")
 SIMPLE = (bool, int, float, str, type(None), torch.Size)

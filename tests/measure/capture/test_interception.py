@@ -225,7 +225,7 @@ def test_weights_changed_before_they_meet_values_on_the_left_are_refused():
     q, k, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
     model = Attending(lambda q, k, v: v.mT @ (3 * (q @ k.mT).softmax(-1)).mT)
     with (
-        pytest.raises(UserError, match="from the right"),
+        pytest.raises(UserError, match=r"\blayer Attending \(Attending\) .*\bright\b"),
         AttentionCapture(model, lambda call: None),
     ):
         model(q, k, v)
@@ -303,11 +303,10 @@ def test_a_module_named_for_attention_in_which_none_was_seen_is_said(name):
     model = our_model()
     network = nn.Sequential(model, type(name, (FlattenHead,), {})(7)).eval()
     profile = ns.measure_model(network, images_for(model))
-    assert ("1", "no softmax over keys was seen in it") in [
-        (layer, reason.partition(".")[0]) for layer, reason in profile.skipped
-    ]
+    reasons = dict(profile.skipped)
+    assert reasons["1"].startswith("no softmax over keys was seen in it")
     alone = nn.Sequential(nn.Conv2d(3, 2, 32), type(name, (FlattenHead,), {})(2)).eval()
-    with pytest.raises(UserError, match=rf"\({name}\) cannot be measured: no softmax over keys"):
+    with pytest.raises(UserError, match=rf"\({name}\) .*\bsoftmax over keys\b"):
         ns.measure_model(alone, torch.zeros(2, 3, 32, 32))
 
 
@@ -335,6 +334,13 @@ OTHER_SOFTMAXES = {
     "one row for all": (
         lambda x: (x * x[..., :1].mT.softmax(-1).mT).sum(1), "scales features",
     ),
+    "deformable": (
+        lambda x: (
+            F.grid_sample(x[:, None], x[:, None, :, :2].tanh(), align_corners=False)
+            * x[:, None, None, :, 0].softmax(-1)
+        ),
+        "deformable attention:",
+    ),
     "between images": (
         lambda x: (x[..., 0] @ x[..., 1].T).softmax(-1) @ x[..., 2], "the images of a batch",
     ),
@@ -344,7 +350,7 @@ OTHER_SOFTMAXES = {
 @pytest.mark.parametrize("kind", OTHER_SOFTMAXES)
 def test_a_softmax_that_weighs_no_keys_is_refused_with_the_true_reason(kind):
     what, reason = OTHER_SOFTMAXES[kind]
-    with pytest.raises(UserError, match=rf"\(NamedAttention\) cannot be measured: .*{reason}"):
+    with pytest.raises(UserError, match=rf"\(NamedAttention\) .*{reason}"):
         ns.measure_model(NamedAttention(what), torch.randn(2, 3, 8, 8))
 
 

@@ -35,15 +35,18 @@ MIN_MARGIN = 0.2  # by which a key must be nearest to one of the queries' cells
 
 CHANNELS = "it attends between channels, not between patches"
 NO_PRODUCT = (
-    "its weights do not come from a product of queries and keys, so where its queries sit cannot "
-    "be measured"
+    "its weights do not come from a product of queries and keys, so the positions of its queries "
+    "cannot be measured"
 )
 LINEAR = (
     "it is linear attention: its softmax goes over keys or features alone before they are "
     "multiplied, so there is no row of weights per query"
 )
-LEARNED = "its queries do not depend on the image, so they are no patches"
-NO_RESPONSE = "its tokens do not depend on pixels of their own once attention is silenced"
+LEARNED = (
+    "its queries depend on no pixels of their own once attention is silenced (learned queries, as "
+    "in a decoder), so they are not patches"
+)
+NO_RESPONSE = "its tokens depend on no pixels of their own if all attention outputs are set to zero"
 DEPENDS = "where its tokens sit depends on the image, so its layers have no fixed places"
 
 
@@ -156,6 +159,11 @@ def _responds(call: ProbedCall, name: str) -> bool:
 def is_dead(call: ProbedCall) -> bool:
     """Return whether nothing in a call responds to the image."""
     return not any(_responds(call, name) for name in call.moments)
+
+
+def has_image_queries(call: ProbedCall) -> bool:
+    """Return whether the queries of a call respond to the image."""
+    return any(_responds(call, name) for name in call.moments if name.startswith("queries."))
 
 
 def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Placed | float | None:

@@ -14,6 +14,7 @@ from nearsight.measure.layout.placing.call_places import (
     DEPENDS,
     Placed,
     Unplaced,
+    has_image_queries,
     is_dead,
     place_call,
 )
@@ -33,6 +34,9 @@ FIRST_DRAWS = 2  # at least two images, to detect positions that depend on the i
 LOOKS = (FIRST_DRAWS, 4, 8)  # numbers of draws after which tokens are located
 CLEAR_GAP = 0.25  # in cells; no more draws are needed from this gap on
 RANDOM = "it drops or shuffles patches at random"
+MOVED = 0.6  # of its extent, by which a token moves from one image to another
+MOVED_SHARE = 0.25  # of the tokens that move so far if they are chosen by content
+MIN_FEATURES = 8  # with fewer, the centres of one draw are too noisy to be compared
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,9 @@ def _revive(probe: Probe, tried: set[int], quiet: float) -> bool:
     """Let the signal through the call before the first call that receives none.
 
     Attention without a residual path around it cuts off the signal when its output is zero.
-    Instead, each of its queries gets the value of the nearest key. A call that receives no signal
-    even then has learned tokens and is left alone.
+    Instead, each of its queries gets the value of the nearest key, unless the queries are learned
+    and thus near no key. A call that receives no signal even then has learned tokens and is left
+    alone.
     """
     dead = [number for number, call in enumerate(probe.calls) if is_dead(call)]
     for number in dead:
@@ -136,7 +141,7 @@ def _revive(probe: Probe, tried: set[int], quiet: float) -> bool:
             continue
         tried.add(number)
         last = alive[-1]
-        if last in probe.through:
+        if last in probe.through or not has_image_queries(probe.calls[last]):
             continue
         nearest = _nearest_keys(probe.calls[last], probe.size, quiet)
         if nearest is None:
@@ -167,7 +172,7 @@ def _nearest_keys(call: ProbedCall, size: tuple[int, int], quiet: float) -> Tens
 def _steady(
     call: ProbedCall, found: Placed | Unplaced, size: tuple[int, int], quiet: float
 ) -> Placed | Unplaced:
-    """Return what was found, unless two images alone give clear but different positions.
+    """Return what was found, unless two images alone give different positions.
 
     Args:
         call: The call.
@@ -188,7 +193,26 @@ def _steady(
         same = one.queries.shape == other.queries.shape and torch.equal(one.queries, other.queries)
         if not same:
             return Unplaced(DEPENDS, found.confidence)
+    if isinstance(found, Unplaced) and _moves(call, size, quiet):
+        return Unplaced(DEPENDS, found.confidence)
     return found
+
+
+def _moves(call: ProbedCall, size: tuple[int, int], quiet: float) -> bool:
+    """Return whether many tokens of a call depend on different pixels in two images.
+
+    Detectors that choose their queries among all patches make such calls.
+    """
+    values = call.moments.get("values")
+    if values is None or values.turned[0].shape[-1] < MIN_FEATURES:
+        return False
+    one, other = (centres_of(x.reshape(5, 1, -1), size, quiet) for x in values.draws[:2])
+    both = one.responds & other.responds
+    if not bool(both.any()):
+        return False
+    far = (one.places - other.places).abs()
+    moves = far > MOVED * torch.maximum(one.extents, other.extents)
+    return float(moves[both].any(-1).double().mean()) >= MOVED_SHARE
 
 
 def _batches(probe: Probe) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import nearsight as ns
@@ -9,6 +10,7 @@ from nearsight.core import UserError
 from nearsight.measure.capture.interception import Place
 from nearsight.measure.layout.found import fingerprint, keep_places, model_places
 from nearsight.measure.layout.placing import Placed, place_model
+from nearsight.measure.layout.placing.model_places import MAX_FORWARDS
 
 ROWS, COLS, WIDTH = 3, 5, 24
 
@@ -30,6 +32,9 @@ class Toy(nn.Module):
         x = x + self.pooling * x.mean(1, keepdim=True)
         if self.dropping == "image":
             x = torch.stack([each[each[:, 0].argsort()] for each in x])
+        if self.dropping == "best":
+            best = x[..., 0].topk(7).indices
+            x = x.gather(1, best[..., None].expand(-1, -1, WIDTH))
         if self.dropping == "random":
             x = x[:, torch.randperm(x.shape[1])]
         x = torch.cat([self.token.expand(len(x), -1, -1), x], dim=1)
@@ -98,18 +103,77 @@ def test_convolutions_that_keep_a_map_as_large_as_it_is_do_not_hide_places():
 
 @pytest.mark.slow
 def test_a_model_that_hides_its_grid_by_global_pooling_is_refused():
-    with pytest.raises(UserError, match=r"no attention layer of Toy .* sit is not clear: rows and"):
+    with pytest.raises(UserError, match=r"\bToy\b.*\blayers\.0\b.*\b0\.00 cells; 0\.1 "):
         ns.measure_model(a_toy(pooling=1000.0), images(), metrics=("mad",))
 
 
 @pytest.mark.slow
 def test_tokens_that_are_sorted_by_content_are_refused():
-    with pytest.raises(UserError, match="where its tokens sit depends on the image"):
+    with pytest.raises(UserError, match=r"\bToy\b.*\blayers\.0\b.*depends on the image"):
         ns.measure_model(a_toy(dropping="image"), images(), metrics=("mad",))
 
 
+@pytest.mark.slow
+def test_tokens_that_are_chosen_by_content_are_refused():
+    """7 of 15 patches, as detectors choose their queries: they form no grid in any image."""
+    with pytest.raises(UserError, match=r"\bToy\b.*\blayers\.0\b.*depends on the image"):
+        ns.measure_model(a_toy(dropping="best"), images(), metrics=("mad",))
+
+
+class Deformable(Toy):
+    """Keys and values are sampled from the map at points that the image moves by up to a cell."""
+
+    def __init__(self):
+        super().__init__()
+        self.moving = nn.Conv2d(WIDTH, 2, 1)
+        nn.init.normal_(self.moving.weight, std=2.0)
+
+    def forward(self, images):
+        x = self.patches(images)
+        rows, cols = torch.linspace(-0.8, 0.8, ROWS), torch.linspace(-0.8, 0.8, COLS)
+        at = torch.stack(torch.meshgrid(rows, cols, indexing="ij")[::-1], dim=-1).to(x)
+        moved = at + 0.5 * self.moving(x).tanh().permute(0, 2, 3, 1)
+        keys = F.grid_sample(x, moved, align_corners=False).flatten(2).mT
+        x = x.flatten(2).mT
+        return (x + self.layers[0](x, keys, keys, need_weights=False)[0]).mean(1)
+
+
+@pytest.mark.slow
+def test_keys_that_are_sampled_where_the_image_says_are_refused():
+    torch.manual_seed(7)
+    with pytest.raises(UserError, match=r"\bToy\b.*\blayers\.0\b.*depends on the image"):
+        ns.measure_model(Deformable().eval(), images(), metrics=("mad",))
+
+
+class Decoder(Toy):
+    """Two layers between patches, then learned queries that attend to each other and to them."""
+
+    def __init__(self):
+        super().__init__()
+        self.questions = nn.Parameter(torch.randn(1, 7, WIDTH))
+        self.asking = nn.ModuleList(nn.MultiheadAttention(WIDTH, 3, batch_first=True) for _ in "ab")
+
+    def forward(self, images):
+        x = self.patches(images).flatten(2).mT
+        for layer in self.layers:
+            x = x + layer(x, x, x, need_weights=False)[0]
+        asked = self.questions.expand(len(x), -1, -1)
+        asked = asked + self.asking[0](asked, x, x, need_weights=False)[0]
+        return (asked + self.asking[1](asked, asked, asked, need_weights=False)[0]).mean(1)
+
+
+@pytest.mark.slow
+def test_learned_queries_are_left_out_with_the_true_reason():
+    torch.manual_seed(7)
+    profile = ns.measure_model(Decoder().eval(), images(), metrics=("mad",))
+    assert [layer.name for layer in profile.layers] == ["layers.0", "layers.1"]
+    reasons = dict(profile.skipped)
+    assert "learned queries" in reasons["asking.0"]
+    assert "its tokens depend on no pixels of their own" in reasons["asking.1"]
+
+
 def test_tokens_that_are_shuffled_at_random_are_refused():
-    with pytest.raises(UserError, match="drops or shuffles patches at random"):
+    with pytest.raises(UserError, match=r"\blayers\.0 \(MultiheadAttention\).*at random"):
         ns.measure_model(a_toy(dropping="random"), images(), metrics=("mad",))
 
 
@@ -123,6 +187,37 @@ def test_places_are_kept_by_architecture_and_image_size_and_not_by_weights():
         Place("", a_toy(), (torch.zeros(2, 3, 16, 20),)),
     ]
     assert len({fingerprint(x) for x in (place, *others)}) == 4
+
+
+@pytest.mark.slow
+def test_a_model_is_placed_once_for_each_architecture_and_image_size(monkeypatch):
+    from nearsight.measure.layout import found as module
+
+    sizes = []
+
+    def count(place, progress):
+        sizes.append(tuple(place.inputs[0].shape[2:]))
+        return place_model(place, progress)
+
+    monkeypatch.setattr(module, "_known", {})
+    monkeypatch.setattr(module, "place_model", count)
+    torch.manual_seed(11)
+    wide = torch.randn(1, 3, 4 * ROWS, 4 * COLS)
+    tall = torch.randn(1, 3, 4 * COLS, 4 * ROWS)
+    for model in (a_toy(), Toy().eval()):
+        for given, grid in ((wide, "3x5"), (tall, "5x3")):
+            profile = ns.measure_model(model, given, metrics=("mad",))
+            assert [str(layer.grid) for layer in profile.layers] == [grid, grid]
+            assert max(layer.proof_error for layer in profile.layers) < 1e-5
+    assert sizes == [(12, 20), (20, 12)]
+
+
+@pytest.mark.slow
+def test_a_clear_model_needs_few_forward_passes_and_none_more_than_a_hundred():
+    clear = place_model(Place("", a_toy(), (images(),)))
+    hidden = place_model(Place("", a_toy(pooling=1000.0), (images(),)))
+    assert clear.num_forwards <= 20
+    assert clear.num_forwards < hidden.num_forwards <= MAX_FORWARDS
 
 
 @pytest.mark.slow
