@@ -12,6 +12,7 @@ from statistics import fmean
 
 from nearsight.core import Screen, console
 from nearsight.measure.catalogue import Metric, Statistic, metric, shown_in
+from nearsight.report.figures.heads import images_caution
 from nearsight.report.write.cells import Cell, Marked
 from nearsight.report.write.parts import terminal_part_tables
 from nearsight.report.write.table import Column, Row, Table
@@ -26,6 +27,7 @@ from nearsight.runs.records import (
 from nearsight.stats import Estimate
 
 BAR_WIDTH = 8
+NARROWEST_NAME = 18  # characters; the bars are left out if names would have less
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -67,11 +69,13 @@ def terminal_table(
     shown = shown_columns(measures)
     more = [column.heading for column in shown if not column.metric.default]
     width = (22 if trained else 31) - sum(1 + max(map(len, x.split("\n"))) for x in more)
+    with_bar = width >= NARROWEST_NAME
+    width += 0 if with_bar else 1 + BAR_WIDTH
     columns = (
         Column("", "name", width=width),
         *(Column(_accuracy_heading(records), "accuracy", "share"),) * trained,
         *(Column(x.heading, x.heading, "number") for x in shown),
-        Column("MAD", "bar", width=BAR_WIDTH),
+        *(Column("MAD", "bar", width=BAR_WIDTH),) * with_bar,
     )
     rows: list[tuple[Cell, ...] | Row] = []
     for measure, record in zip(measures, records, strict=True):
@@ -80,17 +84,18 @@ def terminal_table(
         accuracy = result.main_accuracy if result else None
         numbers = [x.of_model(measure) for x in shown]
         mean = summary.mean("mad")
-        bar = _bar(mean.value if mean else None, unit, ascii_only)
+        bar = [_bar(mean.value if mean else None, unit, ascii_only)] * with_bar
         label = Marked(wrapped_name(record, width), bold=True)
-        rows.append((label, *[accuracy] * trained, *numbers, bar))
+        rows.append((label, *[accuracy] * trained, *numbers, *bar))
         grids = layer_grids(measure)
         for layer, grid in enumerate(grids):
             numbers = [x.of_layer(measure, layer) for x in shown]
             of_grid = f", {grid}" if len(set(grids)) > 1 else ""
             means = summary.layer_means("mad")
-            bar = _bar(means[layer].value if means else None, unit, ascii_only)
+            bar = [_bar(means[layer].value if means else None, unit, ascii_only)] * with_bar
             unread = " unread" if measure.layers[layer].unread else ""
-            rows.append((f"  layer {layer + 1}{of_grid}{unread}", *[""] * trained, *numbers, bar))
+            name = f"  layer {layer + 1}{of_grid}{unread}"
+            rows.append((name, *[""] * trained, *numbers, *bar))
     nulls = {
         (grid, diagonal(measure)): measure.null_lines(layer)
         for measure in measures
@@ -100,8 +105,8 @@ def terminal_table(
         for key, name in (("uniform", "uniform attention"), ("box", "3x3 box")):
             of_grid = f", {grid}" if len(nulls) > 1 else ""
             lines = [null.get(f"{key}_{x.metric.name}", "") for x in shown]
-            bar = _bar(null.get(f"{key}_mad"), unit, ascii_only)
-            cells = (f"{name}{of_grid}", *[""] * trained, *lines, bar)
+            bar = [_bar(null.get(f"{key}_mad"), unit, ascii_only)] * with_bar
+            cells = (f"{name}{of_grid}", *[""] * trained, *lines, *bar)
             rows.append(Row(cells, "reference"))
     return Table("measured", columns, rows)
 
@@ -229,6 +234,8 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
             "interval over images. It compares models with different grids; at 1 every patch "
             "attends only to itself."
         )
+        if caution := images_caution(measures):
+            screen.say(caution)
     for found in folders:
         if told := kinds_text(found):
             screen.say(told)
@@ -241,8 +248,8 @@ def print_folders(folders: Sequence[MeasuredFolder], screen: Screen) -> None:
             screen.say(f"{name}{line}")
     if any(measure.unread for measure in measures):
         screen.say(
-            "What the patches compute in an unread layer reaches no output of the model. Means and "
-            "minima leave it out; measure.json has the numbers with and without it."
+            "What the patches compute in an unread layer reaches no output of the model, so means "
+            "and minima leave the layer out."
         )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import pytest
 import torch
 
 import nearsight as ns
+from nearsight.core import Screen
 from nearsight.explore.profile_views import profile_families, profile_files
 from nearsight.report.figures.heads.score_ranking import score_ranking
 from nearsight.report.write.tables import all_heads, head_table
-from nearsight.report.write.terminal_table import kinds_text, score_table
+from nearsight.report.write.terminal_table import kinds_text, print_folders, score_table
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +51,28 @@ def test_models_of_two_grids_are_ranked_by_score(profiles: dict[str, ns.Profile]
 def test_the_terminal_ranks_and_the_page_has_the_figure(
     profiles: dict[str, ns.Profile], tmp_path: Path
 ) -> None:
-    table = score_table([profile_files(x, name) for name, x in profiles.items()])
+    files = [profile_files(x, name) for name, x in profiles.items()]
+    screen = Screen(width=80, record=True, file=io.StringIO())
+    print_folders(files, screen)
+    assert "measured on different images" not in screen.export_text()  # both have 5 images
+    table = score_table(files)
     assert table is not None
     first = max(profiles, key=lambda name: expected_score(profiles[name]))
     assert next(iter(table.records()))["name"] == f"1. {first}"
     page = ns.write_report(profiles, tmp_path / "two.html").read_text()
     assert "All models by score, whatever their grid" in page
+
+
+@pytest.mark.slow
+def test_other_images_are_told_and_names_keep_their_width(profiles: dict[str, ns.Profile]) -> None:
+    few = ns.measure_model(ns.create_model("mu"), torch.randn(3, 3, 32, 32))
+    named = {"a-name-of-20-letters": profiles["square"], "few": few}
+    screen = Screen(width=80, record=True, file=io.StringIO())
+    print_folders([profile_files(x, name) for name, x in named.items()], screen)
+    shown = screen.export_text()
+    assert "different images" in " ".join(shown.split())
+    assert shown.splitlines()[3].startswith("a-name-of-20-letters 0.")
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_head_names_sinks_and_nmi_are_in_terminal_page_and_csv(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from nearsight.report.figures.drawing import MUTED, Drawing, Panel, name_rows, row_height
 from nearsight.report.figures.heads.plane import arms
 from nearsight.report.read import ConditionRuns, Family
+from nearsight.runs.records import MeasureRecord
 from nearsight.stats import Estimate, over_seeds
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ def ranked_scores(families: Sequence[Family]) -> list[Ranked]:
     return sorted(found, key=lambda x: x[2].value, reverse=True)
 
 
+def images_caution(measures: Sequence[MeasureRecord]) -> str:
+    """Warn of models that were measured on different images; empty if all had the same."""
+    if len({measure.data.hash for measure in measures}) > 1:
+        differ = "different images"
+    elif len({measure.num_images for measure in measures}) > 1:
+        differ = "different numbers of images"
+    else:
+        return ""
+    return f"The models were measured on {differ}; compare them with care."
+
+
 def draw_scores(axes: Axes, ranked: Sequence[Ranked]) -> None:
     """Draw a row per model: its score with whiskers, and a line at uniform attention."""
     axes.axvline(0, color=MUTED, linewidth=0.8)
@@ -60,18 +72,14 @@ def score_ranking(families: Sequence[Family], key: str = "scores") -> Drawing | 
     told = "; ".join(f"{name} {x.value:.3f}" for name, _, x in ranked)
     counts = sorted({run.measure.num_images for _, c, _ in ranked for run in c.runs})
     images = "–".join(f"{n:,}" for n in counts)
-    caution = (
-        " The models were measured on different numbers of images; compare them with care."
-        if len(counts) > 1
-        else ""
-    )
+    caution = images_caution([run.measure for _, c, _ in ranked for run in c.runs])
     return Drawing(
         key=key,
         title="All models by score, whatever their grid",
         subtitle=f"{len(ranked)} models or conditions · {images} images",
         reading="The model that attends most locally is on top. The score of a head is 1 - MAD / "
         "MAD of uniform attention on the layer's own grid; the mark is the mean of all heads. "
-        f"Whiskers are 95 % intervals over images or seeds.{caution}",
+        f"Whiskers are 95 % intervals over images or seeds. {caution}".rstrip(),
         alt=f"Ranking by mean score: {told}.",
         panels=(Panel("", partial(draw_scores, ranked=ranked)),),
         columns=("model", "score", "low", "high", "n", "interval_over"),
