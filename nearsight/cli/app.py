@@ -66,6 +66,7 @@ BUG_NOTE = (
     "`nearsight doctor` prints the versions to add."
 )
 INTERRUPTED = 130  # exit code after Ctrl-C
+LONGEST = 500  # characters of a sentence about wrong usage, which repeats what was typed
 
 
 @app.callback(invoke_without_command=True)
@@ -119,7 +120,7 @@ def _exit_code(error: Exception) -> int:
     """Print a known error in one line and return its exit code, or raise an unknown error again."""
     if hasattr(error, "show"):  # wrong usage, found by typer
         if hasattr(error, "message"):
-            error.message = printable(error.message)
+            error.message = printable(error.message[:LONGEST])
         error.show()
         return int(getattr(error, "exit_code", 2))
     if isinstance(error, typer.Abort):  # Ctrl-C, in versions of typer that raise it

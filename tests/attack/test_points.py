@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 import signal
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -163,6 +166,27 @@ def test_a_broken_image_processor_is_not_replaced_by_imagenets_values(tmp_path: 
 
     with pytest.raises(UserError, match="image processor"):
         named_model(f"hf/{tmp_path}")
+
+
+@pytest.mark.parametrize("problem", [zlib.error("x"), lzma.LZMAError("x"), RuntimeError("x")])
+def test_an_archive_that_cannot_be_decompressed_is_named(problem: Exception, tmp_path: Path):
+    from attack.inputs.archives import FOLDER, _archive, _offered
+
+    from nearsight.data.fetch import archive, import_folder
+
+    content = _archive()
+    (tmp_path / "given").write_bytes(content)
+    with (
+        _offered(content),
+        patch.object(archive.shutil, "copyfileobj", side_effect=problem),
+        pytest.raises(UserError, match="given"),
+    ):
+        import_folder(tmp_path / "given", tmp_path / "root")
+    assert not (tmp_path / "root" / FOLDER).exists()
+
+
+def test_a_long_word_is_not_repeated_as_a_whole(nearsight: Command):
+    assert "xxx" in refusal(nearsight, "x" * 100_000)
 
 
 class OnePatch(nn.Module):

@@ -9,10 +9,12 @@ below the expected folder are taken from it.
 from __future__ import annotations
 
 import glob
+import lzma
 import os
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
@@ -31,6 +33,11 @@ from nearsight.data.sets import (
     sources,
     write_origin,
 )
+
+# What Python raises for a damaged archive; RuntimeError is for a password or an unknown method.
+UNREADABLE = (
+    tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
+)  # fmt: skip
 
 
 def fetch_dataset(
@@ -156,7 +163,7 @@ def _unpack(archive: Path, name: str, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with target.open("wb") as handle:
                     shutil.copyfileobj(content, handle, 1 << 20)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
+        except UNREADABLE as problem:
             raise UserError(
                 f"{archive} cannot be unpacked ({problem}); download it again"
             ) from None
