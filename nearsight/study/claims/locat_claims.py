@@ -56,7 +56,10 @@ def _expected(settings: Settings) -> Expected:
 
 
 def _assumed(settings: Settings) -> Sequence[str]:
-    return ["a fifth of the training images held out to choose the epoch; the paper trains on all"]
+    return [
+        "a fifth of the training images held out to choose the epoch; the paper trains on all",
+        "a learning rate of 0 at both ends of the triangle",
+    ]
 
 
 RECIPE = PaperRecipe(_expected, _assumed)

@@ -75,6 +75,7 @@ def test_every_verdict_names_what_was_assumed():
     assert verdict.contents()["assumed"] == list(verdict.assumed)
     (verdict,) = judge(claim("locat-mini"), made_up("locat-mini", 1))
     assert any(text.startswith("a fifth of the training images") for text in verdict.assumed)
+    assert "a learning rate of 0 at both ends of the triangle" in verdict.reason
 
 
 def test_flips_and_crops_are_part_of_the_recipe():
@@ -266,7 +267,7 @@ def test_a_whole_ablation_of_convit_keeps_its_rows_apart():
 
 
 def test_an_unknown_claim_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="did you mean convit-data"):
+    with pytest.raises(ValueError, match=r"'convit-dat'.*\bmean convit-data\b"):
         claim("convit-dat")
 
 
@@ -275,6 +276,7 @@ def of_recipe(name):
     study = recipe(name).study()
     hashes = {condition.protocol.data.name: "aa" for condition in study.conditions}
     values = {each.value: 0.5 for each in CLAIMS if not each.needs}
+    values |= {name: 0.5 for each in CLAIMS if each.evaluated for name in each.evaluated.values}
     values |= {f"entropy_layer_{number}": 0.5 for number in range(1, 9)} | {"mad_layer_1": 0.5}
     return [
         Outcome(cell.factors, cell.seed, values, protocol_settings(cell.protocol, (8, 8)))
@@ -331,7 +333,7 @@ def test_recipes_evaluate_as_their_claims_ask(name, ids):
     """At the paper's scale: the method, the data set, and heads trained on random crops."""
     asked = recipe(name).study("paper").settings["evaluate"]
     given = {x: asked[x] for x in ("tasks", "method")}
-    planned = plan_methods(Settings(**given, options=asked["options"] or {}))
+    planned = plan_methods(Settings(**given, options=asked.get("options", {})))
     methods = {x.method.name: x.options.get("scale") for x in planned}
     for id in ids:
         wanted = claim(id).evaluated
