@@ -1,16 +1,16 @@
-"""What one image costs a model: parameters, multiply-accumulates, FLOPs.
+"""Count what one image costs a model: parameters, multiply-accumulates and FLOPs.
 
-Nothing is derived from an architecture: the model runs once, and a dispatch mode sees every
-operation. On torch's meta device, where tensors have sizes but no numbers, this costs neither
-memory nor time.
+No formula of an architecture is used. The model runs once, and a dispatch mode counts every
+operation. On torch's meta device, where tensors have sizes but no numbers, this needs hardly any
+memory or time.
 
     paper's unit = multiply-accumulates, skipped ones too, + bias additions
     FLOPs        = 2 x multiply-accumulates + bias additions + element-wise work of parts
 
-Multiply-accumulates are those of linear maps, convolutions and products of matrices (attention's
-two among them). Norms, softmax, activations, residuals and positions are in neither number. The
-first is the unit of table 1 in arXiv 2603.04892; the second counts what is really computed. What a
-part of a model counts differently, its declaration says (``Part.costs``).
+Multiply-accumulates are those of linear maps, convolutions and matrix products (including the two
+of attention). Norms, softmax, activations, residuals and positions are in neither number. The first
+number is in the unit of table 1 in arXiv 2603.04892; the second counts what is really computed. If
+operations in a part must be counted differently, the part declares this (``Part.costs``).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from torch.utils.hooks import RemovableHandle
 from nearsight.models.layers import Grid
 from nearsight.models.parts import PARTS, CostCounts, CostHook
 
-COPIES = ("clone", "copy", "copy_")  # tagged as element-wise by torch, but no arithmetic
+COPIES = ("clone", "copy", "copy_")  # torch tags these as element-wise, but they compute nothing
 REDUCTIONS = ("mean", "sum", "linalg_vector_norm")
 SOFTMAXES = ("_softmax", "_safe_softmax")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one image; grid, queries and keys are those of the first attention."""
+    """The cost of one image. Grid, queries and keys are those of the first attention layer."""
 
     image_size: tuple[int, int]
     num_parameters: int
     grid: Grid | None  # None: no attention, or not between patches whose positions are known
-    num_prefix: int  # of the model; its first attention may not include them
+    num_prefix: int  # prefix tokens of the model, which the first attention may not include
     num_queries: int  # 0: no attention
-    num_keys: int  # keys per query; in windows fewer than there are tokens
+    num_keys: int  # keys per query; fewer than there are tokens if attention is in windows
     macs: int  # multiply-accumulates
-    skipped_macs: int  # multiply-accumulates that a part leaves out, as nothing reads them
+    skipped_macs: int  # multiply-accumulates that a part saves, because nothing reads their result
     bias_additions: int
     kernel_operations: int  # element-wise operations of parts
 
@@ -71,7 +71,7 @@ def model_cost(model: nn.Module, image_size: tuple[int, int]) -> Cost:
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
     images = torch.zeros(1, 3, *image_size, device=device)
     counter = _Counter()
-    with _observed(model, counter), _in_operations(), counter:
+    with _observe(model, counter), _in_operations(), counter:
         model(images)
     names = ("num_prefix", "num_prefix_tokens")
     declared = next((x for x in (getattr(model, name, None) for name in names) if x), None)
@@ -93,10 +93,13 @@ def model_cost(model: nn.Module, image_size: tuple[int, int]) -> Cost:
 def _tokens(
     attention: tuple[int, ...], convolved: list[Grid], declared: int | None
 ) -> tuple[Grid | None, int]:
-    """Return the grid and the number of prefix tokens that fit attention of this shape, if any.
+    """Return the grid and the number of prefix tokens that fit attention of this shape, if any do.
 
-    ``convolved`` are the sizes that the convolutions before it gave, ``declared`` the prefix tokens
-    that the model says it has, which may join the patches only later.
+    Args:
+        attention: Shape of the attention weights of the first layer.
+        convolved: Output sizes of the convolutions before it.
+        declared: Number of prefix tokens that the model declares. They may be added to the patches
+            only in a later layer.
     """
     *leading, queries, keys = attention
     if queries != keys:
@@ -112,7 +115,7 @@ def _tokens(
 
 @contextmanager
 def _in_operations() -> Iterator[None]:
-    """Switch off gradients, and make attention run as products and sums instead of one kernel."""
+    """Compute attention by products and sums instead of one kernel, without gradients."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -123,8 +126,8 @@ def _in_operations() -> Iterator[None]:
 
 
 @contextmanager
-def _observed(model: nn.Module, counter: _Counter) -> Iterator[None]:
-    """Put the model in evaluation mode, with hooks that tell its parts when their modules run."""
+def _observe(model: nn.Module, counter: _Counter) -> Iterator[None]:
+    """Put the model in evaluation mode, and call the cost hooks of its parts when modules run."""
     training = {module: module.training for module in model.modules()}
     handles = []
     kinds = [each for part in PARTS.values() for each in part.costs.items()]
@@ -150,7 +153,7 @@ class _Counter(TorchDispatchMode):
         self.counts = CostCounts()
         self.attention: tuple[int, ...] = (0, 0)  # shape of the first attention's weights
         self.convolved: list[Grid] = []  # output sizes of the convolutions before it
-        self._product: tuple[int, ...] | None = None  # size of the product that was just made
+        self._product: tuple[int, ...] | None = None  # shape of the product just computed, if any
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -190,12 +193,12 @@ class _Counter(TorchDispatchMode):
 
 
 def _is_vector(x: Any) -> bool:
-    """Tell whether ``x`` is a vector, as a row or as a column."""
+    """Return whether this is a vector, or a matrix with a single column."""
     return isinstance(x, Tensor) and (x.ndim == 1 or (x.ndim == 2 and x.shape[1] == 1))
 
 
 def _elementwise(operation: Any, name: str, args: Any, out: Any) -> int:
-    """Count one operation per number that is made element-wise, or that a reduction reads."""
+    """Count one operation per number that is computed element-wise or read by a reduction."""
     if not isinstance(out, Tensor) or not out.is_floating_point():
         return 0
     if torch.Tag.pointwise in operation.tags:
@@ -204,6 +207,7 @@ def _elementwise(operation: Any, name: str, args: Any, out: Any) -> int:
 
 
 def _matrix_product(args: Any, out: Tensor) -> tuple[int, int]:
+    """Count a product of matrices."""
     return out.numel() * args[0].shape[-1], 0
 
 
@@ -213,13 +217,14 @@ def _biased_product(args: Any, out: Tensor) -> tuple[int, int]:
 
 
 def _convolution(args: Any, out: Tensor) -> tuple[int, int]:
+    """Count a convolution, which may be transposed."""
     given, weight, bias, transposed = args[0], args[1], args[2], args[6]
-    places = given if transposed else out  # the kernel is laid on each of these
+    places = given if transposed else out  # the kernel is applied at each of these
     macs = places.numel() * weight.shape[1:].numel()
     return macs, 0 if bias is None else out.numel()
 
 
-# What an operation costs: multiply-accumulates and bias additions.
+# For each operation, a function that counts its multiply-accumulates and bias additions.
 PRODUCTS: dict[str, Callable[[Any, Tensor], tuple[int, int]]] = {
     "mm": _matrix_product,
     "bmm": _matrix_product,

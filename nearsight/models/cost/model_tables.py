@@ -12,7 +12,7 @@ from torch import nn
 
 from nearsight.core import UserError, console
 from nearsight.models.cost.flops import Cost, model_cost
-from nearsight.models.load import built, check_name, own_preprocessing, split_name
+from nearsight.models.load import build_model, check_name, own_preprocessing, split_name
 from nearsight.models.parts import PARTS, CostText, Part
 from nearsight.models.vit import SIZES
 from nearsight.models.zoo import ARCHITECTURES, CONVIT_HEADS, model_names
@@ -29,8 +29,8 @@ class NamedCost:
     name: str
     num_classes: int | None  # None: a model of hf/, which has no head
     cost: Cost
-    part: str | None  # what the model has beyond its backbone: a title of a part
-    plain: Cost | None  # without it
+    part: str | None  # title of the part that the model has, if it has one
+    plain: Cost | None  # cost of the model without this part
 
     def contents(self) -> dict[str, Any]:
         """Return the cost as JSON contents."""
@@ -55,53 +55,57 @@ def named_cost(name: str, image_size: tuple[int, int] | None = None, **options: 
     """
     check_name(name)
     try:
-        cost, part = _counted(name, image_size, options)
+        cost, part = _count(name, image_size, options)
         plain = None
         if part is not None:
             declared = _declaration(part)
             others = {key: x for key, x in options.items() if key not in declared.options}
-            plain = _counted(name, image_size, others | dict(declared.without))[0]
+            plain = _count(name, image_size, others | dict(declared.without))[0]
     except UserError:
         raise
-    except Exception as error:  # options are free, so anything can go wrong in a model's code
+    except Exception as error:  # any option is passed on, so a model may raise any error
         reason = " ".join(str(error).split()).split(". ")[0] or type(error).__name__
         given = "".join(f", {key}={value}" for key, value in options.items())
         at = f" on an image of {'x'.join(map(str, image_size))}" if image_size else ""
-        raise UserError(f"cannot build and run {name}{given}{at}: {reason}") from error
+        raise UserError(
+            f"cannot build and run {name}{given}{at} ({reason.rstrip('.')}); change these options"
+        ) from error
     classes = None if split_name(name)[0] == "hf" else options.get("num_classes", USUAL_CLASSES)
     return NamedCost(name, classes, cost, part, plain)
 
 
-def _counted(
+def _count(
     name: str, image_size: tuple[int, int] | None, options: dict[str, Any]
 ) -> tuple[Cost, str | None]:
-    """Return the cost of a model and the title of its part. Uses the CPU if meta tensors fail."""
+    """Return the cost of a model and the title of its part, if it has one."""
     try:
-        return _counted_on("meta", name, image_size, options)
+        return _count_on("meta", name, image_size, options)
     except UserError:
         raise
-    except Exception:
-        return _counted_on("cpu", name, image_size, options)
+    except Exception:  # some models cannot run on the meta device
+        return _count_on("cpu", name, image_size, options)
 
 
-def _counted_on(
+def _count_on(
     device: str, name: str, image_size: tuple[int, int] | None, options: dict[str, Any]
 ) -> tuple[Cost, str | None]:
+    """Return the cost of a model, counted on a device, and the title of its part."""
     source, own_name = split_name(name)
     with torch.device(device):
-        model = built(name, None if source == "hf" else image_size, **options)
+        model = build_model(name, None if source == "hf" else image_size, **options)
     size = image_size or own_preprocessing(source, own_name, model).crop
-    assert size is not None  # only prepared images have none
+    assert size is not None  # every model has preprocessing with a size
     return model_cost(model, size), _part(model)
 
 
 def _part(model: nn.Module) -> str | None:
-    """Return the title of the last part that a model has beyond its backbone."""
+    """Return the title of the part that a model has; of several, the one installed last."""
     titles = [part.title_in(model) for part in reversed(PARTS.values())]
     return next(filter(None, titles), None)
 
 
 def _declaration(title: str) -> Part:
+    """Return the part with this title."""
     return next(part for part in PARTS.values() if title in part.titles)
 
 
@@ -122,7 +126,7 @@ def _contents(cost: Cost) -> dict[str, Any]:
 
 
 def tokens_text(cost: Cost) -> str:
-    """Describe the tokens of a model, and those that its first attention is between.
+    """Describe the tokens of a model, and between which of them its first layer attends.
 
     >>> from nearsight.models.layers.grid import Grid
     >>> tokens_text(Cost((224, 224), 0, Grid(14, 14), 1, 197, 197, 0, 0, 0, 0))
@@ -145,7 +149,10 @@ def tokens_text(cost: Cost) -> str:
 
 
 def cost_table(found: NamedCost) -> Table:
-    """Return parameters, the paper's unit and FLOPs, beside the plain backbone if there is one."""
+    """Return a table of parameters, the paper's unit and FLOPs.
+
+    If the model has a part, the table compares it with the model without the part.
+    """
     cost, plain = found.cost, found.plain
     scale, unit = (GIGA, "G") if cost.paper_unit >= GIGA else (MEGA, "M")
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -192,7 +199,7 @@ def print_cost(found: NamedCost) -> None:
 
 
 def units_text(part: str | None) -> str:
-    """Explain what the two numbers count in a model with this part."""
+    """Explain what the two units count in a model with this part."""
     text = CostText() if part is None else _declaration(part).cost_text
     note = f" {text.note.format(title=part)}" if text.note else ""
     return (
@@ -203,12 +210,12 @@ def units_text(part: str | None) -> str:
 
 
 def own_names() -> list[str]:
-    """Return all names of our models, without short forms."""
+    """Return the names of all our models, without short forms."""
     return [*model_names(), *ARCHITECTURES]
 
 
 def names_table() -> Table:
-    """Return a table of our model names and their sizes."""
+    """Return a table of our models: names, layers, widths and heads."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for heading in ("layers", "width", "heads"):
@@ -235,10 +242,10 @@ def names_text() -> str:
         f"{size.removesuffix('vit')}convit has {num} heads" for size, num in CONVIT_HEADS.items()
     )
     return (
-        f"The first {len(SIZES)} come with the ends _vit (plain), _locat (with LocAt), _gaug and "
-        f"_prr (with one of its parts) and _convit (with GPSA; {heads}); compact is compact_vit. "
-        "deit_* are the plain baselines of convit_*, those with _plus of the same width and heads. "
-        "Others: every name of timm (vit_tiny_patch16_224; where both have a name, timm/NAME is "
-        "timm's), torchvision/NAME, hf/OWNER/NAME, hf/FOLDER. What one costs: nearsight models "
-        "NAME."
+        f"The first {len(SIZES)} exist with the endings _vit (plain), _locat (with LocAt), _gaug "
+        f"and _prr (with one half of LocAt) and _convit (with GPSA; {heads}); compact is short for "
+        "compact_vit. deit_* are the plain baselines of convit_*, with the same width and heads if "
+        "the name ends with _plus. Other models: every name of timm (such as vit_tiny_patch16_224; "
+        "if a name is in the table too, timm/NAME is timm's model), torchvision/NAME, "
+        "hf/OWNER/NAME and hf/FOLDER. To see what a model costs, run nearsight models NAME."
     )

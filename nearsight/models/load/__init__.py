@@ -6,6 +6,7 @@ from nearsight.models.load.hub import from_hub
 from nearsight.models.load.named import (
     INITIAL_SEED,
     NamedModel,
+    build_model,
     built,
     named_model,
     own_image_size,
@@ -17,6 +18,7 @@ from nearsight.models.load.weights import distinct_weights, load_weights
 __all__ = [
     "INITIAL_SEED",
     "NamedModel",
+    "build_model",
     "built",
     "check_name",
     "create_model",

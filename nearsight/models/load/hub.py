@@ -13,14 +13,14 @@ from nearsight.core import UserError
 
 @contextmanager
 def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> Iterator[None]:
-    """Turn errors while weights are fetched inside the block into a UserError about ``name``.
+    """Turn errors while weights are fetched inside the ``with`` block into a UserError.
 
-    If the address of the Hugging Face hub cannot be found, only its cache is used. Otherwise its
-    library would retry for most of a minute.
+    If the address of the Hugging Face hub cannot be found, only the hub's cache is used. Otherwise
+    its library would try again and again for most of a minute.
 
     Args:
-        name: The model whose weights are fetched.
-        instead: How to pass weights from elsewhere, for the message.
+        name: The model whose weights are fetched, for the message.
+        instead: How else the user can pass weights, for the message.
     """
     from huggingface_hub import constants
 
@@ -31,7 +31,7 @@ def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> It
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and (constants.HF_HUB_OFFLINE or _no_connection(error)):
-            reason = "there is no network here, and they are not in its cache"
+            reason = "there is no network here, and they are not in the hub's cache"
         raise UserError(
             f"cannot get the weights of {name} from the hub: {reason.rstrip('.')}; download them "
             f"on a machine with a network and pass them as {instead}"
@@ -41,7 +41,7 @@ def from_hub(name: str, instead: str = "--weights FILE (or as hf/FOLDER)") -> It
 
 
 def _reachable(address: str) -> bool:
-    """Return whether the hub's address can be found, or a proxy may find it."""
+    """Return whether the address of the hub can be looked up, or a proxy may look it up."""
     if getproxies():
         return True
     try:
@@ -52,5 +52,5 @@ def _reachable(address: str) -> bool:
 
 
 def _no_connection(error: BaseException) -> bool:
-    """Return whether the address could not be found, which ``URLError`` holds as its reason."""
+    """Return whether an error, or the reason of a ``URLError``, is that no address was found."""
     return isinstance(getattr(error, "reason", error), socket.gaierror)

@@ -1,7 +1,8 @@
 """Load vision models of Hugging Face's transformers (needs the extra ``hf``).
 
-Attention runs through torch's fused function (``sdpa``), in float32. Of a model with two towers
-(CLIP, SigLIP) the vision tower is loaded. Code in a repository is never executed.
+Attention runs through torch's fused function (``sdpa``), in float32. If a model has a tower for
+text and one for images (CLIP, SigLIP), only the vision tower is loaded. Code in a repository is
+never executed.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from nearsight.models.load.hub import from_hub
 
 TOWERS = ("vision_model", "vision_tower")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
-UNUSED = ("pooler", "mask_token")  # may be missing, as attention does not use them
+UNUSED = ("pooler", "mask_token")  # these weights may be missing: attention does not use them
 USUAL_SIZE = 224
-LONGEST = 300  # characters shown of another library's error
-NUM_NAMED = 5  # missing weights that an error names
+LONGEST = 300  # how many characters of another library's error are shown
+NUM_NAMED = 5  # how many missing weights an error names
 
 
 def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
-    """Build the architecture of ``name``, a repository or a folder, with random weights."""
+    """Build the architecture of a repository or a folder with random weights.
+
+    Raises:
+        UserError: If options are given, or the architecture cannot be read.
+    """
     if options:
         raise UserError(f"hf/{name} has no option {', '.join(options)}; remove it")
     library = _library()
@@ -40,7 +45,11 @@ def fresh_model(name: str, options: dict[str, Any]) -> nn.Module:
 
 
 def pretrained_model(name: str) -> nn.Module:
-    """Load the model of ``name`` with its weights, in evaluation mode."""
+    """Load the model of a repository or a folder with its weights, in evaluation mode.
+
+    Raises:
+        UserError: If the model cannot be read, or weights that attention needs are missing.
+    """
     library = _library()
     with _quiet(library), _finding(name):
         model, loaded = library.AutoModel.from_pretrained(
@@ -55,14 +64,18 @@ def pretrained_model(name: str) -> nn.Module:
     if missing:
         more = f" and {len(missing) - NUM_NAMED} more" * (len(missing) > NUM_NAMED)
         raise UserError(
-            f"hf/{name} lacks weights of {type(part).__name__}: "
-            f"{', '.join(missing[:NUM_NAMED])}{more}"
+            f"hf/{name} lacks weights of {type(part).__name__} ({', '.join(missing[:NUM_NAMED])}"
+            f"{more}); choose a repository with all weights"
         )
     return part.float().eval()  # some repositories hold half precision
 
 
 def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:
-    """Return the preprocessing of the repository, or the default of the model's type."""
+    """Return the preprocessing of a repository or folder; without one, ImageNet's usual one.
+
+    Raises:
+        UserError: If the settings of its image processor cannot be used.
+    """
     library = _library()
     config: Any = model.config
     source = f"the image processor of hf/{name}"
@@ -89,10 +102,14 @@ def preprocessing_of(name: str, model: nn.Module) -> Preprocessing:
 
 
 def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
-    """Return the preprocessing that an image processor's settings describe.
+    """Return the preprocessing that the settings of an image processor describe.
+
+    Args:
+        facts: The settings.
+        source: Where they come from, in words.
 
     Raises:
-        KeyError: If the settings are of another kind.
+        KeyError: If the settings have another form.
     """
     size, crop = facts["size"], facts.get("crop_size") if facts.get("do_center_crop") else None
     keep_ratio = "shortest_edge" in size
@@ -113,6 +130,11 @@ def of_processor(facts: dict[str, Any], source: str) -> Preprocessing:
 
 
 def _library() -> Any:
+    """Return the package transformers.
+
+    Raises:
+        UserError: If it is not installed.
+    """
     if find_spec("transformers") is None:
         raise UserError(
             "models whose names start with hf/ need the package transformers, which is not "
@@ -126,7 +148,7 @@ def _library() -> Any:
 
 @contextmanager
 def _quiet(library: Any) -> Iterator[None]:
-    """Suppress progress bars, and remarks about heads that are left out."""
+    """Suppress the library's progress bars and its warnings about heads that are left out."""
     logging = library.utils.logging
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -141,7 +163,7 @@ def _quiet(library: Any) -> Iterator[None]:
 
 @contextmanager
 def _finding(name: str) -> Iterator[None]:
-    """Turn errors while ``name`` is looked up and read into a ``UserError`` of one sentence."""
+    """Turn errors while a model is looked up and read inside the block into a short UserError."""
     is_folder = Path(name).is_dir()
     if not is_folder and (name.startswith((".", "/", "~")) or name.count("/") != 1):
         raise UserError(
@@ -154,20 +176,26 @@ def _finding(name: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise UserError(" ".join(str(error).split()).split(". ")[0][:LONGEST]) from error
-    except Exception as error:  # files that are cut off or hold odd values raise all kinds
+    except Exception as error:  # files that are cut off or hold odd values raise many classes
         if is_out_of_memory(error):
             raise
         reason = " ".join(str(error).split()).split(". ")[0][:LONGEST]
         reason = reason or type(error).__name__
-        raise UserError(f"{name} does not hold a model of transformers: {reason}") from error
+        raise UserError(
+            f"{name} does not hold a model that transformers can read ({reason.rstrip('.')}); "
+            "download it again, or check the name"
+        ) from error
 
 
 def _vision_part(model: nn.Module, name: str) -> tuple[str, nn.Module]:
-    """Return the part of a model that takes images, and its path (``vision_model.``)."""
+    """Return the part of a model that takes images, after its path (such as ``vision_model.``)."""
     for tower in TOWERS:
         if isinstance(getattr(model, tower, None), nn.Module):
             return f"{tower}.", getattr(model, tower)
     takes = getattr(model, "main_input_name", "pixel_values")
     if takes != "pixel_values":
-        raise UserError(f"hf/{name} is not a vision model: {type(model).__name__} takes {takes}")
+        raise UserError(
+            f"hf/{name} is not a vision model, because {type(model).__name__} takes {takes}; "
+            "choose a model that takes images"
+        )
     return "", model

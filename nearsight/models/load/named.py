@@ -24,14 +24,14 @@ Weights = Literal["file", "pretrained", "random initialisation"]
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A model in evaluation mode, the origin of its weights, and its preprocessing."""
+    """A model in evaluation mode, with the origin of its weights and its preprocessing."""
 
     name: str
     source: str  # nearsight, timm, torchvision or hf
     model: nn.Module
     weights: Weights
     preprocessing: Preprocessing
-    notes: tuple[str, ...] = ()  # sentences about what was changed to make the weights fit
+    notes: tuple[str, ...] = ()  # sentences about changes that made the weights fit
 
     @property
     def num_parameters(self) -> int:
@@ -46,16 +46,17 @@ def named_model(
     random_init: bool = False,
     image_size: tuple[int, int] | None = None,
 ) -> NamedModel:
-    """Build a model by name and load the requested weights; ``hf/`` models have their own.
+    """Build a model by name and load the requested weights.
 
     Args:
         name: Name of the model, as for ``create_model``.
         weights: A file of weights.
-        pretrained: Load the library's pretrained weights.
+        pretrained: Load the library's pretrained weights. This is the default for models of
+            ``hf/``.
         random_init: Keep random weights.
-        image_size: Height and width that the model is built for and its images are resized to.
-            Models of ``hf/`` are built as their configuration says, and accept other sizes or
-            refuse them.
+        image_size: Height and width that the model is built for and its images are resized to; by
+            default the model's own. Models of ``hf/`` are always built as their configuration says.
+            Some of them accept images of other sizes.
 
     Raises:
         UserError: If there is no such model, or not exactly one kind of weights is requested.
@@ -77,10 +78,10 @@ def named_model(
         model = _pretrained(source, name, own_name, image_size)
     else:
         kind = "file" if weights else "random initialisation"
-        keeps_grid = name in ARCHITECTURES  # because GAug depends on the grid of its training
+        keeps_grid = name in ARCHITECTURES  # GAug depends on the grid that it was trained on
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(INITIAL_SEED)
-            model = built(name, None if source == "hf" or keeps_grid else image_size)
+            model = build_model(name, None if source == "hf" or keeps_grid else image_size)
         if weights:
             notes = load_weights(model, weights)
         if keeps_grid and image_size is not None:
@@ -94,14 +95,23 @@ def named_model(
     return NamedModel(name, source, model.eval(), kind, preprocessing, tuple(notes))
 
 
-def built(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.Module:
-    """Build a model for this image size, if its class has an option for it."""
+def build_model(name: str, image_size: tuple[int, int] | None, **options: Any) -> nn.Module:
+    """Build a model for images of this size, or of its own size if its class has no such option.
+
+    Args:
+        name: Name of the model, as for ``create_model``.
+        image_size: Height and width; None for the model's own.
+        **options: Further options of ``create_model``.
+    """
     try:
         return create_model(name, image_size=image_size, **options)
     except ValueError as error:
         if image_size is None or not isinstance(error.__cause__, TypeError):
             raise
         return create_model(name, **options)
+
+
+built = build_model  # the old name, kept for one version
 
 
 def _pretrained(
@@ -119,28 +129,27 @@ def _pretrained(
     with from_hub(own_name):
         if source == "torchvision":
             return create_model(name, weights="DEFAULT")
-        return built(name, image_size, pretrained=True)
+        return build_model(name, image_size, pretrained=True)
 
 
 def own_image_size(model: nn.Module) -> tuple[int, int]:
-    """Return the height and width in pixels of the images that a model says it takes.
+    """Return the height and width, in pixels, of the images that a model declares it takes.
 
     Raises:
-        UserError: If it does not say so.
+        UserError: If it declares none.
     """
     facts = getattr(model, "pretrained_cfg", None)
-    grown = getattr(
-        getattr(model, "patch_embed", None), "img_size", None
-    )  # of timm, after a resize
-    configured = getattr(getattr(model, "config", None), "image_size", None)  # of Hugging Face
-    of_timm = facts.get("input_size") if facts else None
-    for size in (getattr(model, "image_size", None), grown, of_timm and of_timm[1:], configured):
+    of_embedding = getattr(getattr(model, "patch_embed", None), "img_size", None)  # timm's current
+    configured = getattr(getattr(model, "config", None), "image_size", None)  # Hugging Face's
+    of_timm = facts.get("input_size") if facts else None  # timm's default
+    own = getattr(model, "image_size", None)
+    for size in (own, of_embedding, of_timm and of_timm[1:], configured):
         if isinstance(size, int):
             return size, size
         if isinstance(size, (tuple, list)):
             return size[0], size[1]
     raise UserError(
-        f"{type(model).__name__} does not say which image size it takes; give image_size=(h, w)"
+        f"{type(model).__name__} does not declare its image size; give image_size=(height, width)"
     )
 
 
@@ -160,6 +169,7 @@ def own_preprocessing(source: str, name: str, model: nn.Module) -> Preprocessing
 
 
 def _of_timm(model: nn.Module) -> Preprocessing:
+    """Return the preprocessing in timm's configuration of a model."""
     from timm.data import resolve_model_data_config
 
     facts = resolve_model_data_config(model)
@@ -179,6 +189,7 @@ def _of_timm(model: nn.Module) -> Preprocessing:
 
 
 def _of_torchvision(name: str, model: nn.Module) -> Preprocessing:
+    """Return the preprocessing of torchvision's default weights of a model."""
     from torchvision.models import get_model_weights
 
     steps = get_model_weights(name).DEFAULT.transforms()

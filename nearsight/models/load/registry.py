@@ -1,9 +1,10 @@
-"""Create models by name: ours, their short forms, and all of timm, torchvision and the hub.
+"""Create models by name: ours, and those of timm, torchvision and Hugging Face.
 
-``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``, ``torchvision/vit_b_16``,
-``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (needs the extra ``hf``). Ours are those of own.py
-(``compact_locat``, ``nano_convit``) and the published ones of names.py (``locatvit_tiny``,
-``convit_tiny``), which timm knows too. If both have a name, ``timm/convit_tiny`` is timm's.
+Examples of names are ``vit_tiny_patch16_224`` or ``timm/vit_tiny_patch16_224``,
+``torchvision/vit_b_16``, and ``hf/facebook/dinov2-small`` or ``hf/FOLDER`` (these need the extra
+``hf``). Ours are the models of own.py (``compact_locat``, ``nano_convit``) and the published ones
+of names.py (``locatvit_tiny``, ``convit_tiny``). If timm has a model of the same name,
+``convit_tiny`` is ours and ``timm/convit_tiny`` is timm's.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PREFIXES = ("timm", "torchvision", "hf")
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the library a model comes from, and its name there.
+    """Return the library that a model comes from, and its name there.
 
     >>> split_name("compact"), split_name("vit_tiny_patch16_224"), split_name("hf/openai/clip")
     (('nearsight', 'compact_vit'), ('timm', 'vit_tiny_patch16_224'), ('hf', 'openai/clip'))
@@ -62,22 +63,23 @@ def create_model(
 ) -> nn.Module:
     """Create a model with random weights, in training mode.
 
-    The name of a part (see ``PARTS``) is an option of every model: true, false, a dictionary or
+    Every model has an option for each part (``locat``, ``gpsa``): true, false, a dictionary or
     settings. It adds the part, initialised for training from scratch.
 
     Args:
         name: Name of the model: ours, or of timm, torchvision or Hugging Face.
         num_classes: Number of classes of the head.
-        image_size: Height and width. The default is 32 for our models and their own for others.
+        image_size: Height and width. The default is 32 for our models; other models have defaults
+            of their own.
         patch_size: Side of a patch in pixels. The default is an eighth of the height for our
-            models.
+            models; other models have defaults of their own.
         num_registers: Number of register tokens.
         pool: What the head reads: the class token or the mean of the patches.
         positions: Whether there are positional embeddings.
         distilled: Add a distillation token (our models only).
-        num_heads: Number of heads, instead of that of the model's size.
+        num_heads: Number of heads, instead of the number that the name stands for.
         drop_path: Largest rate of stochastic depth.
-        any_size: Whether our models take images of any size.
+        any_size: Whether the model takes images of any size (our models only).
         **options: For our models, parts, ``depth`` and ``width``; for others, options of the
             library.
 
@@ -113,9 +115,8 @@ def create_model(
     options |= {key: value for key, value in given.items() if value is not None}
     if distilled and name not in ARCHITECTURES:
         raise UserError(
-            f"distilled=True is for nearsight's own models, and {name!r} is not one; timm's models "
-            "with a distillation token have their own names, such as "
-            "deit_tiny_distilled_patch16_224"
+            f"distilled=True is for nearsight's own models, and {name!r} is not one; choose a "
+            "model of timm with a distillation token, such as deit_tiny_distilled_patch16_224"
         )
     if source == "hf":
         from nearsight.models.load.huggingface import fresh_model
@@ -139,9 +140,9 @@ def create_model(
 
 
 def check_name(name: str) -> None:
-    """Raise a UserError with similar names unless the library has this model.
+    """Raise a UserError with similar names unless there is a model of this name.
 
-    Hugging Face is not asked until the model is loaded.
+    Names of Hugging Face are checked only when the model is loaded, because that needs the network.
     """
     source, own_name = split_name(name)
     if source == "timm":
@@ -163,7 +164,7 @@ def check_name(name: str) -> None:
             raise _unknown(own_name, expected, known)
         try:
             timm.models.get_pretrained_cfg(own_name)
-        except RuntimeError as error:  # a model that timm has, with weights that it does not have
+        except RuntimeError as error:  # timm has the model, but no weights of this name
             base = own_name.partition(".")[0]
             tags = timm.list_pretrained(f"{base}.*")
             raise _unknown(
@@ -178,6 +179,7 @@ def check_name(name: str) -> None:
 
 
 def _unknown(name: str, expected: str, known: Sequence[str]) -> UserError:
+    """Return the error that a name is not what is expected, with similar names."""
     return UserError(f"{name!r} is not {expected}{suggestion(name, known)}")
 
 
@@ -193,7 +195,11 @@ def _published_model(
     parts: dict[str, Any],
     options: dict[str, Any],
 ) -> nn.Module:
-    """Build a model of names.py. If its class has an option for a part, the class adds the part."""
+    """Build a model of names.py.
+
+    If its class has an option for a part, the class adds the part. Other parts are added
+    afterwards.
+    """
     register_with_timm()
     own = part_of(name)
     if own is not None and (choice := parts.pop(own, None)) is not None:
@@ -215,10 +221,10 @@ def _torchvision_model(
     return get_model(name, **{"weights": None, "num_classes": num_classes} | options)
 
 
-ANY_SIZE: tuple[dict[str, Any], ...] = (  # options of timm's classes; the last changes nothing
+ANY_SIZE: tuple[dict[str, Any], ...] = (  # how timm's classes are made to take images of any size
     {"dynamic_img_size": True},  # ViT, DeiT, BEiT, EVA
     {"strict_img_size": False},  # Swin
-    {},
+    {},  # other classes have no such option
 )
 
 
@@ -227,14 +233,21 @@ def model_for(
 ) -> tuple[nn.Module, tuple[int, int]]:
     """Build the model of a protocol, and return it with its image size.
 
-    Our models are built for the image size of the data by default; timm's keep their own. With
-    ``any_size`` the model also takes images of other sizes, if its class can.
+    Args:
+        settings: The model settings of the protocol.
+        num_classes: Number of classes of the data.
+        data_size: Height and width of the images of the data. Our models are built for it unless
+            the settings name another size; timm's keep their own.
+        any_size: Whether the model should also take images of other sizes, if its class can.
+
+    Raises:
+        UserError: If the model cannot be trained here, or does not take these settings.
     """
     source, _ = split_name(settings.name)
     if source not in (OURS, "timm"):
         raise UserError(
-            f"{settings.name!r} can only be measured; to train, choose {', '.join(SIZES)} or a "
-            "model of timm"
+            f"{settings.name!r} can be measured but not trained; to train, choose "
+            f"{', '.join(SIZES)} or a model of timm"
         )
     ours = source == OURS
     size = (settings.image_size,) * 2 if settings.image_size else data_size if ours else None
@@ -277,7 +290,7 @@ def model_for(
 
 
 def _first_that_builds(build: Callable[..., nn.Module]) -> nn.Module:
-    """Build a model of timm with the first options of ANY_SIZE that its class takes."""
+    """Build a model of timm with the first options in ANY_SIZE that its class takes."""
     for further in ANY_SIZE[:-1]:
         try:
             return build(**further)

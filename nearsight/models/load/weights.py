@@ -1,11 +1,13 @@
 """Load weights from a file: safetensors, or a pickle that contains only tensors.
 
-Names and shapes must agree, with three exceptions. A classifier head for another number of classes
-is left out (the model keeps its own new head). Positional embeddings of another grid are resampled
-bicubically, as in timm. If the file holds a training module that contains the model and other
-tensors (such as the weights of a loss), only the model is read. Each exception is reported. Pickles
-are read with torch's ``weights_only`` reader, which makes tensors and containers and refuses
-everything else, so nothing in them is executed.
+Names and shapes must agree, with three exceptions, each of which is reported:
+- A classifier head for another number of classes is left out; the model keeps its own new head.
+- Positional embeddings of another grid are resampled bicubically, as in timm.
+- If the file holds a training module that contains the model and other tensors (such as the weights
+  of a loss), only the model is read.
+
+Pickles are read with torch's ``weights_only`` reader. It creates tensors and plain containers and
+refuses everything else, so no code in them is executed.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ from nearsight.models.parts import PARTS, GentleStart
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 WRAPPINGS = ("state_dict", "model")
-SETTINGS = (argparse.Namespace, pathlib.PosixPath)  # DeiT and Lightning save these beside weights
+SETTINGS = (argparse.Namespace, pathlib.PosixPath)  # DeiT and Lightning save these with weights
 POSITIONS = "pos_embed"
-NUM_NAMED = 5  # weights that an error names before "and n more"
+NUM_NAMED = 5  # how many weights an error names; further ones are only counted
 
 
 def load_weights(
@@ -47,9 +49,9 @@ def load_weights(
     Args:
         model: The model.
         path: The file.
-        to_train: Allow weights of a backbone to start a model with a part, if the part has a gentle
-            start: the model then begins as the backbone.
-        exact: Allow no exception, so that another head or grid is refused.
+        to_train: Allow weights without a part for a model with the part, if the part can start so
+            weak that the model first computes the same as without it.
+        exact: Raise an error also if only the head or the grid differs.
 
     Raises:
         UserError: If the file cannot be read, or its weights do not fit.
@@ -76,7 +78,7 @@ def load_weights(
 def _missing_parts(
     given: dict[str, Tensor], wanted: dict[str, Tensor]
 ) -> dict[GentleStart, list[str]]:
-    """Return the weights that the file lacks, for parts that can start without a trained weight."""
+    """Return the names of weights that the file lacks, for every part that can start gently."""
     missing = {}
     for gently in (part.gentle_start for part in PARTS.values() if part.gentle_start):
         names = [name for name in wanted if gently.weights in name]
@@ -86,20 +88,23 @@ def _missing_parts(
 
 
 def distinct_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return the state dict with every tensor once, by its first name; Jumbo's MLP has many."""
+    """Return the state dict with every tensor only once, under its first name.
+
+    A tensor may have several names, as those of Jumbo's shared MLP do.
+    """
     others = _shared_names(model)
     return {name: x for name, x in model.state_dict().items() if name not in others}
 
 
 def _shared_names(model: nn.Module) -> dict[str, str]:
-    """Return every further name of a tensor, with its first name."""
+    """Return the first name of a tensor by each of its further names."""
     first: dict[int, str] = {}
     tensors = model.state_dict(keep_vars=True).items()
     return {name: first[id(x)] for name, x in tensors if first.setdefault(id(x), name) != name}
 
 
 def _fill_shared(given: dict[str, Tensor], model: nn.Module) -> None:
-    """Give a tensor of the file all names that it has in the model."""
+    """Add the tensors of the file under all names that they have in the model."""
     others = _shared_names(model)
     names = sorted({*others, *others.values()})
     by_first_name = {others.get(name, name): given[name] for name in names if name in given}
@@ -113,7 +118,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"there is no file {path} with weights; check the path")
     if path.suffix.lower() in PICKLES:
-        return _plain_tensors(_unpickled(path), path)
+        return _plain_tensors(_read_pickle(path), path)
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -122,20 +127,20 @@ def _read(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def _unpickled(path: Path) -> Any:
+def _read_pickle(path: Path) -> Any:
     """Read a pickle that contains only tensors and plain containers."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about other protocols of pickle: read or refused here
+            warnings.simplefilter("ignore")  # torch warns about some protocols before it reads them
             with torch.serialization.safe_globals([*SETTINGS]):
                 return torch.load(path, map_location="cpu", weights_only=True)
     except (MemoryError, PermissionError):
         raise
-    except Exception as error:  # malformed files raise all kinds
+    except Exception as error:  # malformed files raise many classes
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         holds = f"holds {forbidden[1]}" if forbidden else "is no pickle of tensors, or is cut off"
         raise UserError(
-            f"{path} {holds}, and such a pickle can run code. If you trust it, read it with "
+            f"{path} {holds}, and such a pickle can run code; if you trust it, read it with "
             "torch.load(FILE, weights_only=False) and save its tensors with "
             "safetensors.torch.save_file"
         ) from None
@@ -149,14 +154,13 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
     if not isinstance(content, dict) or not content:
         raise UserError(
             f"{path} holds {content if content == {} else type(content).__name__}, but it must "
-            "hold tensors by name; "
-            "save model.state_dict()"
+            "hold tensors by name; save model.state_dict()"
         )
     wrong = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]
     if wrong:
         raise UserError(
-            f"{path} holds other values than tensors: {_listed(wrong)}; save model.state_dict(), "
-            f"alone or under {' or '.join(WRAPPINGS)}"
+            f"{path} holds other values than tensors: {_name_some(wrong)}; save "
+            f"model.state_dict(), alone or under {' or '.join(WRAPPINGS)}"
         )
     return {str(name): value for name, value in content.items()}
 
@@ -164,9 +168,10 @@ def _plain_tensors(content: Any, path: Path) -> dict[str, Tensor]:
 def _without_prefix(
     given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the tensors without what wrappers put before their names, and what was left out.
+    """Remove what wrappers put before the names of tensors, and return notes about it.
 
-    DataParallel and DDP add ``module.``, Lightning the name of the attribute that holds the model.
+    DataParallel and DDP add ``module.``; Lightning adds the name of the attribute that holds the
+    model. Tensors without this prefix are left out, which a note reports.
     """
     prefixes = Counter(
         name[: match.end()]
@@ -185,19 +190,23 @@ def _without_prefix(
     prefix = complete[0]
     inside = {x.removeprefix(prefix): given[x] for x in given if x.startswith(prefix)}
     others = [name for name in given if not name.startswith(prefix)]
-    note = f"Only the tensors under {prefix} were read, not {_listed(others)}."
+    note = f"Only the tensors under {prefix} were read, not {_name_some(others)}."
     return inside, [note] if others else []
 
 
 def _head_names(model: nn.Module, wanted: dict[str, Tensor]) -> list[str]:
-    """Return the names of the classifier's weights; timm tells where they are."""
+    """Return the names of the classifier's weights; timm's models declare where they are."""
     modules = getattr(model, "pretrained_cfg", {}).get("classifier", "head")
     heads = {"head_dist", *([modules] if isinstance(modules, str) else modules)}
     return [name for name in wanted if name.startswith(tuple(f"{x}." for x in heads))]
 
 
 def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[str]) -> list[str]:
-    """Keep the model's own head if the file has none, or one with another number of classes."""
+    """Keep the model's new head if the file has none, or one with another number of classes.
+
+    Returns:
+        Notes about this.
+    """
     if names and not any(name in given for name in names):
         head = "no classifier head"
     else:
@@ -213,13 +222,13 @@ def _keep_head(given: dict[str, Tensor], wanted: dict[str, Tensor], names: list[
 def _resample_positions(
     given: dict[str, Tensor], wanted: dict[str, Tensor], model: nn.Module
 ) -> list[str]:
-    """Resample positional embeddings [1, token, width] to the model's grid."""
+    """Resample positional embeddings [1, token, width] to the model's grid, and return notes."""
     old, new = given.get(POSITIONS), wanted.get(POSITIONS)
     if old is None or new is None or old.shape == new.shape:
         return []
     grid = _grid(model)
     if grid is None or old.ndim != 3 or old.shape[-1] != new.shape[-1]:
-        return []  # the check of shapes reports the error
+        return []  # the check of shapes will raise the error
     num_prefix = new.shape[1] - grid.num_patches
     side = math.isqrt(max(0, old.shape[1] - num_prefix))
     if side < 1 or side * side != old.shape[1] - num_prefix:
@@ -246,15 +255,17 @@ def _grid(model: nn.Module) -> Grid | None:
 
 
 def _check_names(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    """Raise a UserError unless the file has exactly the weights of the model."""
     missing, unexpected = wanted.keys() - given.keys(), given.keys() - wanted.keys()
     if missing or unexpected:
         raise UserError(
-            f"the weights in {path} are not those of this model: missing {_listed(missing)}; "
-            f"unexpected {_listed(unexpected)}; choose the model that the file was made with"
+            f"the weights in {path} are not those of this model: missing {_name_some(missing)}; "
+            f"unexpected {_name_some(unexpected)}; choose the model that the file was made with"
         )
 
 
 def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+    """Raise a UserError unless all weights have the shapes of the model's."""
     wrong = [
         f"{name} {list(given[name].shape)} instead of {list(wanted[name].shape)}"
         for name in wanted
@@ -262,35 +273,39 @@ def _check_shapes(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Pat
     ]
     if wrong:
         raise UserError(
-            f"weights in {path} do not have this model's shapes: {_listed(wrong)}; "
+            f"weights in {path} do not have this model's shapes: {_name_some(wrong)}; "
             "choose the model that the file was made with"
         )
 
 
 def _check_kinds(given: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
-    """Refuse weights that torch would convert silently, or copy in part before failing."""
+    """Raise a UserError about weights that torch would convert silently, or fail to copy midway."""
     kinds = {name: _odd_kind(given[name], wanted[name]) for name in wanted}
     wrong = [f"{name} ({kind})" for name, kind in kinds.items() if kind]
     if wrong:
         raise UserError(
-            f"{path} does not contain plain floating-point weights: {_listed(wrong)}; save the "
+            f"{path} does not contain plain floating-point weights: {_name_some(wrong)}; save the "
             "weights as float32, float16 or bfloat16"
         )
 
 
 def _check_finite(given: dict[str, Tensor], model: nn.Module, path: Path) -> None:
-    """Refuse weights that are infinite or NaN; buffers, such as masks, may be infinite."""
+    """Raise a UserError about weights that are infinite or NaN.
+
+    Buffers, such as masks, may be infinite.
+    """
     trained = (name for name, _ in model.named_parameters())
     wrong = [name for name in trained if name in given and not bool(given[name].isfinite().all())]
     if wrong:
         raise UserError(
-            f"{path} contains weights that are infinite or not a number: {_listed(wrong)}; "
-            "the file is damaged, or its training diverged: get it again, or an earlier one"
+            f"{path} contains weights that are infinite or not a number: {_name_some(wrong)}; "
+            "the file is damaged, or its training diverged; download it again, or use an earlier "
+            "checkpoint"
         )
 
 
 def _odd_kind(given: Tensor, wanted: Tensor) -> str | None:
-    """Return in a word why a tensor cannot become a weight of the model; None if it can."""
+    """Return a word for why a tensor cannot become a weight of the model; None if it can."""
     if given.is_quantized:
         return "quantised"
     if given.layout != torch.strided:
@@ -299,7 +314,8 @@ def _odd_kind(given: Tensor, wanted: Tensor) -> str | None:
     return None if same else str(given.dtype).removeprefix("torch.")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _name_some(names: Iterable[str]) -> str:
+    """Return the first names in alphabetical order, and how many more there are."""
     ordered = sorted(names)
     more = [f"and {len(ordered) - NUM_NAMED} more"] if len(ordered) > NUM_NAMED else []
     return ", ".join(ordered[:NUM_NAMED] + more) or "none"

@@ -19,7 +19,7 @@ declare_missing_ops()
 from timm.models import build_model_with_cfg, get_pretrained_cfg  # noqa: E402
 from timm.models.vision_transformer import checkpoint_filter_fn  # noqa: E402
 
-FACTS: dict[str, Any] = {  # how the images are prepared
+FACTS: dict[str, Any] = {  # timm's configuration of a model: its head and how images are prepared
     "num_classes": 1000,
     "input_size": (3, 224, 224),
     "crop_pct": 0.9,
@@ -31,8 +31,8 @@ FACTS: dict[str, Any] = {  # how the images are prepared
     "classifier": "head",
 }
 
-HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}  # timm's for a plain ViT
-OF_FAMILY: dict[str, dict[str, Any]] = {  # the published weights were trained with these
+HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}  # timm's normalisation for a plain ViT
+OF_FAMILY: dict[str, dict[str, Any]] = {  # differences for which the published weights were trained
     "vit": HALF,
     "jumbo": HALF,
     "swin": {"classifier": "head.fc"},
@@ -52,7 +52,7 @@ CLASSES: dict[str, type[nn.Module]] = {
 }
 DISTILLED: dict[str, type[nn.Module]] = {"convit": DistilledConViT, "deit": DistilledDeiT}
 
-FEATURES: dict[str, dict[str, Any]] = {  # what features_only=True gives, as timm's own models do
+FEATURES: dict[str, dict[str, Any]] = {  # what features_only=True returns, as for timm's models
     "vit": {"feature_cls": "getter", "out_indices": 3},
     "swin": {"flatten_sequential": True, "out_indices": (0, 1, 2, 3)},
 }
@@ -62,13 +62,21 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
     """Build a model named in ``ARCHITECTURES``, as timm builds its own.
 
     If timm has the same model, its weights and preprocessing are used.
+
+    Args:
+        name: The name.
+        pretrained: Whether to load weights from a hub.
+        options: Options of the model's class.
+
+    Raises:
+        UserError: If no hub has weights of this model, or it does not take an option.
     """
     family, settings = ARCHITECTURES[name]
     twin = get_pretrained_cfg(TWINS[name]) if name in TWINS else None
     if pretrained and not has_hub_weights(name, options.get("distilled", False)):
         raise UserError(
             f"nearsight knows no hub with weights of {name}; load a file with load_state_dict, or "
-            "a repository with the class's from_pretrained"
+            "a repository with from_pretrained of the model's class"
         )
     facts = FACTS | OF_FAMILY.get(family, {})
     if name in HUB:
@@ -93,11 +101,14 @@ def build_named(name: str, pretrained: bool, options: dict[str, Any]) -> nn.Modu
 
 
 def has_hub_weights(name: str, distilled: bool = False) -> bool:
-    """Return whether the weights of a name are on a hub: the authors', or timm's of its twin."""
+    """Return whether a hub has weights of a model: the authors', or timm's of the same model."""
     return name in HUB or (name in TWINS and not distilled)
 
 
 def _class(name: str, family: str, distilled: bool) -> type[nn.Module]:
+    """Return the class of a model."""
     if distilled and family not in DISTILLED:
-        raise UserError(f"distilled=True is for ConViT and DeiT, but the model is {name}")
+        raise UserError(
+            f"distilled=True is for ConViT and DeiT, but the model is {name}; leave it out"
+        )
     return DISTILLED[family] if distilled else CLASSES[family]

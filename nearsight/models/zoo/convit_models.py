@@ -1,9 +1,10 @@
-"""The published ConViT models and their baselines: timm's ViT and DeiT, with GPSA or without.
+"""The published ConViT models, and DeiT as their baselines: timm's ViT with and without GPSA.
 
-``convit_tiny``, ``_small``, ``_base`` (48 wide per head) and ``_plus`` (64 wide), ``deit_*`` beside
-them. Weight names are the published ones, so that those weights load with ``strict=True``. Where we
-differ: the models are timm's ViT with ``add_gpsa``, so that they take its options (registers, other
-image sizes, drop path), and ``distilled=True`` adds a distillation token with a head of its own.
+They are named ``convit_tiny``, ``_small`` and ``_base`` (heads of width 48), ``convit_tiny_plus``
+and so on (heads of width 64), and ``deit_*`` for the baselines. Weight names are the published
+ones, so that the published weights load with ``strict=True``. Where we differ: the models are
+timm's ViT with ``add_gpsa``, so they take timm's options (registers, other image sizes, drop path),
+and ``distilled=True`` adds a distillation token with its own head.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ConViT(Published, VisionTransformer):
 
 
 class DistilledConViT(Published, VisionTransformerDistilled):
-    """ConViT with a distillation token and its head; positions are of patches only, as ever."""
+    """ConViT with a distillation token and its head; only patches have positions, as in ConViT."""
 
     def __init__(self, gpsa: bool | dict[str, Any] = True, **options: Any) -> None:
         settings = _settings(gpsa, options)
@@ -72,7 +73,7 @@ class DistilledConViT(Published, VisionTransformerDistilled):
 
 
 def _settings(gpsa: bool | dict[str, Any], options: dict[str, Any]) -> GpsaSettings | None:
-    """GPSA's settings, with timm's words for them taken out of the options."""
+    """Return the settings of GPSA, and remove timm's names for them from the options."""
     check_heads(options.get("embed_dim"), options.get("num_heads"))
     words = {"layers": "local_up_to_layer", "strength": "locality_strength"}
     given = {key: options.pop(word) for key, word in words.items() if word in options}

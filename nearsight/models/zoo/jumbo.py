@@ -1,21 +1,25 @@
-"""The Jumbo ViT: one wide class token, in parts (Fuller et al., "Thicker and Quicker", 2502.15021).
+"""The Jumbo ViT, with a wide class token that is cut into parts.
 
-K = 6 class tokens of width D attend as ordinary tokens. Between two attentions they are one token
-of width K*D with an MLP of its own, which all layers share; the patches have the ordinary MLP:
+The paper is Fuller et al., "Thicker and Quicker" (arXiv 2502.15021).
+
+K = 6 class tokens of width D attend as ordinary tokens. After each attention they are joined into
+one token of width K*D, which has its own MLP, shared by all layers. The patches have an ordinary
+MLP:
 
     x = x + scale1 * attention(norm1(x))                                    all K + N tokens
     patches = patches + scale2 * mlp(norm2(patches))
     jumbo = jumbo + scale3 * jumbo_mlp(norm3(jumbo))                        K*D wide, shared MLP
 
-The head reads the class tokens, normalised as one vector. It starts at weight 0 and bias
--ln(classes), hence at the prediction 1/classes. Class tokens have no positional embedding.
+The head reads the class tokens, normalised as one vector. Its weights start at 0 and its biases at
+-ln(classes), so that every class first gets the probability 1/classes. Class tokens have no
+positional embedding.
 
-With LocAt's refinement the patches get a norm of their own, and class tokens and patches are
-refined together before the head. ``forward_features`` gives the patches before that norm.
+With LocAt's refinement the patches get their own norm, and class tokens and patches are refined
+together before the head. ``forward_features`` returns the patches before that norm.
 
-The shared MLP has a name in every block and one at the top, all of them in the state dict, as in
-the published weights. We differ in the start of the class tokens, which is not published: normal
-of 0.02 as for positions, so that the K tokens are not the same from the start.
+As in the published weights, the shared MLP has a name in every block and one at the top, and all of
+them are in the state dict. How the class tokens start is not published. Ours start from a normal
+distribution of deviation 0.02, as the positions do, so that the K tokens differ.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ declare_missing_ops()
 from timm.layers import DropPath, LayerScale, Mlp  # noqa: E402
 from timm.models.vision_transformer import Block, VisionTransformer  # noqa: E402
 
-FIXED = (  # options of timm's ViT that this architecture decides
+FIXED = (  # options of timm's ViT that cannot be chosen, because this architecture fixes them
     "act_layer",
     "block_fn",
     "class_token",
@@ -90,7 +94,7 @@ class JumboBlock(Block):
 
 
 class JumboNorm(nn.LayerNorm):
-    """The final norm: over all class tokens as one vector; patches pass unchanged."""
+    """The final norm, over all class tokens as one vector; patches pass unchanged."""
 
     def forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
         """Normalise the class tokens as one vector."""
@@ -107,10 +111,20 @@ class RefineJumbo(Refine):
 
 
 class JumboViT(VisionTransformer):
-    """timm's ViT with ``num_class_tokens`` class tokens and an MLP of their own.
+    """timm's ViT with several class tokens, which have their own MLP.
 
-    ``num_features`` is the width of a token, ``head_hidden_size`` that of all class tokens. Other
-    options are those of timm's ``VisionTransformer``, without those in ``FIXED``.
+    ``num_features`` is the width of a token, ``head_hidden_size`` that of all class tokens
+    together.
+
+    Args:
+        embed_dim: Width of a token.
+        num_heads: Number of heads.
+        num_classes: Number of classes.
+        num_class_tokens: Number of class tokens.
+        jumbo_mlp_ratio: Width of the hidden layer of their MLP, relative to that of its input.
+        init_values: Initial values of the layer scales.
+        global_pool: "token" for all class tokens, "" for no pooling.
+        **options: Options of timm's ``VisionTransformer``, except those in ``FIXED``.
 
     >>> model = JumboViT(img_size=32, embed_dim=6, depth=2, num_heads=2, num_classes=4)
     >>> model(torch.ones(1, 3, 32, 32)).softmax(-1)
@@ -169,7 +183,7 @@ class JumboViT(VisionTransformer):
         return {"norm_patches": norm, "attn_pool": pool}
 
     def init_weights(self, mode: str = "", needs_reset: bool = True) -> None:
-        """Initialise every module once, although the shared MLP has many names."""
+        """Initialise every module, the shared MLP only once."""
         if mode:
             raise UserError(
                 f"mode is {mode!r}, but Jumbo has only its own initialisation; leave it out"
@@ -188,7 +202,12 @@ class JumboViT(VisionTransformer):
         _start_head(self.head)
 
     def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
-        """Replace the head, or remove it for 0 classes. ``global_pool=""`` returns all tokens."""
+        """Replace the head.
+
+        Args:
+            num_classes: Number of classes; 0 removes the head.
+            global_pool: "token" for all class tokens, "" to return all tokens, None for no change.
+        """
         if global_pool is not None:
             if global_pool not in POOLS:
                 raise UserError(
@@ -209,7 +228,7 @@ class JumboViT(VisionTransformer):
     def pool(
         self, x: Float[Tensor, "batch token width"], pool_type: str | None = None
     ) -> Float[Tensor, "batch ..."]:
-        """Return all class tokens as one vector, refined if the model refines."""
+        """Return all class tokens as one vector, refined by PRR if the model has it."""
         if not (self.global_pool if pool_type is None else pool_type):
             return x
         jumbo, patches = _split(x, self.num_class_tokens)

@@ -1,10 +1,10 @@
 """The published LocAt models: timm's ViT, RoPE ViT and Swin with LocAt from the start.
 
-``locatvit_*`` (RegViT: ``reg_tokens=4``), ``locatvit_*_rope_mixed``, ``locatswin_*`` and
-``locatjumbo_*``, whose backbone is in jumbo.py. Weight names are the authors', so that their
-weights load with ``strict=True``; the classes save to and load from the Hugging Face hub. Where we
-differ: options of timm's classes are passed on, ``gaussian`` and ``refine`` switch the parts off or
-take a variant.
+They are named ``locatvit_*`` (RegViT with ``reg_tokens=4``), ``locatvit_*_rope_mixed``,
+``locatswin_*`` and ``locatjumbo_*``, whose backbone is in jumbo.py. Weight names are the authors',
+so that their weights load with ``strict=True``. The classes save to and load from the Hugging Face
+hub. Where we differ: options of timm's classes are passed on, and ``gaussian`` and ``refine``
+switch the parts of LocAt off or choose a variant.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class WithLocat(Published):
     Args:
         gaussian: Whether the model has GAug, or its settings.
         refine: Whether the model has PRR, or its settings.
-        trained_size: Image size to whose grid GAug's widths refer, if ``img_size`` is another (for
-            weights of 224 pixels, used at 512).
+        trained_size: Image size of the training, to whose grid GAug's widths refer. Give it if
+            ``img_size`` is another one, for example to use weights for 224 pixels at 512 pixels.
         **options: Options of timm's class.
     """
 

@@ -56,7 +56,7 @@ ARCHITECTURES = {
     "deit_small_plus": _plain("deit", 576, 9),
     "deit_base_plus": _plain("deit", 1024, 16),
 }
-TWINS = {  # timm's names of the same models, whose weights fit ours
+TWINS = {  # timm's names of the same models, whose weights fit into ours
     **{f"convit_{size}": f"convit_{size}" for size in ("tiny", "small", "base")},
     **{f"deit_{size}": f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")},
 }

@@ -13,7 +13,7 @@ from nearsight.models.parts import choose_parts, install_parts
 from nearsight.models.vit import SIZES, Size, VisionTransformer
 
 GRID_SIDE = 8  # the paper's: 32 pixels in patches of 4, 64 in patches of 8
-ENDS: dict[str, dict[str, Any]] = {  # of our names, and the parts that they stand for
+ENDS: dict[str, dict[str, Any]] = {  # endings of our names, and the parts that they stand for
     "vit": {},
     "locat": {"locat": True},
     "gaug": {"locat": {"refine": False}},
@@ -21,11 +21,11 @@ ENDS: dict[str, dict[str, Any]] = {  # of our names, and the parts that they sta
     "convit": {"gpsa": True},
 }
 CONVIT_HEADS = {"compact_vit": 4}  # ConViT-Ti's 4 heads of 48, all of them in its 2x2 kernel
-END_HEADS = {"convit": CONVIT_HEADS}  # heads of an end's models, where they differ from the size's
+END_HEADS = {"convit": CONVIT_HEADS}  # by ending: numbers of heads that differ from the size's
 
 
 def model_names() -> list[str]:
-    """Return our own names, without the published ones of names.py."""
+    """Return the names of our own models, without the published ones of names.py."""
     return [f"{size.removesuffix('_vit')}_{end}" for end in ENDS for size in SIZES]
 
 
@@ -54,8 +54,8 @@ def own_model(
         num_classes: Number of classes.
         image_size: Height and width; by default 32 x 32.
         patch_size: Side of a patch; by default an eighth of the height.
-        num_heads: Number of heads, instead of that of the model's size.
-        parts: What was asked for of every part; see ``choose_parts``.
+        num_heads: Number of heads, instead of the number that the name stands for.
+        parts: What was asked for, by name of the part; see ``choose_parts``.
         options: Depth, width and options of parts.
         **of_the_vit: Further arguments of ``VisionTransformer``.
 
@@ -66,7 +66,7 @@ def own_model(
     base = f"{base}_vit"
     chosen = choose_parts(parts, ENDS[end], options)
     heads = END_HEADS.get(end, {}).get(base) if num_heads is None else num_heads
-    size = _changed(SIZES[base], options.pop("depth", None), options.pop("width", None), heads)
+    size = _change_size(SIZES[base], options.pop("depth", None), options.pop("width", None), heads)
     if options:
         raise UserError(f"{name} has no option {', '.join(options)}; remove it")
     height, width = image_size or (32, 32)
@@ -77,8 +77,8 @@ def own_model(
     return install_parts(model, chosen)
 
 
-def _changed(size: Size, depth: Any, width: Any, heads: Any) -> Size:
-    """Change the given fields of a size; a new width also makes the MLP twice as wide."""
+def _change_size(size: Size, depth: Any, width: Any, heads: Any) -> Size:
+    """Return a size with the given numbers changed. A new width also sets that of the MLP."""
     given = {"depth": depth, "width": width, "num_heads": heads}
     if width is not None:
         given["mlp_width"] = 2 * width

@@ -1,8 +1,8 @@
 """Save our variants of timm's models to the Hugging Face hub and load them from it.
 
 ``Published`` comes before timm's class among the bases of a model. The hub stores the options that
-a model was made with; later changes (classes, image size) are recorded, so that a saved model can
-be loaded.
+a model was created with. Later changes of them (number of classes, image size) are recorded too, so
+that a saved model can be loaded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ VARIANTS = {  # a piece of a weight's name, and the option that decides whether 
 
 
 class Published(PyTorchModelHubMixin, library_name="nearsight", tags=TAGS):
-    """A model that is saved and loaded with its options."""
+    """A model that is saved to and loaded from the hub together with its options."""
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Load weights as torch does, but explain in one sentence why weights do not fit."""
+        """Load weights as torch does, but explain in one sentence if they do not fit."""
         model: Any = self
         if strict:
             check_variant(model, state_dict)
@@ -67,7 +67,7 @@ def check_heads(width: Any, heads: Any) -> None:
 
 
 def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Raise a UserError if these weights are not this model's."""
+    """Raise a UserError that names the deciding option if weights do not fit a model."""
     own = model.state_dict()
     for piece, (meaning, option) in VARIANTS.items():
         ours, theirs = (next((x for x in y if piece in x), None) for y in (own, weights))
@@ -82,11 +82,12 @@ def check_variant(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         differences = [f"{len(missing)} missing (such as {min(missing)})"] if missing else []
         differences += [f"{len(extra)} unknown (such as {min(extra)})"] if extra else []
         raise UserError(
-            f"these are not the {len(own)} weights of this model: {' and '.join(differences)}"
+            f"these are not the {len(own)} weights of this model: {' and '.join(differences)}; "
+            "create the model that they were saved from"
         )
     for name, value in own.items():
         if value.shape != weights[name].shape:
             raise UserError(
                 f"{name} has the shape {list(weights[name].shape)}, but the model needs "
-                f"{list(value.shape)}"
+                f"{list(value.shape)}; create the model with the options of these weights"
             )

@@ -1,4 +1,4 @@
-"""Registration of our models with timm, so that ``timm.create_model`` builds them by name."""
+"""Register our models with timm, so that ``timm.create_model`` builds them by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from timm.models import is_model, register_model  # noqa: E402
 
 
 def register_with_timm() -> None:
-    """Add our names to timm's registry; names that timm already has are left to it."""
+    """Add our names to timm's registry, except those that timm already has."""
     for name in ARCHITECTURES:
         if not is_model(name):
             register_model(_entry(name))

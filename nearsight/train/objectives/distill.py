@@ -31,7 +31,7 @@ from nearsight.core import UserError
 from nearsight.data.input import InputTransform
 from nearsight.models.load import (
     INITIAL_SEED,
-    built,
+    build_model,
     check_name,
     from_hub,
     load_weights,
@@ -233,9 +233,9 @@ def _from_library(
     if settings.weights == "pretrained":
         options = {"pretrained": True} if source == "timm" else {"weights": "DEFAULT"}
         with from_hub(name, "a file in distillation.weights"):
-            model = built(name, size, **options)
+            model = build_model(name, size, **options)
     else:
-        model = built(name, size, num_classes=num_classes)
+        model = build_model(name, size, num_classes=num_classes)
         if settings.weights != "random":
             try:
                 load_weights(model, Path(settings.weights), exact=True)
