@@ -38,7 +38,7 @@ class Mix:
 
 
 def beta_ratio(alpha: float, number: float) -> float:
-    """Return the quantile of Beta(alpha, alpha) at ``number``, which is ``number`` for alpha 1.
+    """Return the quantile of Beta(alpha, alpha) at ``number``; with alpha 1, this is the number.
 
     >>> beta_ratio(1.0, 0.3), beta_ratio(0.8, 0.5)
     (0.3, 0.5)

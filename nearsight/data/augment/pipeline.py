@@ -2,7 +2,7 @@
 
 An image is cropped, flipped, and then augmented by those steps of STEPS that the protocol switches
 on, in the order of the table. Every draw is a function of (seed, epoch, sample, repeat). The result
-of an image depends on nothing else, not on the batch size, the other images or the number of
+for an image depends on nothing else: not on the batch size, the other images or the number of
 threads.
 
 The draws are few and always made on the CPU, so all devices use the same ones.

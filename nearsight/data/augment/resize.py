@@ -15,7 +15,7 @@ from torch import Tensor
 
 _BITS = 22
 _ONE = 1 << _BITS
-_PIXELS_IN_CACHE = 1 << 17  # at once; these fit the cache, which is twice as fast as a million
+_PIXELS_IN_CACHE = 1 << 17  # resized at once; as they fit the cache, this is twice as fast
 
 
 def resizing_taps(
@@ -82,7 +82,9 @@ def resized_crops(
 def enlarge(
     images: UInt8[Tensor, "n 3 h w"], rows: int, cols: int
 ) -> UInt8[Tensor, "n 3 rows cols"]:
-    """Enlarge every image to at least its own size, with the same result as Pillow.
+    """Enlarge every image to ``rows`` x ``cols`` pixels, with the same result as Pillow.
+
+    The new size must not be smaller than the old one in either direction.
 
     Images are stored at their own size and enlarged when they are read, because CIFAR-100 at 224
     pixels would take 9 GB on the disk.

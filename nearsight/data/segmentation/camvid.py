@@ -78,6 +78,9 @@ def _official(folder: Path, split: str) -> FileSegments:
 def split_of_frame(frame: str) -> str:
     """Return the usual split of a frame of the official set.
 
+    Raises:
+        UserError: If there is no such frame in CamVid.
+
     >>> [split_of_frame(x) for x in ("0001TP_008520", "0001TP_008550", "Seq05VD_f00000")]
     ['train', 'test', 'test']
     >>> [split_of_frame(x) for x in ("0016E5_07959", "0016E5_04530", "0006R0_f00930")]

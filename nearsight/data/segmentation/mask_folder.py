@@ -65,7 +65,9 @@ def find_splits(folder: Path) -> dict[str, tuple[Path, Path]]:
         )
     for name, (_, masks) in folders.items():
         if not masks.is_dir():
-            raise UserError(f"the split {name} has images but no masks: there is no folder {masks}")
+            raise UserError(
+                f"the split {name} has images but no masks: there is no folder {masks}; add it"
+            )
     return folders
 
 
