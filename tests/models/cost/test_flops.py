@@ -210,7 +210,7 @@ def test_a_model_that_reads_its_numbers_is_counted_with_real_ones(monkeypatch: p
         def forward(self, x: Tensor) -> Tensor:
             return self.linear(x) if x.sum().item() == 0 else x
 
-    monkeypatch.setattr("nearsight.models.cost.model_tables.built", lambda *_, **__: Reads())
+    monkeypatch.setattr("nearsight.models.cost.model_tables.build_model", lambda *_, **__: Reads())
     assert named_cost("mu", image_size=(7, 11)).cost.macs == 3 * 7 * 11 * 5
 
 
