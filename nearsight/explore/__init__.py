@@ -1,6 +1,6 @@
 """The attention explorer: a web page that shows where every head of a model attends.
 
-``targets``, ``shown_model``, ``heads`` and ``runs_table`` gather the contents of the page.
+``targets``, ``shown_model``, ``head_numbers`` and ``runs_table`` gather the contents of the page.
 ``exploration`` and ``document`` write it as one file that needs no network, or show it in a
 notebook. ``server`` serves it for folders of runs. The front end is in ``page/``. The package
 itself can be called: ``nearsight.explore(model, images)``.

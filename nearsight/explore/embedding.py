@@ -1,4 +1,4 @@
-"""Embed the explorer in a report, with as many example images as fit a page of moderate size."""
+"""Embed the explorer in a report, with as many example images as fit into a moderate page."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def write_report(
     """Write the report of measured run folders, with the attention explorer embedded.
 
     The explorer shows the example images that ``nearsight measure`` stored for the first run of
-    each condition. A report has no explorer if no run has examples. Neither has a report of
-    profiles, which contain no attention rows.
+    each condition. The report has no explorer if no run has such examples, or if it is made from
+    profiles, which do not contain the attention itself.
 
     Args:
         runs: Measured run folders; or profiles returned by ``measure_model``, as a list or as a
@@ -48,7 +48,7 @@ def write_report(
 
         if folders:
             raise UserError(
-                "A report cannot mix profiles and run folders. Write one report for each."
+                "a report cannot mix profiles and run folders; write one report for each"
             )
         named = name_profiles(runs)  # type: ignore[arg-type]
         return write_families(profile_families(named), Path(out), formats)

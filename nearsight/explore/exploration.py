@@ -61,13 +61,17 @@ class Exploration:
         return document_html(f"{self.title} · nearsight", self.contents())
 
     def write(self, out: str | Path) -> Path:
-        """Write the page to a file and return its path."""
+        """Write the page to a file and return its path.
+
+        Raises:
+            UserError: If the file cannot be written.
+        """
         path = Path(out)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, self.html().encode())
         except OSError as error:
-            raise UserError(f"The page cannot be written to {path}: {error.strerror}.") from error
+            raise UserError(f"cannot write the page to {path}: {error.strerror}") from error
         return path
 
     def frame(self, height: int = NOTEBOOK_HEIGHT) -> str:
@@ -119,8 +123,8 @@ def explore(
 
     if isinstance(model, Profile):
         raise UserError(
-            "The explorer shows attention rows, which a profile does not contain. "
-            "Pass the model and the images: nearsight.explore(model, images)."
+            "the explorer shows the attention itself, which a profile does not contain; pass the "
+            "model and the images: nearsight.explore(model, images)"
         )
     models = _by_name(model)
     subjects = [
@@ -135,7 +139,7 @@ def _by_name(model: Any) -> dict[str, nn.Module]:
         return dict(model)
     models = list(model) if isinstance(model, (list, tuple)) else [model]
     if not models:
-        raise UserError("The list of models is empty. Pass at least one model.")
+        raise UserError("the list of models is empty; pass at least one model")
     kinds = [type(each).__name__ for each in models]
     if len(set(kinds)) == len(kinds):
         return dict(zip(kinds, models))

@@ -1,7 +1,7 @@
 """Gather the numbers of every head that the page shows beside the attention itself.
 
-They come from the measure.json of a measured folder, or from a profile that is measured for the
-page. Measurements during training come from train.jsonl.
+The numbers come from the measure.json of a measured folder, or from a profile that is measured for
+the page. Measurements during training come from train.jsonl.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nearsight.data.sets import Dataset
     from nearsight.runs import LoadedRun
 
-NUM_MEASURED = 16  # measure the heads on this many images if there is no measurement yet
+NUM_MEASURED = 16  # images on which heads are measured if there is no measurement yet
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def given_images(
     if isinstance(images, (str, Path)):
         return file_images(Path(images), folder_names(Path(images)), steps)
     if not images:
-        raise UserError("There are no images. Pass at least one image.")
+        raise UserError("there are no images to show; pass at least one image")
     found = [_one(image, number, steps) for number, image in enumerate(images, 1)]
     return _of_pixels([x for _, x in found], names or [name for name, _ in found], steps)
 
@@ -101,7 +101,7 @@ def model_preprocessing(model: nn.Module) -> Preprocessing:
         return own_preprocessing("timm", type(inner).__name__, inner)
     size = getattr(inner, "image_size", 224)
     pair = (size, size) if isinstance(size, int) else tuple(size)
-    return Preprocessing("ImageNet's mean and deviation, as the model names none", pair, pair)
+    return Preprocessing("ImageNet's mean and deviation (the model names none)", pair, pair)
 
 
 def _of_tensor(
@@ -109,7 +109,7 @@ def _of_tensor(
 ) -> Images:
     if images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
         raise UserError(
-            f"Images must be normalised floats of shape [n, 3, h, w], but got {images.dtype} "
+            f"images must be normalised floats of shape [n, 3, h, w], but they are {images.dtype} "
             f"{list(images.shape)}"
         )
     numbered = [f"image {number}" for number in range(1, len(images) + 1)]

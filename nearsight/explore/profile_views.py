@@ -43,7 +43,9 @@ def profile_files(profile: Profile, name: str | None = None) -> MeasuredFolder:
         UserError: If the profile is of one image, which gives no intervals.
     """
     if profile.num_images < 2:
-        raise UserError("This profile is of one image, but intervals need at least 2 images.")
+        raise UserError(
+            "this profile is of one image, but intervals need at least 2; measure more images"
+        )
     title = name or profile.name or "model"
     record = {
         "schema_version": 1,
@@ -66,7 +68,7 @@ def profile_files(profile: Profile, name: str | None = None) -> MeasuredFolder:
 
 
 def profile_families(profiles: Mapping[str, Profile]) -> list[Family]:
-    """Convert profiles, given by the names of their models, to what a report reads."""
+    """Convert profiles, given by the names of their models, to the families of a report."""
     files = [profile_files(profile, name) for name, profile in profiles.items()]
     return grouped_families([evidence_of(each) for each in files])
 
@@ -122,7 +124,7 @@ def profile_frame(profile: Profile) -> Any:
         import pandas as pd
     except ImportError:
         raise UserError(
-            "to_pandas needs pandas, which is not installed. Run: pip install pandas"
+            "to_pandas() needs pandas, which is not installed; run pip install pandas"
         ) from None
     rows = []
     names = profile.head_names if profile.position_share is not None else None
@@ -151,10 +153,21 @@ def _cells(name: str, suffix: str, values: np.ndarray, head: int) -> dict[str, f
 
 
 def profile_figure(profile: Profile, kind: str = "depth") -> Figure:
-    """Return a figure of the profile. ``kind`` is one of ``KINDS``."""
+    """Return a figure of the profile.
+
+    Args:
+        profile: The profile.
+        kind: "depth" (MAD and entropy by layer), "plane" (every head by MAD and entropy) or "heads"
+            (heatmaps of all heads).
+
+    Raises:
+        UserError: If there is no such figure, or the profile lacks what it needs.
+    """
     if kind not in KINDS:
-        raise UserError(f"There is no figure {kind!r}. Use plot({' or '.join(map(repr, KINDS))})"
-                        f"{suggestion(kind, KINDS)}")  # fmt: skip
+        raise UserError(
+            f"there is no figure {kind!r}; use plot({' or '.join(map(repr, KINDS))})"
+            f"{suggestion(kind, KINDS)}"
+        )
     if problem := _problem(profile):
         raise UserError(problem)
     return plain_figure(_drawing(profile, kind))
@@ -178,14 +191,14 @@ def _problem(profile: Profile) -> str:
     """Say why there is no figure of this profile; empty if there is one."""
     if profile.convention.name != "paper":
         return (
-            f"The distances of this profile are in the convention {profile.convention.name}, but "
-            'figures need the convention "paper". Use profile.in_convention("paper").'
+            f"the distances of this profile are in the convention {profile.convention.name}, but "
+            'figures need the convention paper; use profile.in_convention("paper")'
         )
     missing = [name for name in ("mad", "entropy", "self_mass") if name not in profile.metrics]
     if missing:
         return (
-            f"The profile lacks {', '.join(missing)}, which figures need. "
-            "Measure with metrics='default' or 'all'."
+            f"the profile lacks {', '.join(missing)}, which figures need; measure with "
+            "metrics='default' or 'all'"
         )
     return ""
 

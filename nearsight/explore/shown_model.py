@@ -37,7 +37,7 @@ class ShownModel:
     name: str
     detail: str = ""  # a line below the name: weights, data, seed
     examples: dict[str, Any] | None = None  # the contents of examples.json
-    numbers: dict[str, Any] | None = None  # see heads.py
+    numbers: dict[str, Any] | None = None  # see head_numbers.py
     looks: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""  # why something is missing
 
@@ -53,7 +53,15 @@ def subject_of_model(
     num_shown: int = NUM_SHOWN,
     detail: str = "",
 ) -> ShownModel:
-    """Run a model on images to get its attention on the first ones and its heads' mean numbers."""
+    """Run a model on images.
+
+    Args:
+        name: The name of the model on the page.
+        model: The model.
+        images: The images, on all of which the numbers of the heads are averaged.
+        num_shown: The number of images, from the first, whose attention is stored.
+        detail: The line below the name.
+    """
     from nearsight.measure.profile import measure_model
     from nearsight.measure.readouts import capture_examples
 
@@ -85,7 +93,7 @@ def _subject(
     examples = read_examples_contents(folder)
     note = ""
     if examples is None:
-        note = f"This run has no stored attention. Run: nearsight measure {folder}"
+        note = f"This run has no stored attention. To store some, run nearsight measure {folder}."
     return ShownModel(
         record.name, record_detail(record), examples, numbers,
         training_looks(log), note,
@@ -93,7 +101,10 @@ def _subject(
 
 
 def record_detail(record: RunRecord) -> str:
-    """Return the data set of a run, whose name has its seed, or the origin of a model's weights."""
+    """Return the line below a model's name: the data set of a run, or where the weights come from.
+
+    The seed of a run is part of its name already.
+    """
     if isinstance(record, TrainedRun):
         return f"trained on {record.data.name}"
     weights = record.weights

@@ -54,9 +54,9 @@ def explore_targets(
         UserError: If a target is neither a folder nor a model, or if images or weights are missing.
     """
     if not targets:
-        raise UserError("There is nothing to explore. Give at least one run folder or model.")
+        raise UserError("there is nothing to explore; give at least one run folder or model")
     if num_images < 1:
-        raise UserError(f"--num-images is {num_images}, but the page shows at least one image")
+        raise UserError(f"--num-images is {num_images}, but it must be at least 1")
     runs = [target for target in targets if (Path(target) / RECORD).is_file()]
     folders = [target for target in targets if target not in runs and Path(target).is_dir()]
     names = [target for target in targets if target not in runs and target not in folders]
@@ -65,7 +65,8 @@ def explore_targets(
         below = find_folders([Path(folder)])
         if not below.runs and not below.studies:
             raise UserError(
-                f"{folder} contains no runs and no studies, so there is nothing to show."
+                f"{folder} contains no runs and no studies, so there is nothing to show; give a "
+                "folder of runs, or the name of a model"
             )
     named = _named_subjects(
         names, images, num_images, weights, pretrained, random_init, image_size, device
@@ -85,7 +86,7 @@ def explore_targets(
 
 
 def gather_page(title: str, subjects: Sequence[ShownModel], found: Found) -> Exploration:
-    """Combine models and the tables of runs and studies to one page."""
+    """Combine models, and the tables of runs and studies, into one page."""
     studies = [study_contents(name, folder) for name, folder in found.studies.items()]
     rows = tuple(run_rows(found.runs))
     return Exploration(title, number_equal_names(subjects), rows, tuple(studies))
@@ -114,15 +115,21 @@ def _named_subjects(
     """Run models given by name on the images of a folder."""
     if not names:
         if weights:
-            raise UserError("--weights is for models given by name; runs have their own weights.")
+            raise UserError(
+                "--weights is only for models given by name, because runs have their own; leave "
+                "it out"
+            )
         if image_size:
-            raise UserError("--image-size is for models given by name; runs have their own size.")
+            raise UserError(
+                "--image-size is only for models given by name, because runs have their own size; "
+                "leave it out"
+            )
         return {}
     from nearsight.measure.maps import viewers
 
     found = viewers(names, weights, pretrained, random_init, image_size)
     if images is None:
-        raise UserError(f"{names[0]} has no images to be shown on. Give a folder with --images.")
+        raise UserError(f"{names[0]} needs images to be shown on; give a folder with --images")
     return {
         target: _seen(viewer, images, num_images, device, image_detail(images))
         for target, viewer in zip(names, found)
@@ -193,8 +200,8 @@ def _recorded_viewer(record: MeasuredModel, folder: Path) -> Any:
     file = Path(weights.file) if weights.file else None
     if file is not None and not file.is_file():
         raise UserError(
-            f"{folder} was measured with the weights {file}, which no longer exist. "
-            "Give the model by its name, with --weights."
+            f"{folder} was measured with the weights {file}, which no longer exist; give the model "
+            "by its name, with --weights"
         )
     found = named_model(
         record.model.name, file, weights.origin == "pretrained" and file is None,

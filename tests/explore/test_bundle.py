@@ -41,7 +41,7 @@ def test_a_change_of_the_sources_is_noticed(node_modules, tmp_path):
         ["node", "build.mjs", "--check"], cwd=copy, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 1
-    assert "explore.css is not what the sources give" in done.stderr
+    assert "explore.css" in done.stderr
 
 
 def test_the_types_hold(node_modules):

@@ -50,7 +50,7 @@ def test_numbers_that_json_has_not_are_refused():
 
 def test_a_file_that_cannot_be_written_is_said_in_words(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"page\.html: File exists"):
+    with pytest.raises(UserError, match=r"/page\.html.*File exists"):
         Exploration("x").write(tmp_path / "file" / "page.html")
 
 
@@ -135,9 +135,12 @@ def test_explore_takes_folders_files_and_pictures(tmp_path):
 @pytest.mark.parametrize(
     ("images", "words"),
     [
-        (torch.zeros(2, 1, 12, 20), r"shape \[n, 3, h, w\]"),
-        (torch.zeros(2, 3, 12, 20, dtype=torch.uint8), "got torch.uint8"),
-        ([], "at least one image"),
+        (torch.zeros(2, 1, 12, 20), r"\[n, 3, h, w\].*torch\.float32 \[2, 1, 12, 20\]"),
+        (
+            torch.zeros(2, 3, 12, 20, dtype=torch.uint8),
+            r"\[n, 3, h, w\].*\.uint8 \[2, 3, 12, ",
+        ),
+        ([], r"\bimage"),
     ],
 )
 def test_images_that_no_model_takes_are_refused(images, words):
@@ -146,5 +149,5 @@ def test_images_that_no_model_takes_are_refused(images, words):
 
 
 def test_no_model_is_refused():
-    with pytest.raises(UserError, match="at least one model"):
+    with pytest.raises(UserError, match=r"\bmodel"):
         ns.explore([], torch.zeros(1, 3, 12, 20))

@@ -82,14 +82,14 @@ def test_incoming_attention_is_the_column_by_switch_and_by_shift(open_page, page
         best = int(column.argmax())
         page.keyboard.press("Space")
         page.keyboard.down("Shift")
-        page.wait_for_selector("text=is looked at most by")
+        page.wait_for_selector("text=gets most attention from")
         text = page.locator(".pinned li").first.inner_text()
         assert text.startswith(f"row {best // 7 + 1}, column {best % 7 + 1}")
         assert text.split()[-2] == f"{100 * column[best]:.1f}"
         page.keyboard.up("Shift")
-        page.wait_for_selector("text=looks most at")
-        page.get_by_label("is looked at by").check()
-        page.wait_for_selector("text=is looked at most by")
+        page.wait_for_selector("text=attends most to")
+        page.get_by_label("gets attention from").check()
+        page.wait_for_selector("text=gets most attention from")
         assert page.locator(".pinned li").first.inner_text() == text
 
 
@@ -250,15 +250,15 @@ def test_an_address_shows_a_colleague_the_same_view(open_page, pages):
 def test_an_address_that_says_one_model_shows_one(open_page, pages):
     with open_page(pages("plain", "wide")) as page:
         page.get_by_label("beside").select_option("")
-        page.get_by_label("draw all heads alike").check()
+        page.get_by_label("same colour scale for all heads").check()
         page.wait_for_url(re.compile("b=&.*s=1"))
         address = page.evaluate("location.hash")
     with open_page(pages("plain", "wide"), address) as page:
         assert page.locator("section.model").count() == 1
-        assert page.get_by_label("draw all heads alike").is_checked()
+        assert page.get_by_label("same colour scale for all heads").is_checked()
         page.evaluate("location.hash = '#l=2'")  # what a link does not say is as at the start
         page.wait_for_selector("section.model >> nth=1")
-        assert not page.get_by_label("draw all heads alike").is_checked()
+        assert not page.get_by_label("same colour scale for all heads").is_checked()
 
 
 NONSENSE = [
@@ -300,7 +300,7 @@ def test_everything_is_reached_by_keyboard_alone(open_page, pages):
         page.keyboard.press("ArrowRight")
         page.wait_for_selector("text=Layer 2, head 2")
         page.keyboard.press("c")
-        page.wait_for_selector("text=Where the [CLS] looks")
+        page.wait_for_selector("text=Where the [CLS] attends")
         page.keyboard.press("2")
         assert page.evaluate("nearsight.state.image.value") == 1
         reached = set()
@@ -329,5 +329,5 @@ def test_a_tap_on_a_phone_chooses_a_patch(browser, pages):
     page.wait_for_selector("html[data-ready]")
     box = page.locator("#picture").bounding_box()
     page.touchscreen.tap(box["x"] + 2, box["y"] + 2)
-    page.wait_for_selector("text=Where the patch in row 1, column 1 looks (pinned)")
+    page.wait_for_selector("text=Where the patch in row 1, column 1 attends (pinned)")
     context.close()

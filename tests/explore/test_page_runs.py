@@ -47,7 +47,7 @@ def test_the_table_filters_by_a_regular_expression(open_page, page_file):
             "runs/broken", "runs/cutmix-0", "runs/cutmix-1",
         ]  # fmt: skip
         page.locator("#filter").fill("cutmix-[")
-        page.wait_for_selector("text=This is no regular expression yet.")
+        page.wait_for_selector("text=This is not a regular expression yet.")
         assert len(names_of(page)) == 7
 
 

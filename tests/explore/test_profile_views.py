@@ -54,7 +54,7 @@ def test_a_saved_profile_is_read_back_with_everything(profile: ns.Profile, tmp_p
     assert repr(back) == repr(profile)
     assert back.head_names == profile.head_names
     assert back.unavailable == profile.unavailable
-    with pytest.raises(UserError, match="create it first"):
+    with pytest.raises(UserError, match=r"/missing/own\.safetensors"):
         profile.save(tmp_path / "missing" / "own.safetensors")
 
 
@@ -83,9 +83,9 @@ def test_figures_are_drawn(profile: ns.Profile, kind: str, panels: int) -> None:
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(profile: ns.Profile) -> None:
-    with pytest.raises(UserError, match="did you mean plane"):
+    with pytest.raises(UserError, match=r"'plan'.*\bmean plane\b"):
         profile.plot("plan")
-    with pytest.raises(UserError, match="convention pixels"):
+    with pytest.raises(UserError, match=r"\bpixels\b.*in_convention\(.paper.\)"):
         profile.in_convention("pixels").plot()
 
 
@@ -98,7 +98,7 @@ def test_own_models_get_the_report(profile: ns.Profile, tmp_path: Path) -> None:
     assert f"{profile.mad.mean[0].mean():.3f}" in text
     twins = ns.write_report([profile, profile], tmp_path / "twins.html").read_text()
     assert "VisionTransformer 2" in twins
-    with pytest.raises(UserError, match="cannot mix profiles and run folders"):
+    with pytest.raises(UserError, match=r"\bprofiles\b.*\brun folders\b"):
         ns.write_report([profile, tmp_path], tmp_path / "no.html")
 
 
@@ -113,5 +113,5 @@ def test_one_image_has_means_but_no_intervals() -> None:
 def test_a_grid_may_be_a_tuple() -> None:
     model, images = ns.create_model("mu"), torch.randn(2, 3, SIDE, SIDE)
     assert ns.measure_model(model, images, grid=(8, 8)) == ns.measure_model(model, images)
-    with pytest.raises(UserError, match="rows and columns"):
+    with pytest.raises(UserError, match=r"\(8, 8, 8\).*grid=\(8, 8\)"):
         ns.measure_model(model, images, grid=(8, 8, 8))

@@ -213,7 +213,7 @@ def test_links_that_lead_out_are_passed_over(tmp_path):
             assert client.get(f"/api/runs/{run_key(name)}").status_code == 404
         answer = send(client, "runs/weights")
         assert answer.status_code == 409
-        assert "no weights in the folders that are served" in answer.text
+        assert "weights" in answer.text
 
 
 def test_a_folder_inside_may_be_linked_from_inside(tmp_path):
@@ -437,7 +437,7 @@ def test_the_page_of_the_server_shows_runs_and_takes_a_dropped_image(root, brows
         page.goto(address)
         page.wait_for_selector("html[data-ready]")
         row = page.locator("table.runs tbody tr", has_text="runs/trained")
-        row.get_by_role("button", name="look").click()
+        row.get_by_role("button", name="open").click()
         page.wait_for_selector("text=Layer 1, head 1")
         before = page.locator(".images button").count()
         content = list((tmp_path / "mine.png").read_bytes())
@@ -463,7 +463,7 @@ def test_a_taken_port_and_a_missing_folder_are_said_in_words(root, tmp_path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(UserError, match=f"cannot listen on port {port} of 127.0.0.1: Address"):
+        with pytest.raises(UserError, match=rf"\b{port}\b.*127\.0\.0\.1.*--port"):
             serve_folders([root], port=port)
-    with pytest.raises(UserError, match="is not a folder"):
+    with pytest.raises(UserError, match=r"/nowhere\b"):
         serve_folders([tmp_path / "nowhere"])

@@ -51,7 +51,7 @@ for (const [name, text] of Object.entries(files)) {
   const path = `${root}/bundle/${name}`;
   if (!check) writeFileSync(path, text);
   else if (readFileSync(path, 'utf8') !== text) {
-    console.error(`${name} is not what the sources give: run npm run build`);
+    console.error(`${name} differs from what the sources give; run make page`);
     stale = true;
   }
 }

@@ -1,9 +1,9 @@
 """Refuse requests for other hosts, and requests that cause work without the page's token.
 
-A web page of someone else can make the browser send requests to this machine. It could read the
-answers if its domain pointed at this machine (DNS rebinding), so requests with a foreign Host
-header are refused. It could also make the server compute, so every request other than a plain
-request for data needs a token that only our own page has.
+A web page of someone else can make the browser send requests to this machine. If the domain of that
+page pointed at this machine (DNS rebinding), the page could read the answers; therefore requests
+with a foreign Host header are refused. The page could also make the server compute; therefore every
+request other than a plain request for data needs a token that only our own page has.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise RuntimeError("expected requests by HTTP")  # the application has no web sockets
+            raise RuntimeError("a request does not use HTTP")  # the application has no web sockets
         reason = self.refusal(scope["method"], _headers(scope))
 
         async def guarded(message: Message) -> None:

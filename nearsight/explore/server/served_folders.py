@@ -28,7 +28,7 @@ READ = (EXAMPLES, LOG, MEASURE, RECORD)
 
 
 class Unknown(LookupError):
-    """Report that no run has the requested key."""
+    """No run has the requested key."""
 
 
 def run_key(name: str) -> str:
@@ -46,7 +46,7 @@ class ServedFolders:
     def __init__(self, roots: Sequence[Path], data_root: Path | None = None) -> None:
         for root in roots:
             if not Path(root).is_dir():
-                raise UserError(f"{root} is not a folder, so it cannot be served.")
+                raise UserError(f"{root} is not a folder, so it cannot be served; give a folder")
         self.roots = tuple(Path(root).resolve() for root in roots)
         self.data_root = data_root
         self._loaded: OrderedDict[Path, LoadedRun] = OrderedDict()
@@ -106,11 +106,11 @@ class ServedFolders:
             return self._loaded[folder]
         record = read_record(folder)
         if not isinstance(record, TrainedRun):
-            raise UserError("This folder contains a measurement but no weights.")
+            raise UserError("this folder contains a measurement, but no weights")
         if not any(inside(folder / WEIGHTS, root) for root in self.roots):
-            raise UserError("This run has no weights in the folders that are served.")
+            raise UserError("this run has no weights in the folders that are served")
         if record.model.name.startswith(NEEDS_NETWORK):
-            raise UserError("The server does not load models that may need a download from a hub.")
+            raise UserError("the server does not load models that may need a download from a hub")
         run = load_run(folder)
         self._loaded[folder] = run
         if len(self._loaded) > MAX_LOADED:
@@ -133,6 +133,6 @@ class ServedFolders:
                     subject.name, run.model, run_images(run, dataset, NUM_SHOWN)
                 )
         except UserError as error:
-            return replace(subject, note=f"{subject.note} {error}")
+            return replace(subject, note=f"{subject.note} The server cannot compute it: {error}.")
         numbers = subject.numbers or seen.numbers
         return replace(subject, examples=seen.examples, numbers=numbers, note="")

@@ -33,8 +33,8 @@ def serve_folders(
         from nearsight.explore.server.web_app import create_app
     except ImportError as error:
         raise UserError(
-            f"--serve needs {error.name}, which is not installed. Run "
-            "pip install '.[web]' in nearsight's folder."
+            f"--serve needs {error.name}, which is not installed; run pip install '.[web]' in "
+            "nearsight's folder"
         ) from error
     from nearsight.explore.server.served_folders import ServedFolders
 
@@ -54,8 +54,8 @@ def serve_folders(
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise UserError(
-            f"The server cannot listen on port {port} of {host}: {error.strerror}. "
-            "Choose another port with --port."
+            f"the server cannot listen on port {port} of {host} ({error.strerror}); choose another "
+            "port with --port"
         ) from None
     with listening:
         shown = f"[{host}]" if ":" in host else host

@@ -17,35 +17,51 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 
 
 class TooLarge(UserError):
-    """Report that an image has more bytes or pixels than the server accepts."""
+    """An image has more bytes or pixels than the server accepts."""
 
 
 async def read_limited(chunks: AsyncIterator[bytes], declared: str | None) -> bytes:
-    """Read the body of a request, and stop as soon as it is too large."""
+    """Read the body of a request, and stop as soon as it is too large.
+
+    Args:
+        chunks: The parts of the body.
+        declared: The Content-Length header, if there is one.
+
+    Raises:
+        TooLarge: If the body has more than MAX_BYTES bytes.
+    """
     if declared is not None and declared.isdecimal() and int(declared) > MAX_BYTES:
-        raise TooLarge(f"The image has more than {MAX_BYTES // 2**20} MB; send a smaller one.")
+        raise TooLarge(f"the image has more than {MAX_BYTES // 2**20} MB; send a smaller one")
     content = bytearray()
     async for chunk in chunks:
         content += chunk
         if len(content) > MAX_BYTES:
-            raise TooLarge(f"The image has more than {MAX_BYTES // 2**20} MB; send a smaller one.")
+            raise TooLarge(f"the image has more than {MAX_BYTES // 2**20} MB; send a smaller one")
     return bytes(content)
 
 
 def decoded_image(content: bytes) -> Image.Image:
-    """Decode an image, after checking its size in pixels."""
+    """Check the size of an image in pixels, and decode it.
+
+    Raises:
+        UserError: If it is too large, or not an image of a known format.
+    """
     known = ", ".join(FORMATS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with open_image(io.BytesIO(content), FORMATS) as opened:
                 if opened.width * opened.height > MAX_PIXELS:
-                    raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.")
+                    raise TooLarge(
+                        f"the image has more than {MAX_PIXELS:,} pixels; send a smaller one"
+                    )
                 return as_rgb(opened)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise TooLarge(f"The image has more than {MAX_PIXELS:,} pixels.") from None
+        raise TooLarge(
+            f"the image has more than {MAX_PIXELS:,} pixels; send a smaller one"
+        ) from None
     except TooLarge:
         raise
     except Exception as problem:  # decoders raise many kinds of errors
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise UserError(f"The file cannot be read as a {known} image ({reason}).") from None
+        raise UserError(f"the file cannot be read as a {known} image ({reason})") from None

@@ -74,7 +74,7 @@ def create_app(library: ServedFolders, host: str, token: str) -> FastAPI:
         try:
             content = await read_limited(request.stream(), request.headers.get("content-length"))
         except TooLarge as error:
-            raise HTTPException(413, str(error)) from None
+            raise HTTPException(413, page_sentence(error)) from None
         return await run_in_threadpool(_answer, lambda: library.see(key, decoded_image(content)))
 
     return app
@@ -87,8 +87,21 @@ def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except Unknown:
         raise HTTPException(404, "There is no such run.") from None
     except TooLarge as error:
-        raise HTTPException(413, str(error)) from None
+        raise HTTPException(413, page_sentence(error)) from None
     except (UserError, OSError, KeyError, TypeError, ValueError) as error:
         # A run's files may be damaged in any way, so every exception is reported to the user.
-        words = str(error) if isinstance(error, UserError) else "The files of this run are damaged."
+        is_known = isinstance(error, UserError)
+        words = page_sentence(error) if is_known else "The files of this run are damaged."
         raise HTTPException(409, words) from None
+
+
+def page_sentence(error: Exception) -> str:
+    """Return an error as a sentence for the page, which shows it without any words around it.
+
+    >>> page_sentence(UserError("this run has no weights")), page_sentence(UserError("a/b is gone"))
+    ('This run has no weights.', 'a/b is gone.')
+    """
+    text = str(error)
+    if text.partition(" ")[0].isalpha():
+        text = f"{text[0].upper()}{text[1:]}"
+    return text if text.endswith((".", "?")) else f"{text}."

@@ -1,14 +1,15 @@
-// Rows and columns of attention, metrics of heads, rollout: all from the companded rows.
+// Compute rows and columns of attention, metrics of heads, and rollout from the companded rows.
 //
-// A Gaussian of some width added to the logits of patches makes a row A into normalise(A * exp(b)),
-// b = -d^2 / (2 width^2) on patches and 0 on prefix tokens; rows of prefix tokens stay as they are.
+// If a Gaussian of some width is added to the logits of patches, a row A becomes
+// normalise(A * exp(b)) with b = -d^2 / (2 width^2) on patches and b = 0 on prefix tokens. Rows of
+// prefix tokens stay as they are.
 
 import {SHARES} from './decoding.js';
 /** @import {Layer} from './decoding.js' */
 /** @import {Naming} from './types.js' */
 
 /**
- * One row: where a token looks. Keys are prefix tokens and then cells.
+ * One row: where a token attends. Keys are prefix tokens and then cells.
  * @param {Layer} layer
  * @param {number} head
  * @param {number} query prefix tokens first
@@ -48,7 +49,7 @@ export function rowOf(layer, head, query, width, into) {
 }
 
 /**
- * One column: how much every patch looks at a token.
+ * One column: how much every patch attends to a token.
  * @param {Layer} layer
  * @param {number} head
  * @param {number} key prefix tokens first, then cells
@@ -78,7 +79,7 @@ export function columnOf(layer, head, key, width) {
 }
 
 /**
- * What the rows of one head say, prefix tokens dropped and rows renormalised, as in Python.
+ * The metrics of one head, without prefix tokens and with rows renormalised, as in Python.
  * @typedef {object} HeadMetrics
  * @property {number} mad in grid diagonals
  * @property {number} entropy divided by log N
@@ -87,7 +88,7 @@ export function columnOf(layer, head, key, width) {
  * @property {number} near share of the 3x3 box
  * @property {[number, number]} offset mean, down and right, in patches
  * @property {number} spread of offsets, in patches
- * @property {number} score 0 as far as uniform attention, 1 not far at all
+ * @property {number} score 0: as far as uniform attention, 1: only the own patch
  */
 
 /**
@@ -157,8 +158,8 @@ export function headName(head, naming) {
 }
 
 /**
- * Where patches look relative to themselves, the mean over patches: sums to the share on patches.
- * Only where keys are patches.
+ * Where patches attend relative to themselves, averaged over patches; sums to the share on patches.
+ * It is null unless keys are patches.
  * @param {Layer} layer
  * @param {number} head
  * @param {number | null} width
@@ -182,7 +183,7 @@ export function offsetMap(layer, head, width) {
 }
 
 /**
- * The mean place that every patch looks at, as shares of the image's height and width.
+ * The mean place that every patch attends to, as shares of the image's height and width.
  * @param {Layer} layer
  * @param {number} head
  * @param {number | null} width

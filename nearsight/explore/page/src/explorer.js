@@ -1,4 +1,4 @@
-// The explorer: an image, every head's attention of the chosen patch, one head in detail.
+// The explorer: an image, where the chosen patch attends in every head, and one head in detail.
 
 import {batch, effect} from '@preact/signals-core';
 import {html, nothing, render} from 'lit-html';
@@ -17,12 +17,12 @@ import {counted, number, percent, place} from './words.js';
 
 const NUM_NAMED = 5; // patches listed for the pinned one
 const GAP = 24, LEAST_BESIDE = 150, DETAIL = [336, 272]; // CSS pixels, as in style.css
-const SLIDER = 100; // its last step is no Gaussian at all
+const SLIDER = 100; // steps of the slider; the last one means no Gaussian
 
 /** @type {Record<Mode, string>} */
 const MODE_NAMES = {
   attention: 'attention of every head',
-  position: 'patches coloured by where they look',
+  position: 'patches coloured by where they attend',
   rollout: 'attention rollout, layer by layer',
   similarity: 'similarity of features, layer by layer',
   pca: 'features in colours (PCA), layer by layer',
@@ -30,13 +30,14 @@ const MODE_NAMES = {
 
 /** @type {Record<Mode, string>} */
 const MODE_HELP = {
-  attention: 'Bright: much attention. Each head is drawn on its own scale unless all are drawn alike.',
-  position: 'Each patch takes the colour of the mean place it looks at. A local head shows the small ' +
-    'picture of rows and columns itself; a head that looks everywhere is grey.',
-  rollout: 'Attention followed from a layer back to the image: mean over heads, half of every token ' +
-    'kept as it is (Abnar and Zuidema 2020).',
-  similarity: 'Cosine of the features after each layer with those of the chosen patch: dark 0, bright 1.',
-  pca: 'The first three principal components of the features after each layer as red, green and blue.',
+  attention: 'Bright patches get much attention. Each head has a colour scale of its own, unless all heads share one.',
+  position: 'Each patch has the colour of the mean place that it attends to; the small picture shows the ' +
+    'colour of every place. A local head looks like that picture, and a head that attends everywhere is grey.',
+  rollout: 'Attention followed from a layer back to the image. The mean over heads of each layer is averaged ' +
+    'with the identity, which stands for the residual connection (Abnar and Zuidema 2020).',
+  similarity: 'How similar the features of each patch are to those of the chosen patch, after each layer. ' +
+    'Dark is a cosine of 0 and bright a cosine of 1.',
+  pca: 'The first three principal components of the features after each layer, shown as red, green and blue.',
 };
 
 /** Width of the Gaussian at a step of the slider, on a logarithmic scale; null at the last. */
@@ -52,7 +53,7 @@ const stepAt = (/** @type {number | null} */ width) => {
   return Math.round((SLIDER - 1) * Math.log(width / state.NARROWEST) / Math.log(widest / state.NARROWEST));
 };
 
-/** What belongs to one model on show. */
+/** The scene and the image of a shown model. */
 class Panel {
   constructor() {
     /** @type {Scene | null} */
@@ -66,7 +67,7 @@ class Panel {
 
 /**
  * @param {HTMLElement} root
- * @returns {() => void} end it
+ * @returns {() => void} removes it
  */
 export function mountExplorer(root) {
   const panels = [new Panel(), new Panel()];
@@ -222,13 +223,13 @@ export function mountExplorer(root) {
         <th scope="col">${numbers ? `over ${counted(numbers.num_images, 'image')}` : 'not measured'}</th></tr></thead>
         <tbody>${row('mad', 'MAD')}${row('entropy', 'entropy')}${row('self_mass', 'self-mass')}</tbody></table>
       ${map === null ? html`<p class="note">The chosen token takes no part in this layer.</p>` : nothing}
-      <p class="note">${onPrefix.length ? `On prefix tokens: ${onPrefix.join(', ')}.` : nothing}</p>
+      <p class="note">${onPrefix.length ? `Attention to prefix tokens: ${onPrefix.join(', ')}.` : nothing}</p>
       ${nameList(map)}`;
   }
 
   function nameList(/** @type {import('./maps.js').Weights | null} */ map) {
     if (!state.pinned.value || !map) return nothing;
-    const verb = state.isIncoming.value ? 'is looked at most by' : 'looks most at';
+    const verb = state.isIncoming.value ? 'gets most attention from' : 'attends most to';
     return html`<div class="pinned"><p>The pinned ${tokenText()} ${verb}</p>
       <ol>${largest(map.weights, NUM_NAMED).map((patch) =>
         html`<li>${place(patch, map.cols)} <span>${percent(map.weights[patch])}</span></li>`)}</ol></div>`;
@@ -241,8 +242,8 @@ export function mountExplorer(root) {
   }
 
   const statusText = () =>
-    `${state.isIncoming.value ? 'Who looks at the' : 'Where the'} ${tokenText()}` +
-    `${state.isIncoming.value ? '' : ' looks'}${state.pinned.value ? ' (pinned)' : ''}`;
+    `${state.isIncoming.value ? 'Which patches attend to the' : 'Where the'} ${tokenText()}` +
+    `${state.isIncoming.value ? '' : ' attends'}${state.pinned.value ? ' (pinned)' : ''}`;
 
   /** @param {number} patch */
   const point = (patch) => {
@@ -310,14 +311,14 @@ export function mountExplorer(root) {
             <div id="details-${at}"></div>
             <figure class="offsets"><canvas id="offsets-${at}" role="img"
               aria-label="Mean attention by offset from the patch"></canvas>
-              <figcaption>Mean offset map: where patches look relative to themselves (square).</figcaption></figure>
+              <figcaption>Mean offset map: where patches attend, relative to themselves (the framed square).</figcaption></figure>
           </div>
         </div>` : html`<p>${model.note}</p>`}
     </section>`;
 
   const thumbnailsText = (/** @type {Model} */ model) =>
-    `Attention maps of ${model.examples?.layers.length} layers, rows, and their heads, columns; ` +
-    'arrow keys choose layer and head';
+    `Attention maps of ${model.examples?.layers.length} layers, with a row for each layer and a column for each ` +
+    'head; the arrow keys choose the layer and the head';
 
   const modelChoice = () => state.models.value.length < 2 ? nothing : html`
     <div class="choice">
@@ -355,9 +356,9 @@ export function mountExplorer(root) {
       })}</div>` : nothing}
       <fieldset><legend>The chosen patch</legend>
         <label><input type="radio" name="direction" .checked=${!state.isIncoming.value}
-          @change=${() => { state.incoming.value = false; }}> looks at</label>
+          @change=${() => { state.incoming.value = false; }}> attends to</label>
         <label><input type="radio" name="direction" .checked=${state.isIncoming.value}
-          @change=${() => { state.incoming.value = true; }}> is looked at by</label>
+          @change=${() => { state.incoming.value = true; }}> gets attention from</label>
       </fieldset></div><div class="settings">
       <label class="wide">Show <select @change=${(/** @type {Event} */ event) => {
         state.mode.value = /** @type {Mode} */ (/** @type {HTMLSelectElement} */ (event.target).value);
@@ -368,7 +369,7 @@ export function mountExplorer(root) {
         <p class="note">${MODE_HELP[state.mode.value]}</p></div>
       ${state.mode.value === 'attention' ? html`<label class="wide"><input type="checkbox" .checked=${state.alike.value}
         @change=${(/** @type {Event} */ event) => { state.alike.value = /** @type {HTMLInputElement} */ (event.target).checked; }}>
-        draw all heads alike</label>` : nothing}
+        same colour scale for all heads</label>` : nothing}
       <label class="wide">What if a Gaussian were added to all logits?
         <input id="gaussian" type="range" min="0" max=${SLIDER} step="1" .value=${String(stepAt(width))}
           aria-valuetext=${width === null ? 'no Gaussian' : `${width} patches wide`}
@@ -377,15 +378,16 @@ export function mountExplorer(root) {
         ${width === null ? nothing : html`<button type="button" class="plain" @click=${() => { state.width.value = null; }}>remove</button>`}</p>
       ${modelChoice()}
       <details class="keys"><summary>Keys</summary><dl>
-        <dt>arrows</dt><dd>layer and head; on the image, the patch</dd>
-        <dt>space</dt><dd>pin the patch</dd><dt>shift</dt><dd>hold: who looks at it</dd>
-        <dt>1 to 9</dt><dd>image</dd><dt>c</dt><dd>prefix tokens in turn</dd></dl></details></div>`;
+        <dt>arrows</dt><dd>choose layer and head; on the image, the patch</dd>
+        <dt>space</dt><dd>pin or release the patch</dd>
+        <dt>shift</dt><dd>while held: which patches attend to it</dd>
+        <dt>1 to 9</dt><dd>choose the image</dd><dt>c</dt><dd>choose the next prefix token</dd></dl></details></div>`;
   }
 
   const frame = () => {
     const shown = state.shown.value;
     if (!shown.length) return html`<p class="empty">${state.models.value[state.a.value]?.note ||
-      'There is no attention to explore on this page; see Heads and Runs.'}</p>`;
+      'This page has no attention to explore; see Heads, and Runs and studies.'}</p>`;
     return html`<div class="explorer ${shown.length > 1 ? 'two' : 'one'}">
       <div class="side"><div class="sticky">
         <div id="picture-room"><canvas id="picture" tabindex="0" role="application"

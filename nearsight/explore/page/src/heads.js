@@ -1,4 +1,4 @@
-// The heads: the plane of MAD and entropy, heat maps of layers and heads, and how both came about.
+// The heads: the plane of MAD and entropy, heat maps of layers and heads, and both while a run trained.
 
 import {batch, computed, effect, signal} from '@preact/signals-core';
 import {html, nothing, render, svg} from 'lit-html';
@@ -10,9 +10,9 @@ import {counted, interval, metricName, number} from './words.js';
 /** @import {Point} from './plots.js' */
 
 const METRICS = /** @type {Metric[]} */ (['mad', 'entropy', 'self_mass']);
-const STEP_TIME = 500; // ms per look while the epochs play
+const STEP_TIME = 500; // ms that each look is shown while the epochs play
 
-/** What is brushed: MAD from and to, entropy from and to. */
+/** The box drawn over the plane: MAD from and to, entropy from and to. */
 const brushed = signal(/** @type {[number, number, number, number] | null} */ (null));
 const sorted = signal(/** @type {'head' | Metric} */ ('head'));
 const name = signal('');
@@ -34,7 +34,7 @@ const measured = computed(() => {
   return chosen.map((index) => state.models.value[index]).filter((x) => x?.numbers || x?.looks.length);
 });
 
-/** The epochs at which some model on show was looked at. */
+/** The epochs at which some shown model was measured while it trained. */
 const epochs = computed(() =>
   [...new Set(measured.value.flatMap(({looks}) => looks.map(({epoch}) => epoch)))].sort((x, y) => x - y));
 
@@ -160,7 +160,7 @@ function list() {
     <tbody>${points.map((point) => html`<tr>${measured.value.length > 1 ? html`<td>${measured.value[point.model].name}</td>` : nothing}
       <th scope="row">${point.layer + 1}.${point.head + 1}</th>
       ${METRICS.map((metric) => html`<td>${cell(point, metric)}</td>`)}<td>${point.name}</td>
-      <td>${measured.value[point.model].examples ? html`<button type="button" class="plain" @click=${() => open(point)}>look</button>` : nothing}</td></tr>`)}</tbody></table></div></details>`;
+      <td>${measured.value[point.model].examples ? html`<button type="button" class="plain" @click=${() => open(point)}>open</button>` : nothing}</td></tr>`)}</tbody></table></div></details>`;
 }
 
 function modelPart(/** @type {Model} */ model, /** @type {number} */ at) {
@@ -199,13 +199,15 @@ function press(event) {
 const frame = () => measured.value.length === 0
   ? html`<p class="empty">No model on this page was measured.</p>`
   : html`<div class="heads">
-    <p class="intro">A mark is a head: left, it looks close by; low, at few patches. Drag over the plane to choose heads
-      in the heat maps; click a head to look at it.</p>
+    <p class="intro">A mark is a head. Heads further left attend closer by, and heads further down attend to fewer
+      patches. Drag over the plane to choose heads, which stay bright in the heat maps; click a head to see its
+      attention.</p>
     ${epochSlider()}${filters()}
     <div class="upper">${plane(heads.value.flat(2), heads.value.map((rows) => rows.length), measured.value[0].numbers?.null ?? [], open, box(), press)}
-      <p class="note">Colour: layer, the first darkest.${measured.value.length > 1
-        ? ` Circles: ${measured.value[0].name}; triangles: ${measured.value[1].name}.` : ''}
-        Grey: what ${(measured.value[0].numbers?.null ?? []).map((line) => line.name).join(', ')} would score.</p></div>
+      <p class="note">The colour is the layer; the first layer is darkest.${measured.value.length > 1
+        ? ` Circles are heads of ${measured.value[0].name}, triangles heads of ${measured.value[1].name}.` : ''}
+        ${measured.value[0].numbers?.null.length ? `Grey lines show the MAD to compare with: ${measured.value[0].numbers.null
+          .map((line) => line.name).join(', ')}.` : ''}</p></div>
     ${measured.value.map(modelPart)}${list()}</div>`;
 
 /**

@@ -1,4 +1,4 @@
-// Start: read the contents, keep the address in step with the view, show one of three views.
+// Start the page: read its contents, show one of three views, and keep the address in step with it.
 
 import {effect} from '@preact/signals-core';
 import {html, nothing, render} from 'lit-html';
@@ -18,7 +18,7 @@ const VIEWS = {
   heads: ['Heads', mountHeads],
   runs: ['Runs and studies', mountRuns],
 };
-const ADDRESS_DELAY = 250; // ms: an address changes only once a hand rests
+const ADDRESS_DELAY = 250; // ms; while the pointer moves, the address does not change
 
 const header = () => html`
   <header><h1>${state.contents.value.title}</h1>
@@ -27,8 +27,8 @@ const header = () => html`
           @click=${() => { state.view.value = /** @type {View} */ (name); }}>${label}</button>` : nothing)}</nav>
     <p id="message" role="status"></p></header>
   <main id="view"></main>
-  <footer><p>nearsight ${state.contents.value.version} · MAD in diagonals of the patch grid, entropy divided by
-    log N, both between patches with rows renormalised.</p></footer>`;
+  <footer><p>nearsight ${state.contents.value.version} · MAD is in diagonals of the patch grid, and entropy is divided
+    by log N. Both are between patches, with rows renormalised.</p></footer>`;
 
 /** Keep the address in step with the view; a page inside another page has no address of its own. */
 function followAddress() {

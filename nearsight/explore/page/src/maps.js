@@ -9,7 +9,7 @@ import * as state from './state.js';
 /** @import {Tiles} from './painting.js' */
 
 /**
- * The numbers of one map: over cells (where a token looks) or patches (who looks at it).
+ * The numbers of one map: over cells (where a token attends) or patches (which attend to it).
  * @typedef {object} Weights
  * @property {Float32Array} weights on the image
  * @property {number} rows
@@ -17,7 +17,7 @@ import * as state from './state.js';
  * @property {Float32Array} prefix on prefix tokens
  */
 
-/** One image as one model sees it, with what was computed of it. */
+/** The attention of one model on one image, with what was computed from it. */
 export class Scene {
   /**
    * @param {Layer[]} layers
@@ -35,7 +35,7 @@ export class Scene {
   }
 
   /**
-   * Where the chosen token looks in a head, or who looks at it.
+   * Where the chosen token attends in a head, or which patches attend to it.
    * @param {number} index of the layer
    * @param {number} head
    * @param {boolean} isIncoming
@@ -101,7 +101,7 @@ export class Scene {
   }
 
   /**
-   * Every patch in the colour of the mean place it looks at.
+   * Every patch in the colour of the mean place that it attends to.
    * @param {number} index
    * @param {number} head
    * @param {number | null} width

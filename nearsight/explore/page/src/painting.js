@@ -53,7 +53,7 @@ export function featureTiles({geometry, colours}) {
 }
 
 /**
- * Every patch in the colour of the mean place that it looks at.
+ * Every patch in the colour of the mean place that it attends to.
  * @param {Float32Array} places [patch, 2] of ``meanPlaces``
  * @param {number} rows
  * @param {number} cols
@@ -66,7 +66,7 @@ export function placeTiles(places, rows, cols) {
 }
 
 /**
- * Every patch in the colour of its own place: what a head that looks at itself would show.
+ * Every patch in the colour of its own place, as in a head whose patches attend to themselves.
  * @param {number} rows
  * @param {number} cols
  */

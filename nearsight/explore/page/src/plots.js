@@ -94,7 +94,7 @@ export function heatMap(metric, rows, value, order, open) {
   const limit = contents.value.metrics[metric]?.top ?? 1; // the same on every page
   return html`<figure class="heat"><figcaption>${metricName(metric)} <small>0 to ${limit}</small></figcaption>
     <svg viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img"
-      aria-label="${metricName(metric)} of every layer, rows, and head, columns">
+      aria-label="${metricName(metric)} of every head, with a row for each layer">
     ${rows.map((row, layer) => svg`<text x=${left - 6} y=${top + layer * high + high / 2 + 4} text-anchor="end">${row[0].layer + 1}</text>
       ${row.map((point, column) => {
         const found = value(point), share = found / limit;
@@ -122,7 +122,7 @@ export function spreads(title, layers, unit) {
   const width = 40 + 26 * layers.length, height = 170;
   const y = linear([0, high || 1], [height - 30, 10], 4);
   const x = (/** @type {number} */ layer) => 46 + 26 * layer;
-  return html`<figure class="spread"><figcaption>${title} <small>${unit}; thin 5 to 95 %, thick 25 to 75 %, dot mean</small></figcaption>
+  return html`<figure class="spread"><figcaption>${title} <small>${unit}; thin line: 5 to 95 %, thick line: 25 to 75 %, dot: mean</small></figcaption>
     <svg viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label="${title} by layer">
     ${y.ticks(4).map((tick) => svg`<text x="26" y=${y.at(tick) + 4} text-anchor="end">${tick}</text>
       <line class="rule" x1="30" x2=${width} y1=${y.at(tick)} y2=${y.at(tick)}/>`)}

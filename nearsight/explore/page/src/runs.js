@@ -1,4 +1,4 @@
-// Runs and studies: a table to filter, sort, group and compare; curves; effects; claims.
+// Runs and studies: a table to filter, sort, group and compare, with curves, effects and claims.
 
 import {computed, effect, signal} from '@preact/signals-core';
 import {html, nothing, render} from 'lit-html';
@@ -77,7 +77,7 @@ const runRow = (/** @type {Run} */ run) => html`<tr class=${run.status === 'dama
   <td><input type="checkbox" aria-label="Compare ${run.name}" .checked=${picked.value.includes(run.name)} @change=${() => pick(run.name)}></td>
   ${facts.value.map((fact) => (fact === 'name'
     ? html`<th scope="row">${run.name}${run.note ? html` <small>${run.note}</small>` : nothing}
-        ${isServed() && run.key ? html` <button type="button" class="plain" @click=${() => show(run, false)}>look</button>` : nothing}</th>`
+        ${isServed() && run.key ? html` <button type="button" class="plain" @click=${() => show(run, false)}>open</button>` : nothing}</th>`
     : html`<td>${run[fact] ?? '–'}</td>`))}
   ${columns.value.map((column) => html`<td class="value">${valueText(run, column)}</td>`)}</tr>`;
 
@@ -114,7 +114,7 @@ function table() {
       <label>Group by <select id="group" @change=${(/** @type {Event} */ event) => { group.value = /** @type {HTMLSelectElement} */ (event.target).value; }}>
         <option value="">nothing</option>${groups.value.map((column) =>
           html`<option value=${column} ?selected=${column === group.value}>${column.replace('settings.', '')}</option>`)}</select></label>
-      <span class="note" role="status">${bad ? 'This is no regular expression yet.' : `${found.length.toLocaleString('en')} of ${counted(runs.value.length, 'run')}`}</span></div>
+      <span class="note" role="status">${bad ? 'This is not a regular expression yet.' : `${found.length.toLocaleString('en')} of ${counted(runs.value.length, 'run')}`}</span></div>
     <div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="runs"><thead><tr>${grouped ? heading(group.value) : html`<td></td>${facts.value.map(heading)}`}${columns.value.map(heading)}</tr></thead>
     <tbody>${grouped ? grouped.map(groupRow) : shown.map(runRow)}</tbody></table></div>
     ${!grouped && found.length > MOST_ROWS ? html`<button type="button" @click=${() => { more.value = !more.value; }}>
@@ -129,7 +129,7 @@ function comparison() {
   const differing = [...FACTS.slice(1), ...settings.value.map((name) => `settings.${name}`)]
     .filter((column) => String(cellOf(x, column)) !== String(cellOf(y, column)));
   return html`<section class="compare" aria-label="Comparison"><h2>Two runs</h2>
-    ${isServed() ? html`<button type="button" @click=${async () => { await show(x, false); await show(y, true); }}>look at both</button>` : nothing}
+    ${isServed() ? html`<button type="button" @click=${async () => { await show(x, false); await show(y, true); }}>open both side by side</button>` : nothing}
     <div class="scroll" tabindex="0" role="region" aria-label="Comparison of two runs"><table class="numbers"><thead><tr><td></td><th scope="col">${x.name}</th><th scope="col">${y.name}</th><th scope="col">difference</th></tr></thead>
     <tbody>${differing.map((column) => html`<tr><th scope="row">${column.replace('settings.', '')}</th><td>${String(cellOf(x, column) ?? '–')}</td><td>${String(cellOf(y, column) ?? '–')}</td><td></td></tr>`)}
     ${columns.value.map((column) => {
@@ -137,7 +137,7 @@ function comparison() {
       const text = textOf(column);
       return html`<tr><th scope="row">${headingOf(column)}</th>${[x, y].map((run) => html`<td>${run.values[column] ? interval(run.values[column], text) : '–'}</td>`)}
         <td>${both ? text(y.values[column][0] - x.values[column][0]) : ''}</td></tr>`;
-    })}</tbody></table></div><p class="note">Intervals: 95 % over images. They say nothing about other seeds.</p></section>`;
+    })}</tbody></table></div><p class="note">The intervals are 95 % intervals over images, which say nothing about other seeds.</p></section>`;
 }
 
 const shownCurves = computed(() => (chosen.value.length ? chosen.value : rows.value.filter((run) => run.curve).slice(0, MOST_CURVES)));
@@ -146,7 +146,7 @@ const curves = () => !runs.value.some((run) => run.curve) ? nothing : html`
   <section aria-label="Learning curves"><h2>Learning curves</h2>
   <div class="filters"><label>Show <select @change=${(/** @type {Event} */ event) => { curve.value = /** @type {any} */ (event.target).value; }}>
     ${CURVES.map((name) => html`<option value=${name} ?selected=${name === curve.value}>${metricName(name)}</option>`)}</select></label>
-    <span class="note">${chosen.value.length ? 'The ticked runs.' : `The first ${MOST_CURVES} runs of the table.`} Drag over the figure to enlarge a part; double click for the whole.</span></div>
+    <span class="note">${chosen.value.length ? 'The runs that are ticked.' : `The first ${MOST_CURVES} runs of the table.`} Drag over the figure to enlarge a part of it; double-click to show all of it.</span></div>
   <div id="curves"></div></section>`;
 
 const factorText = (/** @type {string[]} */ factors) => factors.join(' × ');
@@ -164,7 +164,7 @@ function studyPart() {
     ${shown ? html`<div class="filters"><label>Effects on <select @change=${(/** @type {Event} */ event) => { value.value = /** @type {HTMLSelectElement} */ (event.target).value; }}>
       ${values.map((name) => html`<option value=${name} ?selected=${name === shown}>${headingOf(name)}</option>`)}</select></label></div>
       ${whiskers(found.effects.filter((x) => x.value === shown).map((x) => ({label: factorText(x.factors), estimate: x.estimate})), `Effects on ${headingOf(shown)}`)}
-      <p class="note">On against off, 95 % over ${counted(found.effects[0].num_seeds, 'seed')}. Filled: the interval excludes 0.</p>
+      <p class="note">Effects are on minus off, with 95 % intervals over ${counted(found.effects[0].num_seeds, 'seed')}. A mark is filled if its interval excludes 0.</p>
       ${whiskers(found.conditions.filter((x) => x.value === shown).map((x) => ({label: x.condition, estimate: x.estimate})), `${headingOf(shown)} of every condition`)}` : nothing}
     ${claims(found)}</section>`;
 }

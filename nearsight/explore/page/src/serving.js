@@ -1,10 +1,10 @@
-// What only a served page can do: ask the server for runs, and show it an image of one's own.
+// What only a served page can do: request runs from the server, and send it an image to run models on.
 
 import {batch} from '@preact/signals-core';
 import * as state from './state.js';
 /** @import {Contents, Model} from './types.js' */
 
-/** Whether the page came from a server that can be asked for more. */
+/** Whether the page came from a server, which can send more runs. */
 export const isServed = () => Boolean(state.contents.value.server);
 
 /**
@@ -15,7 +15,7 @@ async function ask(path, options) {
   const answer = await fetch(path, options);
   const found = await answer.json().catch(() => null);
   if (!answer.ok) {
-    throw new Error(typeof found?.detail === 'string' ? found.detail : `the server answered ${answer.status}`);
+    throw new Error(typeof found?.detail === 'string' ? found.detail : `The server answered with the error ${answer.status}.`);
   }
   return found;
 }
@@ -27,7 +27,7 @@ export const askContents = () => ask('api/contents');
 const askModel = (key) => /** @type {Promise<Model>} */ (ask(`api/runs/${encodeURIComponent(key)}`));
 
 /**
- * Show a run of the server in the explorer, beside the first if asked.
+ * Show a run of the server in the explorer, alone or beside the first one.
  * @param {string} key
  * @param {boolean} beside
  */
@@ -66,7 +66,7 @@ function tell(text) {
 }
 
 /**
- * Send a dropped image file to the server, which shows it to the models on show.
+ * Send a dropped image file to the server, which runs the shown models on it.
  * @param {DragEvent} event
  */
 export async function dropImage(event) {
@@ -74,10 +74,10 @@ export async function dropImage(event) {
   const file = event.dataTransfer?.files[0];
   const server = state.contents.value.server;
   if (!file || !server) {
-    if (file) tell('A page in one file cannot run a model: use nearsight explore --serve to drop images.');
+    if (file) tell('This page cannot run a model. To drop images on it, open it with nearsight explore --serve.');
     return;
   }
-  tell(`Looking at ${file.name} …`);
+  tell(`Running the models on ${file.name} …`);
   try {
     const chosen = state.shown.value;
     for (const model of chosen) {

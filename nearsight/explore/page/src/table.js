@@ -17,7 +17,7 @@ export function cellOf(run, column) {
 }
 
 /**
- * A regular expression of what was typed, or null where it is none.
+ * The typed text as a regular expression, or null if it is not one.
  * @param {string} text
  */
 export function pattern(text) {
@@ -29,7 +29,7 @@ export function pattern(text) {
 }
 
 /**
- * The text of a run that a filter looks at.
+ * The text of a run that the filter searches.
  * @param {Run} run
  */
 const searchText = (run) =>
@@ -40,7 +40,7 @@ const searchText = (run) =>
 const texts = new WeakMap();
 
 /**
- * The runs that match a regular expression; all where it is none.
+ * The runs that match a regular expression; all runs if the text is not one.
  * @param {Run[]} runs
  * @param {string} text
  */
