@@ -6,7 +6,7 @@ from nearsight.study.analyse.effects import (
     Effects,
     effects_by_epoch,
     num_simultaneous,
-    simultaneous,
+    simultaneous_estimate,
     study_effects,
 )
 from nearsight.study.analyse.factorials import Effect, Factorial, factorial
@@ -56,7 +56,7 @@ __all__ = [
     "primary_result",
     "read_minima",
     "seed_shares",
-    "simultaneous",
+    "simultaneous_estimate",
     "study_effects",
     "write_minima",
     "write_summary",

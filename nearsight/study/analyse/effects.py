@@ -69,7 +69,7 @@ def num_simultaneous(found: Sequence[Effects]) -> int:
     )
 
 
-def simultaneous(effect: Effect, num: int) -> Estimate | None:
+def simultaneous_estimate(effect: Effect, num: int) -> Estimate | None:
     """Return the estimate of an effect with an interval that is simultaneous with others.
 
     Args:
@@ -79,6 +79,9 @@ def simultaneous(effect: Effect, num: int) -> Estimate | None:
     if effect.estimate is None or not num:
         return None
     return over_seeds(list(effect.per_seed.values()), simultaneous_level(num))
+
+
+simultaneous = simultaneous_estimate  # the old name, for one version
 
 
 def at_steps(group: Sequence[Course], value: str) -> tuple[int, Factorial] | None:

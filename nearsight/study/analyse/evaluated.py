@@ -14,6 +14,8 @@ from nearsight.runs.records import EvaluateRecord, ResultNumber, TaskResult
 from nearsight.study.design import Level
 
 CACHED, FULL = "cached features", "random crops"
+MIOU, TOP_1_OF = "mIoU", "top1 of "
+NEAREST = f"{TOP_1_OF}10"  # neighbours
 
 
 class Evaluated(NamedTuple):
@@ -25,10 +27,10 @@ class Evaluated(NamedTuple):
 
 
 EVALUATED: Mapping[str, Evaluated] = {
-    "segmentation_miou": Evaluated("segmentation", ("locat", "logreg"), "mIoU"),
-    "hummingbird_miou": Evaluated("segmentation", ("hummingbird",), "mIoU"),
+    "segmentation_miou": Evaluated("segmentation", ("locat", "logreg"), MIOU),
+    "hummingbird_miou": Evaluated("segmentation", ("hummingbird",), MIOU),
     "linear_accuracy": Evaluated("linear", ("dino", "logreg"), "top1"),
-    "knn_accuracy": Evaluated("knn", ("dino",), "top1 of 10"),
+    "knn_accuracy": Evaluated("knn", ("dino",), NEAREST),
 }
 
 
@@ -41,6 +43,29 @@ def evaluated_values(record: EvaluateRecord, data: str | None) -> dict[str, floa
     """
     found = {name: _choose_result(record, each, data) for name, each in EVALUATED.items()}
     return {name: each[1].value for name, each in found.items() if each is not None}
+
+
+def printed_values(record: EvaluateRecord, data: str | None) -> dict[str, float]:
+    """Return further numbers that tables of the papers print, always by the paper's own method.
+
+    ``segmentation_miou_DATA`` and ``hummingbird_miou_DATA`` are the mIoU on every data set that the
+    cell was evaluated on, also by hand after the study; ``knn_accuracy_K`` is that of k-NN with K
+    neighbours on the data set of the study. Claims do not read them.
+    """
+    found = {}
+    for name, wanted in EVALUATED.items():
+        papers = wanted._replace(methods=wanted.methods[:1])
+        if wanted.number == MIOU:
+            for other in {result.data.name for result in record.results}:
+                if (chosen := _choose_result(record, papers, other)) is not None:
+                    found[f"{name}_{other}"] = chosen[1].value
+        elif wanted.number == NEAREST and (chosen := _choose_result(record, papers, data)):
+            found |= {
+                f"{name}_{number.name.removeprefix(TOP_1_OF)}": number.value
+                for number in chosen[0].numbers
+                if number.name.startswith(TOP_1_OF)
+            }
+    return found
 
 
 def evaluated_settings(record: EvaluateRecord, data: str | None) -> dict[str, Level]:

@@ -29,7 +29,11 @@ from nearsight.runs.records import (
     MeasureRecord,
     ValuesRecord,
 )
-from nearsight.study.analyse.evaluated import evaluated_settings, evaluated_values
+from nearsight.study.analyse.evaluated import (
+    evaluated_settings,
+    evaluated_values,
+    printed_values,
+)
 from nearsight.study.analyse.loaded import FinishedCell, LoadedStudy
 from nearsight.study.analyse.matched import Course, common_epoch
 from nearsight.study.analyse.outcome import Outcome
@@ -117,7 +121,8 @@ def values_of(x: FinishedCell) -> dict[str, float]:
         **_early_accuracy(epochs),
     }
     if x.evaluation is not None:
-        found |= evaluated_values(x.evaluation, _evaluated_data(x))
+        data = _evaluated_data(x)
+        found |= evaluated_values(x.evaluation, data) | printed_values(x.evaluation, data)
     known = {name: float(value) for name, value in found.items() if value is not None}
     return known | _logarithm(known.get("min_mad"))
 

@@ -1,4 +1,4 @@
-"""Average the accuracy that is lost when heads are made to attend elsewhere over seeds.
+"""Average over seeds the accuracy that is lost when heads are made to attend elsewhere.
 
 Single heads are not averaged, because head 1 of one seed does not correspond to head 1 of another.
 All heads of a layer, and all heads of the model, correspond in every seed.

@@ -21,7 +21,7 @@ from nearsight.stats import deviation, over_seeds, paired_differences, simultane
 from nearsight.study.analyse.effects import (
     Effects,
     num_simultaneous,
-    simultaneous,
+    simultaneous_estimate,
     study_effects,
 )
 from nearsight.study.analyse.factorials import Effect, Factorial
@@ -170,7 +170,7 @@ def _factorial(of: Factorial, num: int) -> dict[str, Any]:
 
 
 def _effect(effect: Effect, num: int) -> dict[str, Any]:
-    x, wide = effect.estimate, simultaneous(effect, num)
+    x, wide = effect.estimate, simultaneous_estimate(effect, num)
     return {
         "factors": list(effect.factors),
         "per_seed": {str(seed): number for seed, number in effect.per_seed.items()},

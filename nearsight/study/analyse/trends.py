@@ -1,9 +1,9 @@
 """Compute trends over a grid of two numeric factors: the slope of each, and their interaction.
 
-For each seed, least squares fit the number by a constant, both centred factors and their product. A
-slope is per unit of its factor, at the middle of the other factor. The interaction is the change of
-one slope per unit of the other factor. Intervals are Student's, over the seeds that have every cell
-of the grid.
+For each seed, a constant, both centred factors and their product are fitted to the number by least
+squares. A slope is per unit of its factor, at the middle of the other factor. The interaction is
+the change of one slope per unit of the other factor. Intervals are Student's, over the seeds that
+have every cell of the grid.
 """
 
 from __future__ import annotations

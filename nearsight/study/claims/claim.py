@@ -156,7 +156,8 @@ class PaperEvaluation:
         method: The method of the paper.
         data: The data sets of the paper.
         scale: What the heads were trained on, if the paper trained heads.
-        values: The numbers of the claim that were evaluated so; empty: the claim's only one.
+        values: The numbers of the claim that were evaluated this way. Empty means the number that
+            the claim is about.
     """
 
     task: str
@@ -203,5 +204,5 @@ class Claim:
     num_parts: int = 1  # all of them have to hold
     margin: float | None = None  # of a null claim
     paper: str = ""  # the paper's own numbers
-    needs: str | None = None  # work that the number waits for
+    needs: str | None = None  # what nearsight lacks to compute the number
     evaluated: PaperEvaluation | None = None  # of a number of frozen features

@@ -32,7 +32,7 @@ class AmbiguousError(ValueError):
     """Two outcomes of one seed fit the same side of a comparison."""
 
 
-def matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, Outcome]:
+def find_matching(outcomes: Sequence[Outcome], side: Side, value: str) -> dict[int, Outcome]:
     """Return, by seed, the outcome that has these settings and the number.
 
     Raises:
@@ -72,7 +72,7 @@ def level(value: str, side: Side, region: Region, label: str) -> Statistic:
     """Test a number under some settings."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
-        found = matching(outcomes, side, value)
+        found = find_matching(outcomes, side, value)
         if not found:
             return []
         unit: Unit = "percent" if is_share(value) else ""
@@ -85,7 +85,7 @@ def difference(value: str, one: Side, other: Side, region: Region, label: str) -
     """Test the difference ``one - other`` of a number, paired by seed."""
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
-        sides = [matching(outcomes, side, value) for side in (one, other)]
+        sides = [find_matching(outcomes, side, value) for side in (one, other)]
         if not all(sides):
             return []
         per_seed = paired_differences(*(_numbers(side, value) for side in sides))
@@ -110,7 +110,7 @@ def flags(autoaugment: bool, cutmix: bool, labelsmoothing: bool) -> Side:
 def _eight(outcomes: Sequence[Outcome], value: str) -> dict[tuple[bool, ...], dict[int, Outcome]]:
     """Return the outcomes of the eight conditions by their flags; empty if one is missing."""
     places = [tuple(map(bool, place)) for place in np.ndindex(2, 2, 2)]
-    found = {place: matching(outcomes, flags(*place), value) for place in places}
+    found = {place: find_matching(outcomes, flags(*place), value) for place in places}
     return found if all(found.values()) else {}
 
 
@@ -203,8 +203,10 @@ def slope(
     """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
-        cells = {x: matching(outcomes, {**side, along: x}, value) for x in _levels(outcomes, along)}
-        if default is not None and (own := matching(outcomes, {**side, along: None}, value)):
+        cells = {
+            x: find_matching(outcomes, {**side, along: x}, value) for x in _levels(outcomes, along)
+        }
+        if default is not None and (own := find_matching(outcomes, {**side, along: None}, value)):
             if both := cells.get(default, {}).keys() & own.keys():
                 raise AmbiguousError(
                     f"two cells of seed {min(both)} have {along} {default:g} (one by default)"
@@ -235,7 +237,7 @@ def across_layers(
         )
         if not names:
             return []
-        sides = [matching(outcomes, side, names[0]) for side in (one, other)]
+        sides = [find_matching(outcomes, side, names[0]) for side in (one, other)]
         if not all(sides):
             return []
         shared = sorted(sides[0].keys() & sides[1].keys())
@@ -250,7 +252,7 @@ def across_layers(
     return statistic
 
 
-def combined(
+def weighted_sum(
     sides: Sequence[tuple[float, str, Side]], region: Region, label: str, absolute: bool = False
 ) -> Statistic:
     """Test a weighted sum of numbers, paired by seed, such as a gap between differences.
@@ -264,7 +266,7 @@ def combined(
     """
 
     def statistic(outcomes: Sequence[Outcome]) -> list[ClaimPart]:
-        found = [matching(outcomes, side, value) for _, value, side in sides]
+        found = [find_matching(outcomes, side, value) for _, value, side in sides]
         if not all(found):
             return []
         shared = sorted(set.intersection(*(set(x) for x in found)))
@@ -319,7 +321,7 @@ def gain_by_data(value: str, one: Side, plain: Side, region: Region, label: str)
         used: list[Outcome] = []
         for fraction in _levels(outcomes, "data.fraction"):
             a, b = (
-                matching(outcomes, {**side, "data.fraction": fraction}, value)
+                find_matching(outcomes, {**side, "data.fraction": fraction}, value)
                 for side in (one, plain)
             )
             if not a or not b:

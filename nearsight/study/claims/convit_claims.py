@@ -12,11 +12,11 @@ from functools import partial
 from nearsight.study.claims.claim import ABOVE, ACCURACY_MARGIN, BELOW, Claim, Scale, within
 from nearsight.study.claims.comparisons import (
     Side,
-    combined,
     difference,
     gain_by_data,
     level,
     slope,
+    weighted_sum,
 )
 from nearsight.study.claims.paper_recipe import Settings, preset_recipe
 
@@ -160,13 +160,14 @@ CONVIT_CLAIMS: tuple[Claim, ...] = (
         direction="difference above 0",
         statistic=difference("accuracy_epoch_20", CONVIT, PLAIN, ABOVE,
                              "accuracy after 20 epochs, ConViT - DeiT"),
+        paper="with 9 GPSA layers almost double",
     ),
     Claim(
         id="convit-distilled-less", source="ConViT, appendix B, table 4",
         sentence="Distillation helps a ConViT less than a DeiT.",
         value="accuracy", direction="difference of differences below 0",
         compares=(*MODELS, "model.distilled", "distillation"), scale=SMALL,
-        statistic=combined(
+        statistic=weighted_sum(
             [(1, "accuracy", {**CONVIT, "model.distilled": True}),
              (-1, "accuracy", {**CONVIT, "model.distilled": False}),
              (-1, "accuracy", {**PLAIN, "model.distilled": True}),

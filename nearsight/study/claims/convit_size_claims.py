@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from nearsight.study.analyse import GATE_SHUT, Outcome
 from nearsight.study.claims.claim import ABOVE, BELOW, Claim, ClaimPart, Region, Scale, Statistic
-from nearsight.study.claims.comparisons import combined, difference, level, matching, parts
+from nearsight.study.claims.comparisons import difference, find_matching, level, parts, weighted_sum
 from nearsight.study.claims.convit_claims import ALL, BASE, CONVIT, MODELS, PLAIN, RECIPE, SMALL
 
 OF_SIZES = (*MODELS, "size")
@@ -22,7 +22,7 @@ def _grows_with_size(value: str, sizes: Sequence[str], label: str) -> Statistic:
     """Test the difference between each size of ConViT and the size before it."""
     return parts(
         *(
-            combined(
+            weighted_sum(
                 [(1, value, {**CONVIT, "size": large}), (-1, value, {**CONVIT, "size": small})],
                 ABOVE, f"{label}, {large} - {small}",
             )
@@ -35,7 +35,9 @@ def _gain_grows(sizes: Sequence[str]) -> Statistic:
     """Test by how much the relative gain of ConViT over DeiT grows from each size to the next."""
 
     def gains(outcomes: Sequence[Outcome], size: str) -> tuple[dict[int, float], list[Outcome]]:
-        sides = [matching(outcomes, {**side, "size": size}, "accuracy") for side in (CONVIT, PLAIN)]
+        sides = [
+            find_matching(outcomes, {**side, "size": size}, "accuracy") for side in (CONVIT, PLAIN)
+        ]
         one, plain = ({seed: x.values["accuracy"] for seed, x in y.items()} for y in sides)
         used = [x for side in sides for x in side.values()]
         shared = sorted(seed for seed in one.keys() & plain.keys() if plain[seed] > 0)
@@ -90,7 +92,7 @@ CONVIT_SIZE_CLAIMS: tuple[Claim, ...] = (
         value="nonlocality_layer_1", scale=ALL, num_parts=2,
         direction="Base - Tiny: above 0 for ConViT and for DeiT",
         statistic=parts(*(
-            combined([(1, "nonlocality_layer_1", {**side, "size": "base"}),
+            weighted_sum([(1, "nonlocality_layer_1", {**side, "size": "base"}),
                       (-1, "nonlocality_layer_1", {**side, "size": "tiny"})],
                      ABOVE, f"nonlocality of layer 1 in patches, Base - Tiny, {name}")
             for name, side in (("ConViT", CONVIT), ("DeiT", PLAIN))
@@ -123,7 +125,7 @@ CONVIT_SIZE_CLAIMS: tuple[Claim, ...] = (
         value="log_speed", direction="each difference above 0", num_parts=2, scale=ALL,
         compares=(*OF_SIZES, "optimizer", "batch_size"),
         statistic=parts(*(
-            combined([(1, value, {**CONVIT, "size": "small_plus"}),
+            weighted_sum([(1, value, {**CONVIT, "size": "small_plus"}),
                       (-1, value, {**PLAIN, "size": "base"})],
                      ABOVE, f"{label}, ConViT-S+ - DeiT-B")
             for value, label in (("accuracy", "accuracy"),

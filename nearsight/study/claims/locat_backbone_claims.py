@@ -13,7 +13,7 @@ from nearsight.study.claims.claim import (
     Scale,
     within,
 )
-from nearsight.study.claims.comparisons import Side, combined, difference, level, parts
+from nearsight.study.claims.comparisons import Side, difference, level, parts, weighted_sum
 from nearsight.study.claims.locat_claims import LOCAT, MODELS, PLAIN, RECIPE, SEGMENTATION
 from nearsight.study.claims.paper_recipe import preset_recipe
 
@@ -43,7 +43,8 @@ def _both_sizes(*names: str) -> tuple[str, ...]:
     return tuple(name.format(size) for size in ("tiny", "base") for name in names)
 
 
-# By the end of its id: what it is called, settings that pick it, scale, mIoU and accuracy gains.
+# By the end of the claim's id: the name of the backbone, the settings that select it, its scale,
+# and the gains in mIoU and in accuracy that the paper gives.
 BACKBONES: dict[str, tuple[str, Side, Scale, str, str]] = {
     "swin": (
         "Swin", {}, _scale(_both_sizes("swin_{}_patch4_window7_224", "locatswin_{}"), "56x56"),
@@ -113,7 +114,7 @@ LOCAT_BACKBONE_CLAIMS: tuple[Claim, ...] = (
                                  "swin_{}_patch4_window7_224", "locatswin_{}"),
                      "14x14 or 56x56"),
         statistic=parts(*(
-            combined(_more_than_on_swin(size), ABOVE,
+            weighted_sum(_more_than_on_swin(size), ABOVE,
                      f"segmentation mIoU, gain of ViT - gain of Swin, {size}")
             for size in SWIN_SIZES
         )),

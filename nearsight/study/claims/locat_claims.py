@@ -20,10 +20,10 @@ from nearsight.study.claims.claim import (
 from nearsight.study.claims.comparisons import (
     Side,
     across_layers,
-    combined,
     difference,
     fact,
     parts,
+    weighted_sum,
 )
 from nearsight.study.claims.paper_recipe import Expected, PaperRecipe, Settings
 
@@ -180,7 +180,7 @@ LOCAT_CLAIMS: tuple[Claim, ...] = (
         sentence="In a plain ViT patches become more like the class token with depth.",
         value="cls_similarity_layer_12", compares=MODELS, scale=BASE,
         direction="last layer - fourth layer: above 0",
-        statistic=combined([(1, "cls_similarity_layer_12", PLAIN),
+        statistic=weighted_sum([(1, "cls_similarity_layer_12", PLAIN),
                             (-1, "cls_similarity_layer_4", PLAIN)],
                            ABOVE, "patch-[CLS] similarity, layer 12 - layer 4, ViT"),
     ),

@@ -100,7 +100,7 @@ def self_mass_bounds() -> dict[str, float]:
 
 
 def rank_correlations() -> dict[str, float]:
-    """Return the rank correlations of accuracy and min MAD in table 2, by CutMix on and off.
+    """Return the rank correlation of accuracy and min MAD in table 2, with and without CutMix.
 
     >>> {name: round(x, 6) for name, x in rank_correlations().items()}
     {'with_cutmix': -1.0, 'without_cutmix': -1.0}

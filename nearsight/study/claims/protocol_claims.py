@@ -23,7 +23,6 @@ from nearsight.study.claims.claim import (
 )
 from nearsight.study.claims.comparisons import (
     Side,
-    combined,
     difference,
     fact,
     flags,
@@ -32,6 +31,7 @@ from nearsight.study.claims.comparisons import (
     null_beside,
     parts,
     separation,
+    weighted_sum,
 )
 from nearsight.study.claims.paper_recipe import preset_recipe
 from nearsight.study.claims.paper_tables import (
@@ -45,7 +45,7 @@ from nearsight.study.claims.paper_tables import (
 
 WITH, WITHOUT = (paper_values("min_mad", "cutmix", on) for on in (True, False))
 MOST_WITH, LEAST_WITHOUT = WITH[-1], WITHOUT[0]
-BOX_MAD = 0.103  # of a 3x3 box on the 8x8 grid: a head below it looks at itself or next to itself
+BOX_MAD = 0.103  # of a 3x3 box on the 8x8 grid: a head below attends to itself or its neighbours
 ON_GRID: Side = {"grid": "8x8"}  # a threshold in MAD holds on the grid that it comes from
 MOSTLY = 0.5  # a head with at least this self-mass is an identity head
 ALIKE = 0.5  # with a smaller rank correlation, two numbers may be called independent
@@ -140,7 +140,7 @@ def _most_on(data: str) -> Statistic:
 
     return parts(
         *(
-            combined(
+            weighted_sum(
                 [*sides(data, 1), *sides(other, -1)], BELOW,
                 f"min MAD, Modern - Baseline, {data} - {other}",
             )
@@ -305,7 +305,7 @@ PROTOCOL_CLAIMS: tuple[Claim, ...] = (
         sentence="Deep layers of Modern converge with those of Baseline.",
         value="mad_last_read", margin=NULL_SHARE,
         direction=f"difference in the last read layer at most {NULL_SHARE} of layer 1's",
-        statistic=combined(
+        statistic=weighted_sum(
             [(1, "mad_last_read", MODERN), (-1, "mad_last_read", BASELINE),
              (NULL_SHARE, "mad_layer_1", MODERN), (-NULL_SHARE, "mad_layer_1", BASELINE)],
             BELOW, f"|Modern - Baseline|, last read layer - {NULL_SHARE} x layer 1", absolute=True,

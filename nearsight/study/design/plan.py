@@ -146,7 +146,7 @@ class Cell:
         """The key under which the cell is or will be stored.
 
         It is a hash, in 16 hex digits, of everything that decides the numbers. The names of the
-        factors do not decide any.
+        factors are not part of it.
         """
         if self.stored_key is not None:
             return self.stored_key

@@ -82,7 +82,7 @@ def listed_items(
 
     Args:
         studies: Study folders, or folders of them, besides the published results. None means
-            ``studies-out`` where the command is run, if it is there.
+            ``studies-out`` in the current folder, if it exists.
     """
     if studies is None:
         studies = [HERE] if HERE.is_dir() else []

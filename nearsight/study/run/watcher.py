@@ -30,7 +30,7 @@ class Watcher:
         self.console = console or Console(stderr=True, highlight=False)
         self.live: Live | None = None
         self.looked = 0.0
-        self.at_work: set[str] = set()  # keys, at the last look
+        self.at_work: set[str] = set()  # keys of the running cells, when last checked
 
     def begin(self, out: Path, cells: Sequence[Cell]) -> None:
         """Start to show the state of a study."""

@@ -8,7 +8,13 @@ from nearsight.measure.catalogue import MAX_SCORE, heading_of, number_named
 from nearsight.report.read import ConditionRuns, Evidence, Family
 from nearsight.report.write import Cell, Column, Kind, Table
 from nearsight.stats import over_seeds
-from nearsight.study.analyse import Effect, Effects, num_simultaneous, simultaneous
+from nearsight.study.analyse import (
+    Effect,
+    Effects,
+    Factorial,
+    num_simultaneous,
+    simultaneous_estimate,
+)
 from nearsight.study.show.result_tables import LOG_NOTE
 
 NOTES = {
@@ -119,14 +125,21 @@ def _row(of: Effects, effect: Effect, names: Sequence[str], num: int) -> tuple[C
     contrast = of.over_images.get(effect.factors)
     cells: dict[str, Cell] = {
         "effect": of.at_end.name(effect),
-        "end": simultaneous(effect, num),
+        "end": simultaneous_estimate(effect, num),
         "end_seeds_and_images": contrast.over_both if contrast else None,
-        "matched_steps": of.at_steps and simultaneous(of.at_steps[1].effect(*effect.factors), num),
-        "matched_loss": of.at_loss and simultaneous(of.at_loss[1].effect(*effect.factors), num),
-        "virtual_stop": of.at_stop and simultaneous(of.at_stop[1].effect(*effect.factors), num),
+        "matched_steps": _matched(of.at_steps, effect, num),
+        "matched_loss": _matched(of.at_loss, effect, num),
+        "virtual_stop": _matched(of.at_stop, effect, num),
         "holm_p": effect.holm_p,
     }
     return tuple(cells[name] for name in names)
+
+
+def _matched(matched: tuple[float, Factorial] | None, effect: Effect, num: int) -> Cell:
+    """Return an effect at equal progress with its simultaneous interval; None if there is none."""
+    if matched is None:
+        return None
+    return simultaneous_estimate(matched[1].effect(*effect.factors), num)
 
 
 def cost_table(families: Sequence[Family]) -> Table:

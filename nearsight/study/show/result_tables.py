@@ -19,7 +19,7 @@ from nearsight.study.analyse import (
     outcomes,
     primary_result,
     seed_shares,
-    simultaneous,
+    simultaneous_estimate,
 )
 from nearsight.study.show.origin_table import origin_sentence
 
@@ -116,7 +116,7 @@ def log_table(effects: Sequence[Effects]) -> Table | None:
             for effect in x.at_end.effects:
                 if len(effect.factors) == 1 and effect.estimate is not None:
                     name = x.at_end.name(effect)
-                    by_name.setdefault(name, {})[x.value] = simultaneous(effect, num)
+                    by_name.setdefault(name, {})[x.value] = simultaneous_estimate(effect, num)
     if not by_name:
         return None
     columns: tuple[Column, ...] = (

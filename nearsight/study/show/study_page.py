@@ -38,7 +38,7 @@ from nearsight.study.analyse import (
     outcomes,
     primary_result,
     seed_shares,
-    simultaneous,
+    simultaneous_estimate,
     study_effects,
     write_summary,
 )
@@ -177,7 +177,7 @@ def _main_effects(found: Sequence[Factorial], num: int) -> list[tuple[str, Estim
         (_subject(of, effect), x)
         for of in found
         for effect in of.effects
-        if _is_main(effect) and (x := simultaneous(effect, num)) is not None
+        if _is_main(effect) and (x := simultaneous_estimate(effect, num)) is not None
     ]
 
 
@@ -245,8 +245,8 @@ def effect_figure(found: Sequence[Effects], subtitle: str) -> list[Drawing]:
                 x.at_end.name(effect),
                 effect.estimate,
                 then.estimate if then else None,
-                simultaneous(effect, num),
-                simultaneous(then, num) if then else None,
+                simultaneous_estimate(effect, num),
+                simultaneous_estimate(then, num) if then else None,
             )
             by_value.setdefault(x.value, []).append(contrast)
     if not by_value:

@@ -8,7 +8,7 @@ from nearsight.protocol import schema
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Mixup, ResizedCrop
 from nearsight.study.analyse.outcome import Outcome
-from nearsight.study.claims.comparisons import flags, matching
+from nearsight.study.claims.comparisons import find_matching, flags
 from nearsight.study.design.settings import protocol_settings
 
 
@@ -41,22 +41,22 @@ def test_a_run_with_a_new_augmentation_does_not_count_as_baseline(monkeypatch):
     sharpened = replace(plain, sharpen=Sharpen())
     assert protocol_settings(sharpened)["sharpen"] is True
     assert protocol_settings(plain)["sharpen"] is False
-    found = matching(
+    found = find_matching(
         [outcome(plain, 0.2), outcome(sharpened, 0.1)], flags(False, False, False), "min_mad"
     )
     assert found[0].values == {"min_mad": 0.2}
-    assert matching([outcome(sharpened, 0.1)], flags(False, False, False), "min_mad") == {}
+    assert find_matching([outcome(sharpened, 0.1)], flags(False, False, False), "min_mad") == {}
 
 
 @pytest.mark.parametrize("part", [{"mixup": Mixup()}, {"resized_crop": ResizedCrop()}])
 def test_a_run_with_another_part_does_not_count_as_one_of_the_eight(part):
     modern = preset("modern")
     side = flags(True, True, True)
-    assert matching([outcome(replace(modern, **part), 0.1)], side, "min_mad") == {}
-    assert matching([outcome(modern, 0.1)], side, "min_mad")[0].values == {"min_mad": 0.1}
+    assert find_matching([outcome(replace(modern, **part), 0.1)], side, "min_mad") == {}
+    assert find_matching([outcome(modern, 0.1)], side, "min_mad")[0].values == {"min_mad": 0.1}
 
 
 def test_colour_jitter_stands_for_autoaugment():
     jittered = preset("modern", "tiny-imagenet")
     assert jittered.colorjitter is not None
-    assert matching([outcome(jittered, 0.1)], flags(True, True, True), "min_mad")
+    assert find_matching([outcome(jittered, 0.1)], flags(True, True, True), "min_mad")
