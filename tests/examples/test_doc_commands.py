@@ -38,7 +38,7 @@ LONG = {  # commands that no test runs, and why
     "localise": "needs VOC 2012 and an hour",
     "evaluate": "needs VOC 2012 or CIFAR-100",
     "study causal": "takes minutes",
-    "study plan": "reads the data sets of the recipe; tests/study/design plans every recipe",
+    "study plan": "reads the data sets of the recipe; tests/study/design plans small studies",
     "study report": "draws every figure; tests/study/show runs it",
     "study export OUT": "a folder to fill in; the export of the quick study runs",
     "data fetch": "downloads",
@@ -46,7 +46,6 @@ LONG = {  # commands that no test runs, and why
     "data import": "needs an archive of CIFAR-100",
     "data register": "needs a data set",
     "explore --serve": "does not end",
-    "models coverage": "measures 185 models",
     "measure timm/": "downloads",
     "measure hf/": "downloads",
     "measure torchvision/": "takes a minute; tests/measure/layout measures a small one",
@@ -153,3 +152,30 @@ def test_every_file_that_the_docs_name_exists(page: Path) -> None:
         if "NAME" in name or re.search(r"\b(GROUP|PATH|DIR|OUT|path|runs|my)\b", name):
             continue  # a name to fill in, or a file that a command writes
         assert any((root / name).exists() for root in (ROOT, ROOT / "nearsight", page.parent)), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_table_that_the_docs_place_in_a_file_is_there(page: Path) -> None:
+    for name, file in re.findall(r"`(\w+)` (?:in|of)\s+`([\w/]+/\w+\.py)`", page.read_text()):
+        if "NAME" in file:
+            continue  # the module to write
+        (path,) = (path for path in (ROOT / file, ROOT / "nearsight" / file) if path.exists())
+        assert re.search(rf"^(?:def |class )?{name}\b", path.read_text(), re.MULTILINE), (
+            name,
+            file,
+        )
+
+
+def test_the_pages_on_adding_name_their_tables() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text() + "".join(
+        page.read_text() for page in (ROOT / "docs" / "add").glob("*.md")
+    )
+    assert len(re.findall(r"`\w+` (?:in|of)\s+`[\w/]+/\w+\.py`", text)) >= 15
+
+
+@pytest.mark.parametrize("start", LONG)
+def test_a_reason_not_to_run_belongs_to_a_command(start: str) -> None:
+    assert any(
+        command.removeprefix("nearsight ").startswith(start) or start in command
+        for command in CASES
+    )
