@@ -118,6 +118,13 @@ Laplace; Base | 29.74 44.10 31.95 82.24
 """
 NEIGHBOURS = ("knn_accuracy", *(f"knn_accuracy_{k}" for k in (20, 100, 200)))  # first: k = 10
 MAPS = "nearsight maps RUN --image FILE --head all"
+OTHER_SETS = (
+    "nearsight evaluate CELL --task segmentation --method locat --set scale=full --data "
+    "pascal-context (or coco-stuff) fills the other columns"
+)
+OTHER_NEIGHBOURS = (
+    "nearsight evaluate CELL --task hummingbird --data voc2012 fills the column of VOC"
+)
 PROBE = "nearsight evaluate MODEL --pretrained --method locat --data ade20k"
 
 LOCAT_ITEMS: tuple[PaperItem, ...] = (
@@ -127,7 +134,8 @@ LOCAT_ITEMS: tuple[PaperItem, ...] = (
              recipe=BACKBONES, shown="figure: LocAt's figure 2"),
     of_paper(label="figure 3", title="The architecture", reason="a diagram"),
     of_paper(label="table 1", title="Five backbones: frozen segmentation, top-1, FLOPs",
-             recipe=BACKBONES, command="nearsight models NAME counts parameters and FLOPs",
+             recipe=BACKBONES,
+             command=f"nearsight models NAME counts parameters and FLOPs; {OTHER_SETS}",
              rows=table_rows(TABLE_1, ["backbone", "size", "locat"], DENSE)),
     of_paper(label="table 3a", title="Small data: mini-ImageNet and CIFAR-100",
              recipe="locat-small-data",
@@ -136,8 +144,10 @@ LOCAT_ITEMS: tuple[PaperItem, ...] = (
              recipe="locat-dino",
              rows=table_rows(TABLE_3B, ["locat"], ["linear_accuracy", *NEIGHBOURS])),
     of_paper(label="table 4", title="Hummingbird on VOC and ADE20K", recipe=BACKBONES,
+             command=OTHER_NEIGHBOURS,
              rows=table_rows(TABLE_4, ["backbone", "size", "locat"], HUMMINGBIRD)),
     of_paper(label="table 5", title="GAug, PRR, positions and GAP", recipe="locat-ablation",
+             command=OTHER_SETS,
              rows=table_rows(TABLE_5, ["model", "size"], DENSE)),
     of_paper(label="table 6", title="LocAtViT beside other published models", command=PROBE,
              reason="nothing is trained: the paper takes published weights of CvT-21, Conformer, "
@@ -149,6 +159,7 @@ LOCAT_ITEMS: tuple[PaperItem, ...] = (
     of_paper(label="table 7", title="Variants of the Gaussian, mini-ImageNet",
              recipe="locat-gaussian", rows=table_rows(TABLE_7, ["gaussian", "size"], ["accuracy"])),
     of_paper(label="table 8", title="Kernels of distance", recipe="locat-kernels",
+             command=OTHER_SETS,
              rows=table_rows(TABLE_8, ["kernel", "size"], DENSE)),
     of_paper(label="figure 5", title="Locality score and patch-[CLS] similarity by layer",
              recipe=BACKBONES, shown="figure: features of layers"),

@@ -10,11 +10,18 @@ from runs.made_records import evaluate_contents
 from study.example_folders import a_study
 
 from nearsight.core import UserError
+from nearsight.evaluate.tasks.knn import NEIGHBOURS
 from nearsight.runs.records import EVALUATE_FILE
-from nearsight.study.analyse.evaluated import evaluated_settings, evaluated_values
+from nearsight.study.analyse.evaluated import (
+    EVALUATED,
+    evaluated_settings,
+    evaluated_values,
+    printed_values,
+)
 from nearsight.study.analyse.loaded import load_study
 from nearsight.study.analyse.results import outcomes
 from nearsight.study.folder import CELL
+from nearsight.study.papers.locat_items import LOCAT_ITEMS
 
 
 def contents(*results):
@@ -62,6 +69,34 @@ def test_the_papers_method_counts_before_another_and_the_last_layer_before_an_ea
         "cached features"
     )
     assert evaluated_values(both, "cifar100") == {"knn_accuracy": 0.6}
+
+
+def test_the_columns_of_the_papers_tables_have_their_numbers():
+    """Every data set of tables 1, 4, 5 and 8 of LocAt, and every number of neighbours of 3b."""
+    context = ("segmentation", "locat", 12, None, "pascal-context", "mIoU", 0.3)
+    twenty = ("knn", "dino", 12, None, "cifar100", "top1 of 20", 0.7)
+    found = printed_values(
+        record(LOGREG, LOCAT, OTHER_SET, context, CONTROL, EARLIER, NEAREST, KNN), "cifar100"
+    )
+    assert found == {
+        "segmentation_miou_voc2012": 0.5, "segmentation_miou_ade20k": 0.2,
+        "segmentation_miou_pascal-context": 0.3, "hummingbird_miou_voc2012": 0.3,
+        "knn_accuracy_10": 0.6,
+    }  # fmt: skip
+    both = record(KNN)
+    (result,) = both.results
+    (more,) = record(twenty).results
+    of_two = result.model_copy(update={"numbers": [*result.numbers, *more.numbers]})
+    whole = both.model_copy(update={"results": [of_two]})
+    assert printed_values(whole, "cifar100") == {"knn_accuracy_10": 0.6, "knn_accuracy_20": 0.7}
+    assert printed_values(whole, "voc2012") == {}
+    printed = {value for item in LOCAT_ITEMS for value in item.values} - {"accuracy"}
+    sets = ("voc2012", "ade20k", "pascal-context", "coco-stuff")
+    made = {
+        *EVALUATED, *(f"knn_accuracy_{k}" for k in NEIGHBOURS),
+        *(f"{name}_{data}" for name in ("segmentation_miou", "hummingbird_miou") for data in sets),
+    }  # fmt: skip
+    assert printed <= made
 
 
 @pytest.mark.slow
