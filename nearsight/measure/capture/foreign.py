@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -84,6 +85,7 @@ def _flex(given: dict[str, Any]) -> dict[str, Any]:
     return arguments | {"scale": q.shape[-1] ** -0.5 if scale is None else scale}
 
 
+_inside = threading.local()  # whether this thread is in a function that is shown
 ORIGINAL = "shown_by_nearsight"  # attribute of a wrapper that holds the function it wraps
 
 
@@ -149,10 +151,16 @@ def _wrap(
     signature = inspect.signature(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if vars(_inside).get("shown"):  # one of these functions calls another one
+            return function(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         with unwatched():
-            output = function(*args, **kwargs)
+            _inside.shown = True
+            try:
+                output = function(*args, **kwargs)
+            finally:
+                _inside.shown = False
             with torch.no_grad():
                 arguments = read(dict(bound.arguments))
             heads_first = _tokens_first(output) if turned else output

@@ -44,8 +44,9 @@ from nearsight.models.layers import ATTENTION_FUNCTIONS, Mixture
 
 # Whole words only, because FlattenTokens and ScatterHead contain "att" but are not attention.
 NAMED_FOR_ATTENTION = re.compile(r"(?i:attn|attention|attend)|Att(?![a-z])")
-SOFTMAX = "a softmax was taken"  # a mark of a module, as LINEAR and UNBATCHED
-SAMPLED = "a map was sampled at computed points"  # another one
+# Marks that a module gets, as LINEAR and UNBATCHED of tracking.py; they explain errors.
+SOFTMAX = "a softmax was taken"
+SAMPLED = "a map was sampled at computed points"
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ def unseen_reason(place: Place) -> str:
         return f"it uses {library}; {SWITCH}"
     if SAMPLED in place.marks:
         return (
-            "it is deformable attention: its values are sampled at points that it computes, so it "
-            "has no keys at fixed places"
+            "it is deformable attention: it samples its values at points that it computes, so its "
+            "keys have no fixed positions"
         )
     if LINEAR in place.marks:
         return (

@@ -166,7 +166,7 @@ def _comparable(a: Profile, b: Profile, notes: list[str]) -> tuple[Values, Value
 
 
 def _unread_notes(a: Profile, b: Profile) -> list[str]:
-    """Say which layers the means over all heads and the most local heads leave out."""
+    """Say which layers are left out of the means over all heads and of the most local heads."""
     told = []
     for letter, profile in (("a", a), ("b", b)):
         left_out = [str(i + 1) for i in range(len(profile.layers)) if i not in _read(profile)]
@@ -181,7 +181,7 @@ def _unread_notes(a: Profile, b: Profile) -> list[str]:
 
 
 def _choice_notes(one: list[np.ndarray], other: list[np.ndarray], largest: bool) -> list[str]:
-    """Say in which model the halves of the images select different most local heads."""
+    """Warn if the two halves of the images select different most local heads in a model."""
     told = [
         letter
         for letter, values in (("a", one), ("b", other))

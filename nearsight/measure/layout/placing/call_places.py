@@ -27,11 +27,11 @@ from nearsight.measure.layout.placing.grids import (
 from nearsight.measure.layout.placing.probe import ProbedCall
 from nearsight.models.layers import Grid
 
-AGREEMENT = 0.02  # squared distance in cells by which heads may differ
+AGREEMENT = 0.02  # mean squared distance between heads, in cells, that counts as no difference
 SINGLE_AGREEMENT = 0.2  # the same for a single draw, whose noise does not average out
-SIGNIFICANT = 4.0  # standard errors
-LEAST_GAP = 0.02  # in cells; enough if two halves of the draws give the same positions
-MIN_MARGIN = 0.2  # by which a key must be nearest to one of the queries' cells
+SIGNIFICANT = 4.0  # a difference of fewer standard errors may be noise
+LEAST_GAP = 0.02  # in cells; a gap that is enough if two halves of the draws agree
+MIN_MARGIN = 0.2  # in cells; how clearly a key must be nearest to one of the queries' cells
 
 CHANNELS = "it attends between channels, not between patches"
 NO_PRODUCT = (
@@ -52,7 +52,10 @@ DEPENDS = "where its tokens sit depends on the image, so its layers have no fixe
 
 @dataclass(frozen=True)
 class Placed:
-    """Where the tokens of one call are, as in a ``Layout``, with what was measured."""
+    """Where the tokens of one call are, as in a ``Layout``, and how clear that is.
+
+    ``confidence`` is the smallest gap that was seen between neighbours, in cells.
+    """
 
     grid: Grid
     queries: Int64[Tensor, "window query"]
@@ -66,10 +69,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class Unplaced:
-    """Why the tokens of a call have no position.
+    """The reason why the tokens of a call have no position.
 
     Attributes:
-        reason: Why.
+        reason: The reason, as a sentence about the layer.
         confidence: The largest gap that was seen, in cells.
         is_patches: False if the call has no patches to locate (class attention, channels).
     """
@@ -81,7 +84,7 @@ class Unplaced:
 
 @dataclass(frozen=True)
 class _Reading:
-    """The moments of one call, restricted to some draws."""
+    """The moments of one call, restricted to some draws; the fields are those of ``place_call``."""
 
     call: ProbedCall
     size: tuple[int, int]
@@ -107,7 +110,7 @@ def place_call(
     Args:
         call: The call and the moments of its tensors.
         size: Height and width of the image in pixels.
-        quiet: Share of the largest response below which a token does not respond.
+        quiet: Share of the largest response below which a token counts as not responding.
         which: Draws to use.
     """
     num_queries, num_keys = call.sizes[-2:]
@@ -134,7 +137,7 @@ def place_call(
             placed = _place_folded(reading, f"queries.{pair}", f"keys.{pair}", fold)
             if isinstance(placed, Placed) and placed.grid.num_patches > 1:
                 return placed
-            if isinstance(placed, Placed):  # windows of one token each look much like heads
+            if isinstance(placed, Placed):  # a single patch: windows may be mistaken for heads
                 single = placed
             elif placed is not None:
                 best = placed if best is None else max(best, placed)
@@ -167,13 +170,17 @@ def has_image_queries(call: ProbedCall) -> bool:
 
 
 def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Placed | float | None:
-    """Return the positions if the call is folded like this, else the gap that was seen, if any.
+    """Return the positions of a call if it is folded like this.
 
     Args:
         reading: The moments of the call.
-        queries: Name of the queries.
-        keys: Name of the keys.
+        queries: Name of the queries in the moments.
+        keys: Name of the keys in the moments.
         fold: The fold to try.
+
+    Returns:
+        The positions; or, if this fold is wrong or the positions are not clear, the largest gap
+            that was seen; or None if there was none.
     """
     if not all(_heads_agree(reading, name, fold) for name in (queries, keys, "values")):
         return None
@@ -225,8 +232,8 @@ def _place_folded(reading: _Reading, queries: str, keys: str, fold: Fold) -> Pla
 def _heads_agree(reading: _Reading, name: str, fold: Fold) -> bool:
     """Return whether tokens are at the same position in all heads.
 
-    Deviations from the mean over heads are multiplied between two halves of the draws, so that
-    noise, which differs between the halves, averages out.
+    The deviations from the mean over heads are computed for two halves of the draws and multiplied.
+    Noise, which differs between the halves, averages out in this product.
     """
     if fold.num_heads == 1 or not _responds(reading.call, name):
         return True
@@ -247,7 +254,7 @@ def _heads_agree(reading: _Reading, name: str, fold: Fold) -> bool:
     products = (deviations[0] * deviations[1]).sum(-1).flatten()
     apart, error = float(products.mean()), float(products.std() / len(products) ** 0.5)
     height, width = reading.size
-    cell = height * width / int(responds.sum())  # area, if these are heads
+    cell = height * width / int(responds.sum())  # area of a cell, if the fold is right
     if len(draws) == 1:
         return apart < SINGLE_AGREEMENT * cell
     if apart >= AGREEMENT * cell:
@@ -258,8 +265,8 @@ def _heads_agree(reading: _Reading, name: str, fold: Fold) -> bool:
 def _is_clear(reading: _Reading, name: str, fold: Fold, at: Centres, first: Arrangement) -> bool:
     """Return whether an arrangement can be trusted.
 
-    Its gap must be large. A small gap is accepted if two halves of the draws, whose noise differs,
-    put every token in the same cell: convolutions may pull centres together.
+    Its gap must be large. A small gap, as convolutions may cause by pulling centres together, is
+    accepted if two halves of the draws, whose noise differs, put every token in the same cell.
 
     Args:
         reading: The moments of the call.
@@ -285,7 +292,10 @@ def _is_clear(reading: _Reading, name: str, fold: Fold, at: Centres, first: Arra
 def _shared_queries(
     reading: _Reading, queries: str, fold: Fold
 ) -> tuple[Centres, Arrangement] | None:
-    """Return the positions of the windows' own patches if all windows have the same queries."""
+    """Return the positions of the values, if all windows have the same queries (as in GCViT).
+
+    The row of a shared query belongs to the patch of the window that gets its output.
+    """
     num_queries, num_keys = reading.call.sizes[-2:]
     if num_queries != num_keys:
         return None
@@ -302,7 +312,7 @@ def _shared_queries(
 
 @dataclass(frozen=True)
 class _Keys:
-    """Cells of the keys, their centres, and how clear that is."""
+    """The cell of every key, the centres of the cells, and how clear the positions are."""
 
     keys: Tensor
     cells: Tensor
@@ -310,13 +320,23 @@ class _Keys:
 
 
 def _same_places(one: _Keys, other: _Keys) -> bool:
-    """Return whether keys and values are at the same positions, apart from unplaced tokens."""
+    """Return whether keys and values are at the same positions, where both have one."""
     both = (one.keys >= 0) & (other.keys >= 0)
     return bool(torch.equal(one.cells[one.keys[both]], other.cells[other.keys[both]]))
 
 
 def _place_keys(reading: _Reading, name: str, fold: Fold, queries: Arrangement) -> _Keys | None:
-    """Locate keys on the queries' grid (some may repeat), or on a grid of their own if pooled."""
+    """Locate the keys on the queries' grid or, if they are pooled, on a grid of their own.
+
+    Args:
+        reading: The moments of the call.
+        name: Name of the keys or values in the moments.
+        fold: How the call is folded.
+        queries: The arrangement of the queries.
+
+    Returns:
+        The positions; None if they are not clear.
+    """
     at = reading.centres(name, fold)
     grid, placed = queries.grid, at.responds
     keys = torch.full(placed.shape, -1)
@@ -370,8 +390,9 @@ def _is_channels(reading: _Reading, name: str) -> bool:
 def _is_linear(reading: _Reading) -> bool:
     """Return whether a softmax that is not of a product of queries and keys is linear attention's.
 
-    Either its columns are image tokens and its rows features (keys, before they meet the values),
-    or its rows are tokens and what they meet is a sum over the whole image (queries).
+    Linear attention takes the softmax of the keys or of the queries alone. In the first case, the
+    columns of the softmax are tokens and its rows features. In the second case, its rows are
+    tokens, and they are multiplied with a sum over the whole image.
     """
     if "weights" in reading.call.moments and _is_channels(reading, "weights"):
         return True

@@ -1,4 +1,4 @@
-"""Locate the tokens of all attention calls of a model, with as few forward passes as needed."""
+"""Locate the tokens of all attention calls of a model, with as few forward passes as possible."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from nearsight.measure.layout.placing.probe import (
     Unstable,
 )
 
-MAX_FORWARDS = 100  # forward passes of one image
-FIRST_DRAWS = 2  # at least two images, to detect positions that depend on the image
-LOOKS = (FIRST_DRAWS, 4, 8)  # numbers of draws after which tokens are located
-CLEAR_GAP = 0.25  # in cells; no more draws are needed from this gap on
+MAX_FORWARDS = 100  # largest number of forward passes of one image
+FIRST_DRAWS = 2  # with two draws, hence two images, positions that depend on the image are noticed
+LOOKS = (FIRST_DRAWS, 4, 8)  # numbers of draws after which the tokens are located
+CLEAR_GAP = 0.25  # in cells; with such a gap, no more draws are needed
 RANDOM = "it drops or shuffles patches at random"
-MOVED = 0.6  # of its extent, by which a token moves from one image to another
-MOVED_SHARE = 0.25  # of the tokens that move so far if they are chosen by content
-MIN_FEATURES = 8  # with fewer, the centres of one draw are too noisy to be compared
+MOVED = 0.6  # a token moves between two images if its centre shifts by this share of its extent
+MOVED_SHARE = 0.25  # if this share of the tokens moves, they are chosen by content
+MIN_FEATURES = 8  # with fewer features, the centres of one draw are too noisy to be compared
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def place_model(place: Place, progress: Callable[[int, int], None] | None = None
 
 
 def _place(probe: Probe, progress: Callable[[int, int], None] | None) -> ModelPlaces:
-    """Probe a model until all its calls are settled or the forward passes are used up."""
+    """Add draws until more of them would change nothing, or the forward passes are used up."""
     try:
         is_random = probe.is_random()
-    except RuntimeError:  # float32 inside of the model meets float64
+    except RuntimeError:  # the model creates float32 tensors, which do not fit to float64
         probe.widen()
         is_random = probe.is_random()
     if is_random:
@@ -120,19 +120,20 @@ def _num_draws(call: ProbedCall) -> int:
 
 
 def _is_settled(found: Placed | Unplaced) -> bool:
-    """Return whether more draws would not change what was found."""
+    """Return whether what was found is so clear that more draws would not change it."""
     if isinstance(found, Placed):
         return found.confidence >= CLEAR_GAP
     return not found.is_patches
 
 
 def _revive(probe: Probe, tried: set[int], quiet: float) -> bool:
-    """Let the signal through the call before the first call that receives none.
+    """Let the signal pass a call that cuts it off, and return whether there was such a call.
 
-    Attention without a residual path around it cuts off the signal when its output is zero.
-    Instead, each of its queries gets the value of the nearest key, unless the queries are learned
-    and thus near no key. A call that receives no signal even then has learned tokens and is left
-    alone.
+    All attention outputs are replaced by zeros. If no residual path leads around a call, later
+    calls then receive no signal from the image. For the last call before them, the output of each
+    query is therefore replaced by the value of the nearest key, unless its queries are learned and
+    thus near no key. Calls that receive no signal even then have learned tokens and are left as
+    they are.
     """
     dead = [number for number, call in enumerate(probe.calls) if is_dead(call)]
     for number in dead:
@@ -216,18 +217,21 @@ def _moves(call: ProbedCall, size: tuple[int, int], quiet: float) -> bool:
 
 
 def _batches(probe: Probe) -> list[tuple[int, int]]:
-    """Return the dimension of every call that images are folded into, and the slices outside."""
+    """Return how images are folded into every call, as ``Fold.with_images`` takes it.
+
+    This is the dimension, and the number of windows or heads that lie outside the images in it.
+    """
     image, other = probe.image(1), probe.image(2)
     alone, calls = probe.run(image, silent=False)
     try:
         together, _ = probe.run(torch.cat([image, other]), silent=False)
-    except RuntimeError:  # a model for one image at a time
+    except RuntimeError:  # the model takes one image at a time
         return [(0, 1)] * len(calls)
     return [_batch(a, b, call) for a, b, call in zip(alone, together, calls, strict=True)]
 
 
 def _batch(alone: Record, together: Record, call: ProbedCall) -> tuple[int, int]:
-    """Return where the images of one call are, by comparing a batch of two with a batch of one."""
+    """Return how images are folded into one call, by comparing a batch of two with one image."""
     leading = call.sizes[:-2]
     names = [x for x in alone if tuple(alone[x].shape[:-2]) == leading] or ["values"]
     one, both = alone[names[0]], together[names[0]]
@@ -243,7 +247,7 @@ def _batch(alone: Record, together: Record, call: ProbedCall) -> tuple[int, int]
 
 
 def _with_batch(found: Placed | Unplaced, batch: tuple[int, int]) -> Placed | Unplaced:
-    """Add the images of a batch to the fold that was found for one image."""
+    """Return the positions with the fold of a batch instead of that of one image."""
     if isinstance(found, Unplaced):
         return found
     fold: Fold = found.fold.with_images(*batch)

@@ -327,8 +327,9 @@ def _half_sides(size: tuple[int, int], like: Tensor) -> Iterator[Tensor]:
 
 def copy_model(model: nn.Module) -> nn.Module:
     """Copy a model without our hooks; it may be in the middle of a forward that is measured."""
-    with _without_tensors_of_graphs(model):
-        clone = copy.deepcopy(model)
+    values = (value for module in model.modules() for value in vars(module).values())
+    graphs = [tensor for value in values for tensor in _tensors_of_graphs(value)]
+    clone = copy.deepcopy(model, {id(tensor): tensor.detach() for tensor in graphs})
     for module in clone.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for key, hook in list(hooks.items()):
@@ -343,22 +344,15 @@ def copy_model(model: nn.Module) -> nn.Module:
     return clone.requires_grad_(False)
 
 
-@contextlib.contextmanager
-def _without_tensors_of_graphs(model: nn.Module) -> Iterator[None]:
-    """Detach tensor attributes that belong to a graph of gradients inside the block.
+def _tensors_of_graphs(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in a value that belong to a graph of gradients, which cannot be copied.
 
-    Such tensors cannot be copied.
+    Models keep such tensors between forwards, alone or in a cache (LeViT's biases by device).
     """
-    taken = [
-        (module, name, value)
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if isinstance(value, Tensor) and not value.is_leaf
-    ]
-    for module, name, value in taken:
-        vars(module)[name] = value.detach()
-    try:
-        yield
-    finally:
-        for module, name, value in taken:
-            vars(module)[name] = value
+    if isinstance(value, Tensor):
+        if not value.is_leaf:
+            yield value
+    elif isinstance(value, dict):
+        yield from (x for each in value.values() for x in _tensors_of_graphs(each))
+    elif isinstance(value, (list, tuple)):
+        yield from (x for each in value for x in _tensors_of_graphs(each))
