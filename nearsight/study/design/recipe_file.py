@@ -96,12 +96,24 @@ class PrimaryContrast:
             for name, level in self.high.items()
             if self.low[name] != level
         ]
-        picked = [
+        return ", ".join([heading_of(self.value), *compared, *self.restrictions])
+
+    def side(self, levels: Mapping[str, Level]) -> str:
+        """Describe the levels of one side of the comparison, such as ``CutMix on``."""
+        return ", ".join(
+            f"{factor_text(name)} {level_text(level)}"
+            for name, level in levels.items()
+            if self.low[name] != self.high[name]
+        )
+
+    @property
+    def restrictions(self) -> list[str]:
+        """Describe the levels that both sides share, to which the comparison is restricted."""
+        return [
             f"{factor_text(name)} {level_text(level)}"
             for name, level in self.high.items()
             if self.low[name] == level
         ]
-        return ", ".join([heading_of(self.value), *compared, *picked])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nearsight.explore import explorer_frame
-from nearsight.measure.catalogue import MAX_SCORE, number_named, numbers_of
+from nearsight.measure.catalogue import MAX_SCORE, heading_of, number_named, numbers_of
 from nearsight.report.figures.drawing import Drawing
 from nearsight.report.figures.study import Contrast, EffectCurve, effect_curves, effect_plot
 from nearsight.report.read import Family, evidence_of, grouped_families
@@ -136,12 +136,19 @@ def primary_answer(found: PrimaryResult) -> str:
             f"with all its runs, but there are {len(found.per_seed)}."
         )
     number = number_named(contrast.value)
-    style = NumberStyle("share" if number.percent else "number", number.digits, plus=True)
+    style = NumberStyle("points" if number.percent else "number", number.digits, plus=True)
+    size = style.value(abs(x.value)).removeprefix("+") + " percentage points" * number.percent
+    where = "".join(f", {words}" for words in contrast.restrictions)
     p = "" if found.p is None else f", exact p = {found.p:.2g}"
-    return (
-        f"The comparison that this study was made for ({contrast}) gives {style.value(x.value)} "
+    heading = heading_of(contrast.value)
+    sentence = (
+        f"{heading[0].upper()}{heading[1:]} is {size} {'lower' if x.value < 0 else 'higher'} with "
+        f"{contrast.side(contrast.high)} than with {contrast.side(contrast.low)}{where} "
         f"({style.interval(x)}, 95 % over {x.n} seeds{p})."
     )
+    clear = x.low > 0 or x.high < 0
+    doubt = "" if clear else " The interval includes 0, so even the direction is uncertain."
+    return f"{sentence}{doubt} This comparison was chosen before the study ran."
 
 
 def answer(found: Sequence[Effects], scale: str, num: int) -> str:

@@ -65,7 +65,15 @@ def draw_lines(axes: Axes, panel: Lines, whole: bool) -> None:
         axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.set_xlabel(panel.across)
     axes.set_ylabel(panel.label)
-    axes.legend(fontsize=6.5)
+    _put_legend_above(axes)
+
+
+def _put_legend_above(axes: Axes) -> None:
+    """Put the legend above all lines and intervals, so that it hides none of them."""
+    low, high = axes.get_ylim()
+    legend_rows = -(-len(axes.get_legend_handles_labels()[1]) // 2)
+    axes.set_ylim(low, high + (0.04 + 0.09 * legend_rows) * (high - low))
+    axes.legend(fontsize=6.5, loc="upper center", ncol=2)
 
 
 def grid_drawing(
