@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nearsight.core import UserError
 from nearsight.models.vit import SIZES, DropPath, VisionTransformer, rates_by_depth
 
 BATCH, TOKENS, WIDTH = 1009, 3, 5
@@ -77,5 +78,5 @@ def test_weights_and_the_trained_model_are_those_without_drop_path() -> None:
 
 
 def test_a_rate_out_of_range_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"drop_path is 1\.0"):
+    with pytest.raises(UserError, match=r"drop_path is 1\.0"):
         rates_by_depth(1.0, 3)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 from torch import Tensor, nn
 
+from nearsight.core import UserError
 from nearsight.models.layers import attention
 from nearsight.models.layers.grid import Grid
 from nearsight.models.load.registry import create_model
@@ -125,12 +126,12 @@ def test_registers_are_tokens_between_class_and_patches():
     assert features.shape == (2, 4 + 64, 22)
     torch.testing.assert_close(inputs[0][1, 1:4], (model.reg_token + model.pos_embed[:, 1:4])[0])
     torch.testing.assert_close(inputs[0][0, 0], (model.cls_token + model.pos_embed[:, :1])[0, 0])
-    with pytest.raises(ValueError, match="num_registers is -1"):
+    with pytest.raises(UserError, match="num_registers is -1"):
         create_model("mu", 5, num_registers=-1)
 
 
 def test_another_image_size_is_refused_with_both_sizes():
-    with pytest.raises(ValueError, match=r"24x40 pixels, .* 32x32"):
+    with pytest.raises(UserError, match=r"24x40 pixels, .* 32x32"):
         create_model("mu", 5)(images_of(2, 24, 40))
 
 

@@ -117,7 +117,7 @@ def test_figure_8_is_a_family_of_names() -> None:
     ],
 )
 def test_a_wrong_name_of_the_family_is_refused_in_one_line(name: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence) as refusal:
+    with pytest.raises(UserError, match=sentence) as refusal:
         preset(name)
     assert type(refusal.value) is UserError
     assert "\n" not in str(refusal.value)

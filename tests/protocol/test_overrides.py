@@ -63,34 +63,34 @@ def test_a_part_just_switched_on_can_be_set_as_the_error_for_parts_that_are_off_
         ("epoch=3", r"unknown setting 'epoch'; did you mean epochs\?"),
         ("optimizer.lrr=1", r"unknown setting 'optimizer.lrr'; did you mean optimizer.lr\?"),
         ("cutmix.prob=1", r"unknown setting 'cutmix.prob'; did you mean cutmix.probability\?"),
-        ("mixup.alhpa=1", r"mixup is off"),
-        ("model.gpsa.layers=3", r"model.gpsa is off"),
+        ("mixup.alhpa=1", r"\bmixup\.alhpa\b.*--set mixup=\{\}"),
+        ("model.gpsa.layers=3", r"\bmodel\.gpsa\.layers\b.*--set model\.gpsa=\{\}"),
         ("model.gpsa={layer: 3}", r"unknown setting .*; did you mean model.gpsa.layers\?"),
         ("epochs.lr=1", r"unknown setting 'epochs.lr'"),
         ("xyzzyq=1", r"unknown setting 'xyzzyq' \(`nearsight protocols NAME` lists all"),
-        ("optimizer.lr=-1", r"setting optimizer.lr: input should be greater than 0, got -1"),
+        ("optimizer.lr=-1", r"\bsetting optimizer\.lr\b.*\b0\b.*-1$"),
         ("cutmix.probability=1.5", r"cutmix.probability: .* less than or equal to 1, got 1.5"),
-        ("label_smoothing=1", r"setting label_smoothing: input should be less than 1, got 1"),
+        ("label_smoothing=1", r"\bsetting label_smoothing\b.*\b1\b.*\b1$"),
         ("epochs=ten", r"setting epochs: .* integer.*, got 'ten'"),
         ("epochs=1.5", r"setting epochs: .* got 1.5"),
-        ("epochs=true", r"setting epochs is 'true', but it takes a number"),
+        ("epochs=true", r"\bsetting epochs\b.*'true'"),
         ("optimizer.lr=.nan", r"setting optimizer.lr: .* finite number, got nan"),
         ("precision=bf17", r"setting precision: .*'bf16'.* got 'bf17'"),
         ("cutmix=1", r"setting cutmix: .* got 1"),
         ("cutmix={prob: 1}", r"unknown setting 'cutmix.prob'; did you mean cutmix.probability\?"),
-        ("epochs", r"'epochs' is not of the form KEY=VALUE"),
-        ("optimizer.lr=[", r"setting optimizer\.lr is not valid YAML: '\['"),
+        ("epochs", r"'epochs'.*\bKEY=VALUE"),
+        ("optimizer.lr=[", r"\bsetting optimizer\.lr\b.*\bYAML\b.*'\['"),
     ],
 )
 def test_a_wrong_override_is_refused_in_one_line(assignment: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence) as refusal:
+    with pytest.raises(UserError, match=sentence) as refusal:
         override(preset("modern"), [assignment])
     assert type(refusal.value) is UserError
     assert "\n" not in str(refusal.value)
 
 
 def test_a_setting_below_a_part_that_is_off_says_how_to_switch_it_on() -> None:
-    with pytest.raises(ValueError, match=r"cutmix is off .* --set cutmix=\{\}"):
+    with pytest.raises(UserError, match=r"\bcutmix\b.*--set cutmix=\{\}"):
         override(preset("baseline"), ["cutmix.probability=1"])
 
 
@@ -127,30 +127,30 @@ def test_yaml_marks_assumed_values_where_they_stand() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("epochs: [3", r"is not YAML"),
-        ("just words", r"contains 'just words' instead of the settings"),
-        ("", r"contains None instead of the settings"),
+        ("epochs: [3", r"/mine\.yaml .*\bYAML\b"),
+        ("just words", r"/mine\.yaml .*'just words'"),
+        ("", r"/mine\.yaml .*\bNone\b"),
         ("name: mine\nepochs: 3\nepoch: 3\n", r"setting \w+: "),
-        ("!!python/object/apply:os.getcwd []", r"is not YAML"),
+        ("!!python/object/apply:os.getcwd []", r"/mine\.yaml .*\bYAML\b"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line(content: str, sentence: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(content)
-    with pytest.raises(ValueError, match=sentence) as refusal:
+    with pytest.raises(UserError, match=sentence) as refusal:
         read_protocol(str(file), "cifar100")
     assert "\n" not in str(refusal.value)
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(ValueError, match=r"there is no file nowhere\.yaml"):
+    with pytest.raises(UserError, match=r"\bnowhere\.yaml\b"):
         read_protocol("nowhere.yaml", "cifar100")
 
 
 def test_plain_values_make_a_protocol_again() -> None:
     modern = preset("modern", "tiny-imagenet")
     assert protocol_from(asdict(modern)) == modern
-    with pytest.raises(ValueError, match=r"unknown setting 'optimizer\.momentum'"):
+    with pytest.raises(UserError, match=r"unknown setting 'optimizer\.momentum'"):
         protocol_from(asdict(modern) | {"optimizer": {"momentum": 0.9}})
 
 
@@ -205,5 +205,5 @@ def test_numbers_that_would_overflow_are_refused(setting: str) -> None:
 
 @pytest.mark.parametrize("name", ["a\x1b[31m", "a\nb", "\ud800"])
 def test_a_name_that_cannot_be_printed_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match="setting name: it has characters"):
+    with pytest.raises(UserError, match=r"\bsetting name\b.*'a\\\\x1b"):
         protocol_from({**asdict(preset("modern")), "name": name})

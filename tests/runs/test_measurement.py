@@ -62,7 +62,7 @@ def test_a_measurement_that_was_killed_while_it_moved_its_files_is_completed_by_
 def test_files_of_two_measurements_are_refused(tmp_path: Path, name: str):
     write_measurement(tmp_path, *measured("aaaa"))
     (tmp_path / name).write_bytes(measured("bbbb")[1][name])
-    with pytest.raises(UserError, match=f"{name} is not the file that was written with it; run"):
+    with pytest.raises(UserError, match=rf"/measure\.json .*\b{name}\b.*nearsight measure"):
         read_measure(tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_a_measurement_without_hashes_must_be_of_the_weights_and_images_in_the_r
     other[what] |= {"sha256": "bbbb", "hash": "bbbb"}
     (tmp_path / RECORD).write_text(json.dumps(other))
     (tmp_path / MEASURE).write_text(json.dumps(contents))
-    with pytest.raises(UserError, match=rf"it measured the (weights|images) aaaa, but {RECORD} has bbbb"):
+    with pytest.raises(UserError, match=rf"\b(weights|images) aaaa\b.*\b{RECORD} .*\bbbbb\b"):
         read_measured(tmp_path, read_record(tmp_path))
 
 
@@ -87,12 +87,12 @@ def test_a_measurement_of_a_run_must_be_of_its_weights(tmp_path: Path):
         if fits:
             read_measured(tmp_path, read_record(tmp_path))
             continue
-        with pytest.raises(UserError, match="it measured the weights cdcdcdcdcdcdcdcd, but run"):
+        with pytest.raises(UserError, match=r"\b(cd){8}\b.*\brun\.json\b.*\b(ab){8}\b"):
             read_measured(tmp_path, read_record(tmp_path))
 
 
 def test_weights_with_a_flipped_bit_are_not_loaded(tmp_path: Path):
     (tmp_path / WEIGHTS).write_bytes(b"weights")
     (tmp_path / RECORD).write_text(json.dumps(run_contents(weights_sha256="0" * 64)))
-    with pytest.raises(UserError, match=r"weights\.safetensors is damaged or belongs to another run: its"):
+    with pytest.raises(UserError, match=r"/weights\.safetensors .*\brun\.json\b"):
         load_run(tmp_path)

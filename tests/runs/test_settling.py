@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from runs.made_records import run_contents
 
+from nearsight.core import UserError
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Distillation
 from nearsight.runs.files import RECORD
@@ -47,5 +48,5 @@ def test_a_run_that_recorded_a_relative_path_is_still_the_same_run(tmp_path: Pat
     record = run_contents(protocol=asdict(old), seed=5, status="running", result=None)
     (tmp_path / RECORD).write_text(json.dumps(record))
     assert existing_record(tmp_path, settled, seed=5) is not None
-    with pytest.raises(ValueError, match="it differs in model"):
+    with pytest.raises(UserError, match=r"\bbaseline, seed 5\b.*\bmodel\b.*--out"):
         existing_record(tmp_path, settle(with_weights("b.safetensors"))[0], seed=5)

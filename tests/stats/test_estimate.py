@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
+from nearsight.core import UserError
 from nearsight.stats import exact_share, over_seeds
 
 
@@ -12,7 +13,7 @@ def test_the_share_of_seeds_has_the_exact_interval(count, n):
     found = exact_share(count, n)
     assert (found.low, found.high) == pytest.approx(proportion_confint(count, n, method="beta"))
     assert found.value == count / n
-    with pytest.raises(ValueError, match=f"seeds, {n}"):
+    with pytest.raises(UserError, match=f"seeds, {n}"):
         exact_share(n + 1, n)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from nearsight.core import UserError
 from nearsight.stats import extreme_interval, other_half_values
 
 
@@ -42,5 +43,5 @@ def test_tied_heads_are_covered_where_a_bootstrap_of_the_minimum_is_not(num_head
 
 
 def test_one_image_has_no_interval():
-    with pytest.raises(ValueError, match="at least 2 images"):
+    with pytest.raises(UserError, match=r"\b2 images\b.*\b1$"):
         extreme_interval(np.zeros((1, 3)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from statsmodels.stats.proportion import proportion_confint
 from torchmetrics.classification import MulticlassAccuracy, MulticlassJaccardIndex
 
 from nearsight.core import UserError
@@ -59,6 +60,17 @@ def test_a_resample_is_the_number_over_the_images_drawn() -> None:
     counts = np.array([0, 2, 1, 0, 0, 3, 1, 1, 1.0])
     drawn = np.repeat(records, counts.astype(int), 0)
     assert miou(records, counts[None])[0] == pytest.approx(float(miou(drawn, np.ones(9))))
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_answers_that_are_all_alike_have_an_interval_with_width(right: bool) -> None:
+    """No right answer in 30 leaves room for a share of 11 %; every bootstrap resample says 0."""
+    found = image_interval(weighted_mean, np.full(30, right))
+    bounds = proportion_confint(30 * right, 30, method="wilson")
+    assert (found.low, found.high) == pytest.approx(bounds, abs=1e-9)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    constant = image_interval(weighted_mean, np.full(30, 0.7))  # no share of right answers
+    assert (constant.low, constant.high) == pytest.approx((0.7, 0.7))
 
 
 def test_an_absent_class_does_not_count() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from nearsight.core import UserError
 from nearsight.stats.seeds import holm, sign_flip_p, smallest_p, smallest_p_text
 from nearsight.study.analyse.outcome import Outcome, by_condition, condition_text, levels_of
 from nearsight.study.analyse.summary import summaries
@@ -59,7 +60,7 @@ def test_absent_and_broken_numbers_are_left_out():
 
 def test_the_same_cell_twice_is_refused():
     outcomes = cells([True], [[0.1]]) * 2
-    with pytest.raises(ValueError, match="have seed 0 and condition cutmix on"):
+    with pytest.raises(UserError, match=r"\bseed 0\b.*\bcutmix on\b"):
         by_condition(outcomes, "min_mad")
 
 
@@ -69,7 +70,7 @@ def test_levels_come_off_before_on_small_before_large_and_names_must_agree():
         for a, b, c in [(True, 10.0, "vit"), (False, 9.0, "locat")]
     ]
     assert levels_of(outcomes) == {"a": [False, True], "b": [9.0, 10.0], "c": ["locat", "vit"]}
-    with pytest.raises(ValueError, match="same factors"):
+    with pytest.raises(UserError, match="same factors"):
         levels_of([*outcomes, Outcome({"a": True}, 0, {})])
 
 
@@ -127,7 +128,7 @@ def test_equal_signs_reach_the_smallest_p_and_words_say_what_it_is():
     assert "2/2^6 = 0.031" in smallest_p_text(6, 7)
     assert "at least 6 differences" in smallest_p_text(5, 7)
     assert "at most 40" in smallest_p_text(41, 7)
-    with pytest.raises(ValueError, match="1 to 40"):
+    with pytest.raises(UserError, match="1 to 40"):
         sign_flip_p([1.0] * 41)
 
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from nearsight.core import UserError
 from nearsight.models.layers import attention, explicit
 from nearsight.models.layers.attention import (
     SelfAttention,
@@ -113,7 +114,7 @@ def test_split_heads_equals_permute_and_unbind():
 
 def test_a_second_derivative_is_refused_in_words():
     q, k, v = tokens_of(1, 2, 3, 5)
-    with pytest.raises(RuntimeError, match="has no second derivative"):
+    with pytest.raises(RuntimeError, match=r"create_graph=True\b.*attention_weights\(q, k"):
         torch.autograd.grad(explicit_attention(q, k, v, 0.5).sum(), q, create_graph=True)
 
 
@@ -190,5 +191,5 @@ def test_autocast_gives_half_precision_outputs_and_full_precision_gradients(dtyp
 
 
 def test_a_width_that_the_heads_do_not_divide_is_refused():
-    with pytest.raises(ValueError, match="22 is not divisible by 3 heads"):
+    with pytest.raises(UserError, match=r"\b22\b.*\b3 heads\b.*\bnum_heads\b"):
         SelfAttention(22, 3)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from nearsight.core import UserError
 from nearsight.models.layers.grid import Grid
 
 
@@ -69,12 +70,12 @@ def test_patches_are_numbered_row_by_row():
 
 def test_an_image_that_the_patch_does_not_divide_is_refused_with_both_sizes():
     assert Grid.of_image(24, 40, 4) == Grid(6, 10)
-    with pytest.raises(ValueError, match=r"21x32 .* patch size 7"):
+    with pytest.raises(UserError, match=r"21x32 .* patch size 7"):
         Grid.of_image(21, 32, 7)
-    with pytest.raises(ValueError, match="patch_size is 0"):
+    with pytest.raises(UserError, match="patch_size is 0"):
         Grid.of_image(24, 40, 0)
 
 
 def test_a_grid_without_patches_is_refused():
-    with pytest.raises(ValueError, match="this one has 0x5"):
+    with pytest.raises(UserError, match=r"\b1x1\b.*\b0x5\b"):
         Grid(0, 5)

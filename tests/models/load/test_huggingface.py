@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from nearsight.core import UserError
 from nearsight.models.load.named import named_model
 from nearsight.models.load.registry import create_model
 
@@ -88,7 +89,7 @@ def test_missing_weights_are_named(tmp_path: Path):
     weights = load_file(path)
     names = [name for name in weights if "layer" in name and "query" in name]
     save_file({k: v for k, v in weights.items() if k not in names}, path, {"format": "pt"})
-    with pytest.raises(ValueError, match=r"lacks weights of ViTModel: .*\.weight"):
+    with pytest.raises(UserError, match=r"\bViTModel\b.*\.q_proj\.weight\b"):
         named_model(f"hf/{tmp_path}")
 
 
@@ -108,12 +109,12 @@ def test_weights_from_a_file_and_random_initialisation_work_too(tmp_path: Path):
 def test_what_is_no_vision_model_is_refused(tmp_path: Path):
     text = {key: value for key, value in TEXT.items() if key != "bos_token_id"}
     saved(transformers.BertModel(transformers.BertConfig(**text)), tmp_path / "bert")
-    with pytest.raises(ValueError, match="BertModel takes input_ids"):
+    with pytest.raises(UserError, match="BertModel takes input_ids"):
         named_model(f"hf/{tmp_path / 'bert'}")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="Unrecognized model"):
+    with pytest.raises(UserError, match="Unrecognized model"):
         named_model(f"hf/{tmp_path / 'empty'}")
-    with pytest.raises(ValueError, match=r"there is no folder .*nowhere"):
+    with pytest.raises(UserError, match=r"/nowhere .*hf/OWNER/NAME"):
         named_model(f"hf/{tmp_path / 'nowhere'}")
 
 
@@ -126,7 +127,7 @@ def test_code_of_a_repository_is_never_run(tmp_path: Path):
     )
     config = {"model_type": "bomb", "auto_map": {"AutoConfig": "bomb.Bomb"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"custom code|trust_remote_code"):
+    with pytest.raises(UserError, match=r"custom code|trust_remote_code"):
         named_model(f"hf/{tmp_path}")
     assert not written.exists()
 
@@ -134,5 +135,5 @@ def test_code_of_a_repository_is_never_run(tmp_path: Path):
 def test_without_the_extra_the_command_to_install_it_is_given(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("nearsight.models.load.huggingface.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"not installed; run pip install '\.\[hf\]'"):
+    with pytest.raises(UserError, match=r"\btransformers\b.*\bpip install '\.\[hf\]'"):
         named_model("hf/facebook/dinov2-small")

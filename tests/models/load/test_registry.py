@@ -70,15 +70,13 @@ def test_an_unknown_name_is_answered_with_the_nearest_ones(name: str, nearest: s
 
 
 def test_unknown_options_and_sizes_are_refused():
-    with pytest.raises(ValueError, match="mu_vit has no option drop_rate"):
+    with pytest.raises(UserError, match=r"\bmu_vit\b.*\bdrop_rate\b"):
         create_model("mu", 3, drop_rate=0.1)
-    with pytest.raises(
-        ValueError, match=r"vit_tiny_patch16_224 does not take these options.*wings"
-    ):
+    with pytest.raises(UserError, match=r"\bvit_tiny_patch16_224\b.*'wings'"):
         create_model("vit_tiny_patch16_224", 3, wings=2)
-    with pytest.raises(ValueError, match="num_classes is 0"):
+    with pytest.raises(UserError, match="num_classes is 0"):
         create_model("mu", 0)
-    with pytest.raises(ValueError, match=r"32x32 is not divisible by the patch size 5"):
+    with pytest.raises(UserError, match=r"\b32x32\b.*\b5\b"):
         create_model("mu", 3, patch_size=5)
 
 

@@ -82,7 +82,7 @@ def test_half_precision_weights_arrive_in_the_models_precision(tmp_path: Path):
 
 def test_positions_of_no_square_grid_are_refused(tmp_path: Path):
     path = saved(create_model("mu", 5, (24, 40), 4), tmp_path / "a.safetensors")
-    with pytest.raises(ValueError, match=r"61 positional embeddings .* 1 prefix tokens"):
+    with pytest.raises(UserError, match=r"61 positional embeddings .* 1 prefix tokens"):
         load_weights(create_model("mu", 5), path)
 
 
@@ -90,29 +90,32 @@ def test_missing_and_unexpected_names_are_listed_and_nothing_is_loaded(tmp_path:
     source, model = create_model("nano", 5), create_model("mu", 5)
     before = {name: x.clone() for name, x in model.state_dict().items()}
     path = saved(create_model("mu", 5), tmp_path / "a.safetensors", norm__bias=None)
-    with pytest.raises(ValueError, match=r"missing norm\.bias; unexpected none"):
+    with pytest.raises(UserError, match=r"missing norm\.bias; unexpected none"):
         load_weights(model, path)
     path = saved(source, tmp_path / "b.safetensors")
-    with pytest.raises(ValueError, match=r"unexpected blocks\.2.*, and 19 more;"):
+    with pytest.raises(UserError, match=r"unexpected blocks\.2.*, and 19 more;"):
         load_weights(model, path)
     assert all(before[name].equal(x) for name, x in model.state_dict().items())
 
 
 def test_other_shapes_are_listed(tmp_path: Path):
     path = saved(create_model("mu", 5), tmp_path / "a.safetensors", norm__bias=torch.zeros(23))
-    with pytest.raises(ValueError, match=r"norm\.bias \[23\] instead of \[22\]; choose"):
+    with pytest.raises(UserError, match=r"\bnorm\.bias \[23\] .*\[22\]"):
         load_weights(create_model("mu", 5), path)
 
 
 def test_a_cut_off_file_and_no_file_are_refused_in_one_sentence(tmp_path: Path):
     path = saved(create_model("mu", 5), tmp_path / "a.safetensors")
     path.write_bytes(path.read_bytes()[:-100])
-    for wrong, words in ((path, "is cut off"), (tmp_path / "none.safetensors", "there is no file")):
-        with pytest.raises(ValueError, match=words):
+    for wrong, words in (
+        (path, r"/a\.safetensors .*\bcut off\b"),
+        (tmp_path / "none.safetensors", r"/none\.safetensors\b"),
+    ):
+        with pytest.raises(UserError, match=words):
             load_weights(create_model("mu", 5), wrong)
     empty = tmp_path / "empty.safetensors"
     empty.write_bytes(b"")
-    with pytest.raises(ValueError, match="is not a safetensors file"):
+    with pytest.raises(UserError, match=r"/empty\.safetensors\b"):
         load_weights(create_model("mu", 5), empty)
 
 
@@ -151,7 +154,7 @@ def test_a_file_with_two_copies_of_the_model_is_refused_by_their_names(tmp_path:
     weights = create_model("mu", 5).state_dict()
     copies = {f"{name}.{key}": x for name in ("student", "teacher") for key, x in weights.items()}
     torch.save(copies, tmp_path / "two.pth")
-    with pytest.raises(ValueError, match=r"2 times, under student\. and teacher\.; save the ones"):
+    with pytest.raises(UserError, match=r"/two\.pth .*\b2 times\b.*\bstudent\. and teacher\."):
         load_weights(create_model("mu", 5), tmp_path / "two.pth")
 
 
@@ -179,10 +182,10 @@ def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
     model = create_model("mu", 5)
     for content in (pickle.dumps(bomb()), pickle.dumps(bomb(), protocol=2), b""):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"pickle can run code|not a safetensors file"):
+        with pytest.raises(UserError, match=r"/weights\.pt .*(weights_only=False|safetensors)"):
             load_weights(model, path)
     torch.save({"state_dict": model.state_dict(), "args": bomb()}, path)
-    with pytest.raises(ValueError, match=r"holds (getattr|posix.system),|a safetensors file"):
+    with pytest.raises(UserError, match=r"holds (getattr|posix.system),|a safetensors file"):
         load_weights(model, path)
     assert not Path(Bomb.path).exists()
 
@@ -202,7 +205,7 @@ def test_a_pickle_of_more_than_tensors_is_refused_and_never_executed(
 )
 def test_a_pickle_without_weights_by_name_is_refused(content: object, words: str, tmp_path: Path):
     torch.save(content, tmp_path / "weights.pt")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(UserError, match=words):
         load_weights(create_model("mu", 5), tmp_path / "weights.pt")
 
 
@@ -212,7 +215,7 @@ def test_a_cut_off_pickle_is_refused_in_one_sentence(tmp_path: Path):
     whole = path.read_bytes()
     for length in (len(whole) - 500, 500, 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="is no pickle of tensors, or is cut off"):
+        with pytest.raises(UserError, match=r"/weights\.pth .*weights_only=False"):
             load_weights(create_model("mu", 5), path)
 
 

@@ -148,7 +148,7 @@ def test_its_name_is_an_option_of_every_model():
 
 
 def test_two_parts_that_change_attention_are_refused():
-    with pytest.raises(UserError, match="Scale and GPSA both change"):
+    with pytest.raises(UserError, match=r"\bScale and GPSA\b"):
         create_model("mu_convit", scale=True, **MU)
 
 
@@ -177,7 +177,7 @@ def test_looks_while_training_and_several_processes_keep_it():
     assert training_contents(joined, num_layers=2) == expected
 
 
-def test_its_cost_is_counted_and_told_beside_the_plain_model():
+def test_its_cost_is_counted_and_differences_from_the_plain_model():
     plain = model_cost(create_model("mu", **MU), SIZE)
     scaled = model_cost(create_model("mu", scale=True, **MU), SIZE)
     assert scaled.num_parameters == plain.num_parameters + 1

@@ -7,6 +7,7 @@ import timm
 import torch
 from torch import Tensor
 
+from nearsight.core import UserError
 from nearsight.models.parts.locat.refinement import Refine, RefineMap, refine
 
 
@@ -61,7 +62,7 @@ def test_timm_has_the_same_for_models_with_a_class_token():
 
 
 def test_what_cannot_be_refined_is_refused():
-    with pytest.raises(ValueError, match="21 is not divisible by 2 heads"):
+    with pytest.raises(UserError, match=r"\b21\b.*\b2 heads\b.*\bnum_heads\b"):
         refine(tokens_of(), num_heads=2)
-    with pytest.raises(ValueError, match=r"pool is 'map', .* token, avg"):
+    with pytest.raises(UserError, match=r"pool is 'map', .* token, avg"):
         Refine(3, "map")

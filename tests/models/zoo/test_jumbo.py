@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import nearsight.timm  # noqa: F401
+from nearsight.core import UserError
 from nearsight.models.load.registry import create_model
 from nearsight.models.load.weights import load_weights
 from nearsight.models.parts.locat.locat import add_locat
@@ -194,14 +195,14 @@ def test_dropped_patches_leave_every_class_token():
     ("options", "message"),
     [
         ({"num_class_tokens": 0}, "num_class_tokens is 0"),
-        ({"embed_dim": 40}, "40 is not divisible by 3 heads"),
-        ({"num_heads": 0}, "39 is not divisible by 0 heads"),
+        ({"embed_dim": 40}, r"\b40\b.*\b3 heads\b"),
+        ({"num_heads": 0}, r"\b39\b.*\b0 heads\b"),
         ({"global_pool": "avg"}, "global_pool is 'avg'"),
         ({"reg_tokens": 4}, "reg_tokens is 4"),
     ],
 )
 def test_impossible_models_are_refused(options: dict, message: str):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         JumboViT(**TINY | options)
 
 
@@ -232,7 +233,7 @@ def test_a_run_keeps_the_shared_mlp_once_and_its_file_can_be_loaded(tmp_path: Pa
     assert load_weights(other, tmp_path / "weights.safetensors") == []
     torch.testing.assert_close(other(images_of(2)), logits)
     save_file({**state.best, "more": torch.ones(1)}, tmp_path / "weights.safetensors")
-    with pytest.raises(ValueError, match="unexpected more"):
+    with pytest.raises(UserError, match="unexpected more"):
         load_weights(other, tmp_path / "weights.safetensors")
 
 

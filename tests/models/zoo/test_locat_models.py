@@ -127,7 +127,10 @@ def test_swin_has_gaug_in_windows_of_any_size_and_refines_its_last_stage():
     assert set(sides.values()) == {7}
     assert len(sides) == 4
     plain = LocAtSwin(**options, window_size=7, num_classes=5, gaussian=False).eval()
-    with pytest.raises(ValueError, match="but the model is without"):
+    with pytest.raises(
+        UserError,
+        match=r"\bGAug\b.*\blayers\.0\.\S+\.log_var\.weight\b.*\bgaussian=",
+    ):
         plain.load_state_dict(model.state_dict())
     images = torch.randn(2, 3, 56, 56)
     assert model(images).isfinite().all()
@@ -173,7 +176,7 @@ def test_weights_of_one_size_are_used_at_another():
     ],
 )
 def test_heads_that_do_not_divide_the_width_are_refused(options: dict[str, Any]):
-    with pytest.raises(ValueError, match="192 is not divisible by 5 heads"):
+    with pytest.raises(UserError, match=r"\b192\b.*\b5 heads\b"):
         create_model(**options)
 
 
@@ -194,14 +197,14 @@ def test_copies_and_pickles_follow_their_own_images():
         ({}, {"gaussian": False}, r"weights are with GAug.*change gaussian="),
         ({"gaussian": False}, {}, r"weights are without GAug.*change gaussian="),
         ({"gaussian": {"strength": "one"}}, {}, "without GAug with a learned strength"),
-        ({"reg_tokens": 3}, {}, "with register tokens, but the model is without"),
+        ({"reg_tokens": 3}, {}, r"\bregister tokens\b.*\breg_token\b.*\breg_tokens="),
         ({"depth": 3}, {}, "16 unknown"),
         ({"num_classes": 7}, {}, r"head\.weight has the shape \[7, 21\], .* \[11, 21\]"),
     ],
 )
 def test_weights_of_another_variant_are_refused_in_a_sentence(saved, wanted, sentence):
     weights = small(**saved).state_dict()
-    with pytest.raises(ValueError, match=sentence) as error:
+    with pytest.raises(UserError, match=sentence) as error:
         small(**wanted).load_state_dict(weights)
     assert "\n" not in str(error.value)
 
@@ -238,7 +241,7 @@ def test_options_reach_the_published_models_through_create_model():
     assert model.attn_pool is None
     stock = create_model("vit_tiny_patch16_224", num_classes=3, locat=settings, depth=1)
     assert stock.locat.num_parameters == 65 + 65
-    with pytest.raises(UserError, match="no hub with weights of locatvit_small"):
+    with pytest.raises(UserError, match=r"\blocatvit_small\b.*\bload_state_dict\b"):
         create_model("locatvit_small", pretrained=True)
 
 
@@ -312,10 +315,10 @@ def test_a_backbone_without_gaug_starts_a_training_with_it_and_nothing_else(tmp_
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        ({"colour": 3}, "unknown setting 'colour'; GAug's settings are kernel, source"),
-        ({"kernel": "cubic"}, "setting kernel: input should be 'gaussian', 'laplace' or 'inverse'"),
-        ({"width": -1}, "setting width: input should be greater than or equal to 0.001, got -1"),
-        ("laplace", "gaussian is 'laplace', but it must be true, false or a dictionary"),
+        ({"colour": 3}, r"'colour'.*\bkernel, source\b"),
+        ({"kernel": "cubic"}, r"\bkernel\b.*'gaussian', 'laplace' or 'inverse'.*'cubic'"),
+        ({"width": -1}, r"\bwidth\b.*\b0\.001\b.*-1\b"),
+        ("laplace", r"\bgaussian is 'laplace'"),
     ],
 )
 def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sentence: str):
@@ -327,9 +330,7 @@ def test_settings_that_gaug_does_not_know_are_refused_in_a_sentence(choice, sent
 def test_locat_is_given_as_plain_values_too():
     stock = create_model("mu", locat={"gaussian": {"isotropic": True}, "refine": False})
     assert stock.locat.num_parameters == 2 * (2 * 11 + 2)
-    with pytest.raises(
-        ValueError, match="no setting 'colour'; its settings are gaussian and refine"
-    ):
+    with pytest.raises(ValueError, match=r"'colour'.*\bgaussian and refine\b"):
         create_model("mu", locat={"colour": 3})
 
 
