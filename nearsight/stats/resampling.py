@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from nearsight.core import UserError
-from nearsight.stats.estimate import Estimate
+from nearsight.stats.estimate import Estimate, wilson_interval
 
 LEVEL = (0.025, 0.975)
 RESAMPLES = 2000
@@ -54,7 +54,9 @@ def image_interval(
 ) -> Estimate:
     """Return a score over all images, with a 95 % bootstrap percentile interval.
 
-    Resamples in which the score is undefined, because none of the classes occurs, are left out.
+    Resamples in which the score is undefined, because none of the classes occurs, are left out. If
+    all answers are right, or all are wrong, every resample is alike and would give an interval
+    without width; the interval is then Wilson's.
 
     Args:
         number: The score.
@@ -67,7 +69,11 @@ def image_interval(
     """
     value = float(number(records, np.ones(len(records))))
     counts = bootstrap_counts(len(records)) if counts is None else counts
-    low, high = _percentiles(number(records, counts))
+    if number is weighted_mean and value in (0.0, 1.0) and bool(np.isin(records, (0, 1)).all()):
+        bounds = (*wilson_interval(value, len(records)), value)  # the value is one of its ends
+        low, high = max(min(bounds), 0.0), min(max(bounds), 1.0)
+    else:
+        low, high = _percentiles(number(records, counts))
     return Estimate(value, low, high, len(records), "images")
 
 

@@ -55,7 +55,7 @@ def test_figure_8a_has_a_line_per_number_of_layers_and_tells_the_slopes() -> Non
     (drawing,) = item_figures("convit-grid", grid(), [], SCALE)
     lines = {row[1] for row in drawing.rows}
     assert lines == {"1 GPSA layer", "2 GPSA layers", "3 GPSA layers", "plain ViT"}
-    assert "+2.00 (+2.00 to +2.00) per unit of strength" in drawing.reading
+    assert "+2.00 (+2.00 to +2.00) percentage points per unit of strength" in drawing.reading
     assert "+1.00 (+1.00 to +1.00) per GPSA layer" in drawing.reading
     assert all(svg.startswith("<svg") for svg in panel_svgs(drawing))
 
