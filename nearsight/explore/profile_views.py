@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 KINDS = {"depth": depth_profiles, "plane": mad_entropy_plane, "heads": head_heatmaps}
 IMAGES = "the images given"
 TEXT_WIDTH = 80
+TABLE_STYLE = (  # notebooks align all cells to the right
+    "<style>.nearsight-profile th:first-child, .nearsight-profile td:last-child "
+    "{ text-align: left !important }</style>"
+)
 MOST_COLUMNS = 4  # a metric with more numbers per head than this is left out of tables
 
 
@@ -87,7 +91,10 @@ def profile_text(profile: Profile) -> str:
     """Return the table that a terminal shows, at most 80 columns wide."""
     if profile.num_images < 2:
         return facts_text(profile)
-    screen = Screen(width=TEXT_WIDTH, highlight=False, record=True, file=io.StringIO())
+    screen = Screen(
+        width=TEXT_WIDTH, highlight=False, record=True, file=io.StringIO(),
+        force_jupyter=False,  # otherwise rich shows every line in the notebook as well
+    )  # fmt: skip
     print_folders([profile_files(profile)], screen)
     return screen.export_text().rstrip()
 
@@ -97,7 +104,8 @@ def profile_html(profile: Profile) -> str:
     if profile.num_images < 2:
         return f"<p>{html.escape(printable(facts_text(profile)))}</p>"
     files = profile_files(profile)
-    parts = [terminal_table([files.measure], [files.record]).html()]
+    table = terminal_table([files.measure], [files.record]).html()
+    parts = [f'{TABLE_STYLE}<div class="nearsight-profile">{table}</div>']
     if not _problem(profile):
         svgs = panel_svgs(_drawing(profile, "depth"))
         figure = "".join(f'<div style="max-width:24em">{svg}</div>' for svg in svgs)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -38,6 +40,19 @@ def test_a_notebook_shows_a_table_and_a_figure(profile: ns.Profile) -> None:
     assert "<table" in shown
     assert "self-mass</th>" in shown  # a heading that the terminal breaks at its hyphen
     assert f"{profile.mad.mean[2].mean():.3f}" in shown
+
+
+def test_a_notebook_gets_nothing_but_the_text_from_a_print(
+    profile: ns.Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    displayed: list[object] = []
+    fake = ModuleType("IPython.display")
+    fake.display = displayed.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", fake)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "uniform attention" in repr(profile)
+    assert not displayed
 
 
 def test_metrics_complete_and_profiles_compare(profile: ns.Profile) -> None:
