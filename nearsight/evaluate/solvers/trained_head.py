@@ -115,8 +115,8 @@ class HeadRecipe:
         optimiser: ``adamw`` (betas 0.9 and 0.999) or ``sgd`` (momentum 0.9).
         epochs: The number of passes over the training images, if ``steps`` is 0.
         resized: The height and width to which features are resized before the head, if any.
-        looks: How many times the authors evaluate on the validation images to keep the best head;
-            0 if they keep the last one.
+        num_evaluations: How many times the authors evaluate on the validation images to keep the
+            best head; 0 if they keep the last one.
     """
 
     build: Callable[[int, int], nn.Module]
@@ -128,7 +128,7 @@ class HeadRecipe:
     optimiser: Literal["adamw", "sgd"] = "adamw"
     epochs: int = 0
     resized: tuple[int, int] | None = None
-    looks: int = 0
+    num_evaluations: int = 0
 
     def num_steps(self, num_images: int) -> int:
         """Return the steps that training takes."""
@@ -170,8 +170,8 @@ def train_head(
     steps: int | None = None,
     seed: int = 0,
     saved: Path | None = None,
-    look: Callable[[nn.Module, int], None] | None = None,
-    looks: int = 0,
+    evaluate: Callable[[nn.Module, int], None] | None = None,
+    num_evaluations: int = 0,
     progress: Progress | None = None,
 ) -> nn.Module:
     """Train a head and return it in evaluation mode.
@@ -186,8 +186,8 @@ def train_head(
         steps: The number of steps. By default that of the recipe.
         seed: Random seed for the initial weights and the order of images.
         saved: Save to this file every 1,000 steps, and continue from it.
-        look: Called with the head and the step, ``looks`` times at equal steps.
-        looks: How many times to call ``look``.
+        evaluate: Called with the head and the step, ``num_evaluations`` times at equal steps.
+        num_evaluations: How many times to call ``evaluate``.
         progress: Called with the number of finished steps and of all steps.
     """
     num_steps = steps or recipe.num_steps(num_images)
@@ -217,8 +217,9 @@ def train_head(
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        if look and looks and (step + 1) * looks // num_steps > step * looks // num_steps:
-            look(head.eval(), step + 1)
+        before, now = (x * num_evaluations // num_steps for x in (step, step + 1))
+        if evaluate and now > before:
+            evaluate(head.eval(), step + 1)
         if saved is not None and (step + 1) % SAVED_EVERY == 0 and step + 1 < num_steps:
             _save(saved, head, optimiser, step + 1)
         if progress:

@@ -56,7 +56,7 @@ def _method_table(
     with_distance = len(own) > len(dict(own)) and any(x.layer_distances for x, _ in found)
     distance = (Column("MAD", "mad", "number", digits=2),) if with_distance else ()
     columns = (
-        Column("", "subject", width=32, wrap=True),
+        Column("model or control", "subject", width=32, wrap=True),
         Column("layer", "layer", "count"),
         *distance,
         *(
@@ -187,8 +187,8 @@ def pair_table(
     if not rows:
         return None
     columns = (
-        Column("", "pair", width=30),
-        Column("", "number", width=20),
+        Column("models", "pair", width=30),
+        Column("number", "number", width=20),
         Column("difference", "difference", "points", digits=1, plus=True),
     )
     note = "Paired over images: the same images are resampled for both models."

@@ -58,9 +58,18 @@ FRANCA = (100, 100)  # the size of features and labels in neco, also when it is 
 RECIPES = {
     "locat": HeadRecipe(mlp_head, 1e-3, 0.01, 32, STEPS, one_cycle),
     "dinov2": HeadRecipe(batch_norm_head, 1e-3, 1e-4, 16, STEPS, warm_linear),
-    "dinov3": HeadRecipe(dropout_head, 1e-3, 1e-3, 16, STEPS, warm_cosine, looks=8),
+    "dinov3": HeadRecipe(dropout_head, 1e-3, 1e-3, 16, STEPS, warm_cosine, num_evaluations=8),
     "neco": HeadRecipe(
-        plain_head, 0.01, 0.0, 128, 0, constant, "sgd", epochs=20, resized=FRANCA, looks=20
+        plain_head,
+        0.01,
+        0.0,
+        128,
+        0,
+        constant,
+        "sgd",
+        epochs=20,
+        resized=FRANCA,
+        num_evaluations=20,
     ),
 }
 
@@ -140,7 +149,7 @@ def model_passes(bench: Bench) -> list[tuple[Split, float]]:
     if bench.method not in RECIPES or not is_full(bench):
         return []
     crops = num_steps(bench) * RECIPES[bench.method].batch
-    windows = 2 * (1 + RECIPES[bench.method].looks)
+    windows = 2 * (1 + RECIPES[bench.method].num_evaluations)
     return [(bench.train, crops / len(bench.train)), (bench.val, windows)]
 
 
@@ -160,7 +169,7 @@ def trained_head_seconds(bench: Bench) -> float:
         (sizes.rows, sizes.cols), label_size,
     )  # fmt: skip
     seeds = int(bench.options["seeds"])
-    return seeds * training + (seeds + recipe.looks) * scoring_seconds(bench)
+    return seeds * training + (seeds + recipe.num_evaluations) * scoring_seconds(bench)
 
 
 def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
@@ -184,7 +193,7 @@ def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
 
     best: list[tuple[float, int, Matrices]] = []
 
-    def look(head: nn.Module, step: int) -> None:
+    def evaluate(head: nn.Module, step: int) -> None:
         matrices = score(head)
         best.append((float(miou(matrices.whole, np.ones(len(bench.val)))), step, matrices))
 
@@ -192,8 +201,8 @@ def run_trained_head(bench: Bench) -> Iterator[TaskNumber]:
     for seed in range(int(bench.options["seeds"])):
         head = train_head(
             recipe, batch, len(bench.train), width, num_classes, steps=steps, seed=seed,
-            saved=bench.scratch(f"head-{seed}.pt"), look=look if not seed else None,
-            looks=recipe.looks, progress=bench.progress,
+            saved=bench.scratch(f"head-{seed}.pt"), evaluate=evaluate if not seed else None,
+            num_evaluations=recipe.num_evaluations, progress=bench.progress,
         )  # fmt: skip
         found.append(score(head))
     settings: dict[str, Any] = {
