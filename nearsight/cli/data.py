@@ -86,7 +86,10 @@ def show_caches(
     ] = None,
     data_root: DataRoot = None,
 ) -> Result:
-    """List or delete the features and results that `nearsight evaluate` stored."""
+    """List or delete what `nearsight evaluate` has cached.
+
+    The caches contain the features of models, and the results computed from them.
+    """
     from nearsight.evaluate.features import cache_root, delete_cache, stored_caches
 
     folder = cache_root(data_root)

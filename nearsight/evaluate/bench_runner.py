@@ -119,7 +119,7 @@ def _needs(benches: Sequence[tuple[Task, Bench]]) -> list[Need]:
 
 
 def _estimate(benches: Sequence[tuple[Task, Bench]], cache: FeatureCache, device: str) -> Estimated:
-    """Estimate the cost of extracting features, of tasks that run the model, and of all others.
+    """Estimate the time and space of extracting features and of running all tasks.
 
     Raises:
         UserError: If the features do not fit on the disk.

@@ -13,7 +13,10 @@ Parallel = Literal["ddp", "fsdp"]
 
 
 def parallelise(model: nn.Module, world: World, parallel: Parallel, compiled: bool) -> nn.Module:
-    """Return the module to call instead of the model; the weights stay those of ``model``."""
+    """Compile a model and distribute it over processes, and return the module to call instead.
+
+    The module shares its weights with ``model``.
+    """
     if world.size > 1 and parallel == "fsdp":
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -29,7 +32,10 @@ def parallelise(model: nn.Module, world: World, parallel: Parallel, compiled: bo
 
 
 def gather_whole(tensor: Tensor) -> Tensor:
-    """Return a detached copy on the CPU, gathered if the tensor is sharded (collective)."""
+    """Return a detached copy of the whole tensor on the CPU.
+
+    If it is sharded, every process must call this.
+    """
     from torch.distributed.tensor import DTensor
 
     full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

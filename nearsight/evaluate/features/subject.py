@@ -128,7 +128,7 @@ def subject_of(
     device: str = "cpu",
     locality: Locality | None = None,
 ) -> Subject:
-    """Make a subject of a module.
+    """Make a subject to evaluate from a module.
 
     Args:
         model: A model that takes normalised images.
@@ -215,7 +215,7 @@ def _run_subject(
 
 
 def with_statistics(subject: Subject, name: str) -> Subject:
-    """Return the subject with other input statistics: ``own``, ``imagenet`` or a method's quirk.
+    """Return the subject with another mean and deviation: ``own``, ``imagenet`` or a method's.
 
     Raises:
         UserError: If the name is unknown.

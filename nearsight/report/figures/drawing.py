@@ -117,7 +117,7 @@ def layer_colours(num_layers: int) -> list[str]:
 
 
 def dark_theme_colour(colour: str) -> str:
-    """Return the colour that stands for this one in the dark theme."""
+    """Return the colour that replaces this one in the dark theme."""
     if colour in DARK:
         return DARK[colour]
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))

@@ -208,7 +208,7 @@ class DinoObjective(Objective):
     def features(
         self, model: nn.Module, images: Images, indices: Tensor
     ) -> Float[Tensor, "image width"]:
-        """Return a model's features of images that are not augmented (collective)."""
+        """Return the features of images without augmentation; every process must call this."""
         given = self.setting
         was_training = model.training
         model.eval()
@@ -225,7 +225,10 @@ class DinoObjective(Objective):
     def knn_answers(
         self, images: Images, truth: Tensor, indices: Tensor
     ) -> tuple[np.ndarray, Float[Tensor, "image width"]]:
-        """Return which images k-NN classifies rightly, and their features (collective)."""
+        """Return which images k-NN classifies correctly, and the features of all images.
+
+        Every process must call this.
+        """
         train, settings = self.setting.train, self.settings
         num = min(settings.knn_images, len(train.indices))
         rows = train.indices[draws.sample("knn", 0, length=len(train.indices), num=num)]
@@ -280,7 +283,7 @@ def _classifier(model: nn.Module) -> list[nn.Parameter]:
 
 
 def _patch_side(model: Any, image_size: tuple[int, int]) -> int:
-    """Return the side of a model's patches in pixels; 32 where it is not known."""
+    """Return the side of a model's patches in pixels, or 32 if the model does not tell."""
     grid = getattr(model, "grid", None)
     embed = getattr(model, "patch_embed", None)
     rows = grid.rows if grid else (getattr(embed, "grid_size", None) or (0,))[0]

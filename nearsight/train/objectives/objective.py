@@ -149,7 +149,7 @@ class Objective(ABC):
         """Change gradients before they are clipped."""
 
     def after_update(self, at: Counters) -> None:  # noqa: B027
-        """Follow the model after an optimizer step."""
+        """Update what follows the model, such as a momentum teacher, after an optimizer step."""
 
     @abstractmethod
     def validate(self, at: Counters) -> Validation:
