@@ -78,7 +78,12 @@ def write_bytes(path: Path, content: bytes) -> None:
     The content goes into a temporary file, which is synced and renamed; then the folder is synced.
     A reader therefore sees either the old file or the new one. Temporary files that killed
     processes left behind while they wrote the same file are removed.
+
+    Raises:
+        UserError: If the path has no name, as "." and "/" have none.
     """
+    if not path.name:
+        raise UserError(f"{path} is a folder. Give the name of a file to write.")
     _remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
     try:

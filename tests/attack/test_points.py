@@ -185,6 +185,13 @@ def test_an_archive_that_cannot_be_decompressed_is_named(problem: Exception, tmp
     assert not (tmp_path / "root" / FOLDER).exists()
 
 
+@pytest.mark.parametrize("out", ["", ".", "/"])
+@pytest.mark.parametrize("command", ["report", "explore"])
+def test_a_page_without_a_name_is_refused(command: str, out: str, nearsight: Command):
+    shutil.copytree(example_runs() / "a", "a")
+    assert refusal(nearsight, command, "a", "--out", out)
+
+
 def test_a_long_word_is_not_repeated_as_a_whole(nearsight: Command):
     assert "xxx" in refusal(nearsight, "x" * 100_000)
 
