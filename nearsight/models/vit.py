@@ -232,6 +232,7 @@ class VisionTransformer(nn.Module):
         return self.head(self._pooled(x))
 
     def _pooled(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+        """Return what the head reads."""
         if self.head_dist is not None:
             return (x[:, 0] + x[:, 1]) / 2
         if self.attn_pool is not None:

@@ -117,7 +117,9 @@ def image_batches(images: Any, model: nn.Module) -> Iterator[Tensor]:
             batch = batch[0]
         if not isinstance(batch, Tensor) or batch.ndim != 4 or not batch.is_floating_point():
             kind = (
-                f"{batch.dtype} {list(batch.shape)}" if isinstance(batch, Tensor) else type(batch)
+                f"{batch.dtype} {list(batch.shape)}"
+                if isinstance(batch, Tensor)
+                else type(batch).__name__
             )
             raise UserError(
                 "images must come in batches of normalised floats [n, 3, height, width], "

@@ -22,7 +22,13 @@ from nearsight.models.layers import Grid
 
 
 def kernel_centres(size: int, kernel: int, stride: int, padding: int) -> Float[Tensor, " cell"]:
-    """Return the centres of pooled cells along one side of ``size`` patches.
+    """Return the centres of pooled cells along one side of a map.
+
+    Args:
+        size: Number of patches along this side.
+        kernel: Side of the kernel in patches.
+        stride: Step of the kernel.
+        padding: Number of patches that pad each end.
 
     >>> kernel_centres(7, kernel=2, stride=2, padding=0)
     tensor([0.5000, 2.5000, 4.5000], dtype=torch.float64)

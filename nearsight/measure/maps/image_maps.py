@@ -296,7 +296,8 @@ def _map(row: Float[Tensor, " key"], layout: Layout, patch: int | None = None) -
     size = [len(layout.cells[:, axis].unique()) for axis in (0, 1)]
     if size[0] * size[1] != len(layout.cells):
         raise UserError(
-            "the keys of this layer do not form a grid, so they cannot be shown as a map"
+            "the keys of this layer do not form a grid, so they cannot be shown as a map; choose "
+            "another layer"
         )
     weights = row[-len(layout.cells) :].double()
     on_patches = float(weights.sum())

@@ -110,6 +110,7 @@ def _declaration(title: str) -> Part:
 
 
 def _contents(cost: Cost) -> dict[str, Any]:
+    """Return a cost as JSON contents."""
     return {
         "image_size": list(cost.image_size),
         "grid": [cost.grid.rows, cost.grid.cols] if cost.grid else None,
@@ -183,6 +184,7 @@ def cost_table(found: NamedCost) -> Table:
 
 
 def _number(value: int, per: int, sign: str = "") -> str:
+    """Format a number in units of ``per``; ``sign`` is that of Python's format language."""
     return format(value, f"{sign},") if per == 1 else format(value / per, f"{sign},.3f")
 
 

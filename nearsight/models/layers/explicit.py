@@ -122,6 +122,7 @@ def _pieces(weights: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def _write_bias_gradient(
     grad_scores: Tensor, rows: Tensor, cols: Tensor, grad_rows: Tensor, grad_cols: Tensor
 ) -> None:
+    """Write the gradients of the two factors of the bias, given that of the scores."""
     patches = between_patches(grad_scores, rows)
     torch.sum(patches * cols[..., None, :], -1, out=grad_rows)
     torch.sum(patches * rows[..., None], -2, out=grad_cols)

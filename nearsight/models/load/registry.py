@@ -153,7 +153,7 @@ def check_name(name: str) -> None:
             folder = Path(own_name)
             inside = "/" in own_name and Path(own_name.partition("/")[0]).is_dir()
             if (own_name.startswith(("/", ".", "~")) or inside) and not folder.exists():
-                raise UserError(f"there is no folder {own_name}")
+                raise UserError(f"there is no folder {own_name}; check the path")
             if "/" in own_name or (folder / "config.json").is_file():
                 raise UserError(
                     f"there is no model {name!r}; a model of Hugging Face, or a folder that "
@@ -184,6 +184,7 @@ def _unknown(name: str, expected: str, known: Sequence[str]) -> UserError:
 
 
 def _timm_model(name: str, num_classes: int, options: dict[str, Any]) -> nn.Module:
+    """Build a model of timm with random weights."""
     import timm
 
     return timm.create_model(name, num_classes=num_classes, **options)
@@ -212,6 +213,7 @@ def _published_model(
 def _torchvision_model(
     name: str, num_classes: int, size: tuple[int, int] | None, options: dict[str, Any]
 ) -> nn.Module:
+    """Build a model of torchvision with random weights."""
     from torchvision.models import get_model
 
     if size is not None:

@@ -264,6 +264,7 @@ def _start_head(head: nn.Module) -> None:
 
 
 def _check(embed_dim: int, num_heads: int, num_class_tokens: int, options: dict[str, Any]) -> None:
+    """Raise a UserError about options that are impossible, or that Jumbo does not take."""
     if num_class_tokens < 1:
         raise UserError(f"num_class_tokens is {num_class_tokens}, but it must be at least 1")
     check_heads(embed_dim, num_heads)

@@ -183,7 +183,7 @@ def test_wrong_tokens_masks_and_widths_are_refused():
     gpsa = layer(14, 2)
     with pytest.raises(UserError, match=r"16 tokens, .* a grid of 3x5 patches make 15"):
         gpsa(torch.randn(1, 16, 14))
-    with pytest.raises(UserError, match=r"^GPSA .*\bmask$"):
+    with pytest.raises(UserError, match=r"^GPSA .*\bmask\b.*\bis_causal\b"):
         gpsa(torch.randn(1, 15, 14), is_causal=True)
     with pytest.raises(UserError, match=r"\b14\b.*\b3 heads\b.*\bnum_heads\b"):
         layer(14, 3)

@@ -127,7 +127,8 @@ def attention_layers(model: Any) -> list[tuple[str, nn.Module]]:
         if not any(name.startswith(f"{block}.") for name in known):
             raise UserError(
                 f"LocAt needs attention of {SERVED} in every block, but "
-                f"{block} ({type(model.get_submodule(block)).__name__}) has its own"
+                f"{block} ({type(model.get_submodule(block)).__name__}) has its own kind; set "
+                "gaussian=False to add only PRR"
             )
     return layers
 

@@ -205,7 +205,14 @@ class Gaussian(nn.Module):
         inputs: Float[Tensor, "batch patch dim"],
         grid: Grid,
     ) -> tuple[Float[Tensor, "batch head patch axis"], Float[Tensor, "batch head patch"]]:
-        """Return the variance and the strength of every patch, in float32 or float64."""
+        """Return the variance and the strength of every patch, in float32 or float64.
+
+        Args:
+            queries: Queries of the patches.
+            keys: Keys of the patches.
+            inputs: Input of the attention layer, for patches.
+            grid: Rows and columns of the patches.
+        """
         dtype = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, inputs = (x.to(dtype) for x in (queries, keys, inputs))
         from_query = self.log_var if self.settings.source == "query" else None
@@ -246,7 +253,7 @@ class Gaussian(nn.Module):
         inputs: Float[Tensor, "batch patch dim"],
         grid: Grid,
     ) -> PatchBias:
-        """Return the bias that is added to the logits between patches."""
+        """Return the bias that is added to the logits between patches; see ``widths``."""
         if queries.shape[2] != grid.num_patches:
             raise UserError(
                 f"there are {queries.shape[2]} patches, but a grid of {grid} has "
