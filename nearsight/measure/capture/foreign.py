@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -178,11 +179,18 @@ def _wrap(
 def foreign_library(module: nn.Module) -> str | None:
     """Return the attention library that a module's ``forward`` refers to, or None."""
     forward = inspect.unwrap(type(module).forward)
-    code = getattr(forward, "__code__", None)
-    for name in code.co_names if code else ():
+    for name in _names_in(getattr(forward, "__code__", None)):
         used = forward.__globals__.get(name)
         home = getattr(used, "__module__", None) or getattr(used, "__name__", "")
         root = str(home).partition(".")[0]
         if root in FOREIGN:
             return root
     return None
+
+
+def _names_in(code: Any) -> Iterator[str]:
+    """Yield the global names in a function's code and in the comprehensions and lambdas in it."""
+    if isinstance(code, types.CodeType):
+        yield from code.co_names
+        for constant in code.co_consts:
+            yield from _names_in(constant)

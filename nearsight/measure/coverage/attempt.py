@@ -16,6 +16,7 @@ from nearsight.measure.profile import measure_model
 
 UNCLEAR = "where its tokens sit is not clear"
 GAP = re.compile(r"the smallest gap is ([\d.]+) cells")
+NEEDS_MORE = "required positional argument"  # in the error of a forward that got only images
 ENOUGH_SECONDS = 60.0  # after this time, no larger image is tried
 MOST_REASON = 300  # how many characters of an error are kept
 
@@ -62,6 +63,8 @@ def try_model(name: str) -> ModelRow:
                 model.eval()(images)
         except Exception as error:
             unfit = _sentence(error)
+            if NEEDS_MORE in unfit:
+                break
             continue
         row = measured_row(name, model, images)
         if best is None or (row.outcome == "measured" and row.num_unclear < best.num_unclear):
@@ -69,8 +72,7 @@ def try_model(name: str) -> ModelRow:
         if not best.num_unclear or time.perf_counter() - began > ENOUGH_SECONDS:
             break
     if best is None and unfit:
-        needs_more = "required positional argument" in unfit
-        begin = "it needs other inputs than images" if needs_more else "it fails on images of noise"
+        begin = "it needs other inputs than images" if NEEDS_MORE in unfit else "it fails on images"
         best = ModelRow(name, "refused", reason=f"{begin} [n, 3, side, side]: {unfit}")
     best = best or ModelRow(name, "not built", reason=unbuilt)
     return replace(best, seconds=time.perf_counter() - began)

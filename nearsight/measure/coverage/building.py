@@ -41,7 +41,7 @@ HF_OPTIONS: dict[str, dict[str, Any]] = {
             "backbone_config": {
                 "model_type": "timm_wrapper",
                 "architecture": "repvit_m1",
-                "num_labels": 2,
+                "num_classes": 2,
                 "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]},
             }
         }
@@ -143,6 +143,9 @@ def _from_configuration(kind: str, side: int, smaller: dict[str, int]) -> nn.Mod
     for key, value in smaller.items():
         if isinstance(getattr(config, key, None), int):
             setattr(config, key, value)
+    depths = getattr(getattr(config, "backbone_config", None), "depths", None)
+    if smaller and isinstance(depths, (list, tuple)):
+        config.backbone_config.depths = [min(depth, 2) for depth in depths]
     config.use_pretrained_backbone = False
     try:
         return AutoModel.from_config(config)

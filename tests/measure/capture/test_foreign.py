@@ -2,6 +2,7 @@
 
 import sys
 import types
+import warnings
 
 import pytest
 import torch
@@ -28,6 +29,20 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     return found.transpose(1, 2)
 
 
+def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
+    return flash_attn_func(*qkv.unbind(2), softmax_scale=softmax_scale, causal=causal)
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Images of different sizes in one row of tokens: refused by name."""
+    q, k, v = (x.transpose(0, 1) for x in (q, k, v))
+    with torch._C.DisableTorchFunction():
+        return F.scaled_dot_product_attention(q, k, v).transpose(0, 1)
+
+
+flash_attn_varlen_func.__module__ = "flash_attn.flash_attn_interface"
+
+
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None):
     with torch._C.DisableTorchFunction():
         return F.scaled_dot_product_attention(query, key, value, scale=scale)
@@ -40,6 +55,7 @@ def libraries(monkeypatch):
     flash = types.ModuleType("flash_attn")
     ops.memory_efficient_attention = memory_efficient_attention
     flash.flash_attn_func = flash_attn_func
+    flash.flash_attn_qkvpacked_func = flash_attn_qkvpacked_func
     xformers.ops = ops
     flex = types.ModuleType("torch.nn.attention.flex_attention")
     flex.flex_attention = flex_attention
@@ -63,6 +79,8 @@ class Model(nn.Module):
         q, k, v = self.qkv(x).unflatten(-1, (3, 2, 11)).unbind(2)  # [batch, token, head, width]
         if self.kind == "xformers":
             out = memory_efficient_attention(q, k, v, **self.options)
+        elif self.kind == "packed flash":
+            out = flash_attn_qkvpacked_func(torch.stack((q, k, v), 2), **self.options)
         elif self.kind == "flash":
             out = flash_attn_func(q, k, v, **self.options)
         else:
@@ -78,7 +96,7 @@ def images():
     return torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(5))
 
 
-@pytest.mark.parametrize("kind", ["xformers", "flash"])
+@pytest.mark.parametrize("kind", ["xformers", "flash", "packed flash"])
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.slow
 def test_a_kernel_is_measured_as_the_same_attention_by_torch(kind):
@@ -102,6 +120,40 @@ def test_causal_flash_attention_has_its_mask():
 def test_forms_of_kernels_that_are_not_known_are_refused_by_name():
     with pytest.raises(UserError, match=r"flash-attention .* window.* scaled_dot_product"):
         ns.measure_model(Model("flash", window_size=(2, 2)), images())
+
+
+class PackedAttention(nn.Module):
+    """Attention by a function of flash-attention that nearsight cannot follow."""
+
+    def forward(self, x):
+        lengths = torch.tensor([0, x.shape[1]])
+        rows = [flash_attn_varlen_func(y[:, None], y[:, None], y[:, None], lengths, lengths)
+                for y in x]  # fmt: skip
+        return torch.stack(rows).flatten(2)
+
+
+@pytest.mark.usefixtures("libraries")
+def test_a_function_that_is_not_known_is_refused_with_the_name_of_its_library():
+    model = nn.Sequential(nn.Conv2d(3, 6, 4, stride=4), nn.Flatten(2), PackedAttention())
+    with pytest.raises(UserError, match=r"PackedAttention.* uses flash_attn; switch the model"):
+        ns.measure_model(model, images(), metrics=("mad",))
+
+
+def test_the_flex_attention_of_torch_itself_is_measured():
+    from torch.nn.attention import flex_attention as home
+
+    class Real(Model):
+        def forward(self, images):
+            x = self.patches(images).flatten(2).transpose(1, 2)
+            q, k, v = (y.transpose(1, 2) for y in self.qkv(x).unflatten(-1, (3, 2, 11)).unbind(2))
+            return x + home.flex_attention(q, k, v).transpose(1, 2).flatten(2)
+
+    given = {"grid": Grid(2, 3), "num_prefix": 0, "metrics": ("mad",)}
+    expected = ns.measure_model(Model("plain"), images(), **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it was not compiled
+        found = ns.measure_model(Real("flex"), images(), **given)
+    assert found.mad.values[0] == pytest.approx(expected.mad.values[0], abs=1e-6)
 
 
 @pytest.mark.usefixtures("libraries")

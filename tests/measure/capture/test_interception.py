@@ -422,6 +422,40 @@ def test_torchs_multi_head_attention_is_seen_past_its_fast_path(need_weights):
     assert torch.allclose(weights, expected, atol=1e-6)
 
 
+def test_a_whole_encoder_layer_of_torch_is_seen_past_its_fast_path():
+    torch.manual_seed(29)
+    layer = nn.TransformerEncoderLayer(12, 3, 24, batch_first=True).eval()
+    tokens, calls = torch.randn(2, 7, 12), []
+    with torch.no_grad():
+        expected = layer(tokens)
+        with AttentionCapture(layer, calls.append):
+            output = layer(tokens)
+    assert torch.allclose(output, expected, atol=1e-6)
+    assert [(call.name, call.sizes) for call in calls] == [("self_attn", (2, 3, 7, 7))]
+
+
+def test_the_function_behind_torchs_multi_head_attention_is_seen_when_called_directly():
+    torch.manual_seed(29)
+    layer = nn.MultiheadAttention(12, 3).eval()
+    tokens, calls = torch.randn(7, 2, 12), []  # [token, image, width]
+
+    def attend(x):
+        return F.multi_head_attention_forward(
+            x, x, x, 12, 3, layer.in_proj_weight, layer.in_proj_bias, None, None, False, 0.0,
+            layer.out_proj.weight, layer.out_proj.bias, training=False, need_weights=False,
+        )[0]  # fmt: skip
+
+    model = Attending(attend)
+    expected = model(tokens)
+    with AttentionCapture(model, calls.append):
+        output = model(tokens)
+    assert torch.equal(output, expected)
+    (call,) = calls
+    assert call.sizes == (2, 3, 7, 7)
+    weights = (call.queries @ call.keys.mT * call.scale).softmax(-1)
+    assert torch.allclose(weights @ call.values, call.output, atol=1e-6)
+
+
 def test_a_softmax_that_meets_no_values_is_no_attention():
     model = Attending(lambda x: x.softmax(-1).sum() + (x @ x.mT).sum())
     calls = []

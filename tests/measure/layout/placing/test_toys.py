@@ -11,6 +11,7 @@ from nearsight.measure.capture.interception import Place
 from nearsight.measure.layout.found import fingerprint, keep_places, model_places
 from nearsight.measure.layout.placing import Placed, place_model
 from nearsight.measure.layout.placing.model_places import MAX_FORWARDS
+from nearsight.measure.layout.placing.probe import copy_model
 
 ROWS, COLS, WIDTH = 3, 5, 24
 
@@ -210,6 +211,31 @@ def test_a_model_is_placed_once_for_each_architecture_and_image_size(monkeypatch
             assert [str(layer.grid) for layer in profile.layers] == [grid, grid]
             assert max(layer.proof_error for layer in profile.layers) < 1e-5
     assert sizes == [(12, 20), (20, 12)]
+
+
+class Caching(Toy):
+    """Keeps a tensor of a graph of gradients in a dictionary, as timm's LeViT does."""
+
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+    def forward(self, images):
+        self.cache["bias"] = [2 * self.token]
+        return super().forward(images)
+
+
+@pytest.mark.slow
+def test_a_model_that_keeps_tensors_of_gradients_is_placed_and_keeps_them():
+    torch.manual_seed(7)
+    model = Caching().eval()
+    model(images())
+    kept = model.cache["bias"][0]
+    copied = copy_model(model)
+    assert model.cache["bias"][0] is kept
+    assert kept.requires_grad
+    assert not copied.cache["bias"][0].requires_grad
+    assert str(ns.measure_model(model, images(), metrics=("mad",)).layers[0].grid) == "3x5"
 
 
 @pytest.mark.slow
