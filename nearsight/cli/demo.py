@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,8 @@ def show_demo(
 
     use_one_thread_if_busy()
 
-    found = run_demo(out, epochs=epochs)
+    # Flushed, so that the path of the page is seen before the training also in a pipe.
+    found = run_demo(out, epochs=epochs, say=partial(print, flush=True))
     print(found.report)
     return Result((found.page, found.report))
 
