@@ -16,6 +16,7 @@ import torch
 from nearsight.stats import (
     accuracy_loss,
     exact_share,
+    extreme_difference,
     extreme_interval,
     image_contrasts,
     image_interval,
@@ -91,16 +92,14 @@ def smallest_head(n: int, means: np.ndarray) -> Trial:
     return trial
 
 
-def difference_of_smallest_heads(n: int, means: np.ndarray) -> Trial:
-    """Simulate two models with the same means of heads, which share half of the noise."""
+def difference_of_smallest_heads(n: int, one: np.ndarray, other: np.ndarray) -> Trial:
+    """Simulate two models whose heads have these means, and which share half of the noise."""
 
     def trial(rng: np.random.Generator) -> bool:
-        shared = means + rng.standard_normal((n, 1))
-        one, other = (
-            other_half_values(shared + rng.standard_normal((n, len(means)))) for _ in range(2)
-        )
-        _, low, high, _ = t_interval(torch.from_numpy(other - one))
-        return inside(low.item(), 0.0, high.item())
+        shared = rng.standard_normal((n, 1))
+        a, b = (x + shared + rng.standard_normal((n, len(x))) for x in (one, other))
+        _, low, high = extreme_difference(a, b)
+        return inside(low, float(other.min() - one.min()), high)
 
     return trial
 
@@ -209,16 +208,20 @@ def miou_by_bootstrap(n: int) -> Trial:
 def rows() -> list[tuple[str, str, Trial]]:
     """Return the name of each interval, its sample, and a function for one trial."""
     tied, gap = np.zeros, lambda n, heads: np.r_[0, np.full(heads - 1, 2 / n**0.5)]
+    winner = np.r_[-1.0, np.zeros(15)]
     return [
         *(("mean over images, t", f"{n} images", mean_over_images(n)) for n in (3, 64)),
         *(
-            ("difference of smallest heads, tied, paired over images", f"{n} images, 16 heads",
-             difference_of_smallest_heads(n, tied(16))) for n in (64, 1000)
+            (f"difference of smallest heads, {name}", f"{n} images, {len(one)} heads",
+             difference_of_smallest_heads(n, one, other))
+            for name, n, one, other in (
+                ("tied", 64, tied(16), tied(16)), ("tied", 1000, tied(16), tied(16)),
+                ("tied", 64, tied(2), tied(2)),
+                ("gap of 2 SE", 64, gap(64, 16), gap(64, 16)),
+                ("gap of 3 SE", 64, 1.5 * gap(64, 16), 1.5 * gap(64, 16)),
+                ("clear winners", 64, winner, winner), ("one tied", 64, tied(16), winner),
+            )
         ),
-        ("difference of smallest heads, gap of 2 SE", "64 images, 16 heads",
-         difference_of_smallest_heads(64, gap(64, 16))),
-        ("difference of smallest heads, clear winner", "64 images, 16 heads",
-         difference_of_smallest_heads(64, np.r_[-1.0, np.zeros(15)])),
         *(("mean over seeds, t", f"{n} seeds", mean_over_seeds(n)) for n in (3, 5)),
         *(
             ("all-or-none min MAD, t (not to be trusted)", f"{n} seeds, p 0.9",
@@ -234,7 +237,7 @@ def rows() -> list[tuple[str, str, Trial]]:
         ),
         ("smallest head, gap of 2 SE", "64 images, 16 heads", smallest_head(64, gap(64, 16))),
         ("smallest head, clear winner", "64 images, 16 heads",
-         smallest_head(64, np.r_[-1.0, np.zeros(15)])),
+         smallest_head(64, winner)),
         *(
             ("accuracy effect, seeds and images",
              f"{n} seeds, 500 images, spread of seeds {spread}, of images {of_images}",

@@ -25,6 +25,7 @@ from nearsight.stats.estimate import (
 )
 from nearsight.stats.extremes import (
     ExtremeMean,
+    extreme_difference,
     extreme_interval,
     other_half_values,
     selected_heads,
@@ -61,6 +62,7 @@ __all__ = [
     "class_ious",
     "deviation",
     "exact_share",
+    "extreme_difference",
     "extreme_interval",
     "holm",
     "hungarian_miou",

@@ -93,3 +93,50 @@ def extreme_interval(values: Float[np.ndarray, "image head"], largest: bool = Fa
     value = float(means[place])
     high = max(high, value)
     return ExtremeMean(*((-value, -high, -low) if largest else (value, low, high)), place)
+
+
+def extreme_difference(
+    one: Float[np.ndarray, "image head"],
+    other: Float[np.ndarray, "image head2"],
+    largest: bool = False,
+) -> tuple[float, float, float]:
+    """Return the smallest (or largest) head mean of ``other`` minus that of ``one``, with interval.
+
+    The value is the paired mean of ``other_half_values``. If in both models the halves of the
+    images select the same head, its t-interval is used. Otherwise it would contain the true value
+    in only 72 to 92 % of simulations, because other images would select other heads; it is widened
+    so that it allows for every head: the smallest true mean of ``other`` is at most that of its
+    selected heads, and the smallest of ``one`` belongs to one of its heads. The upper end is the
+    highest that a paired t-interval of the selected heads of ``other`` minus any head of ``one``
+    reaches, and the lower end vice versa. If both have as many heads, neither end lies beyond the
+    t-intervals of the differences of equal heads, so that a model does not differ from itself. In
+    simulations the interval contains the true value in 94 to 100 % of cases
+    (benchmarks/coverage.py).
+
+    Returns:
+        The difference and both ends of its 95 % interval over images.
+
+    >>> one, other = np.array([[1.0, 9.0], [2.0, 9.0], [4.0, 9.0]]), np.array([[2.0], [4.0], [5.0]])
+    >>> [round(x, 4) for x in extreme_difference(one, other)]
+    [1.3333, -0.1009, 2.7676]
+    """
+    from scipy.stats import t
+
+    quantile = float(t.ppf(0.975, len(one) - 1)) / len(one) ** 0.5
+
+    def ends(values: Float[np.ndarray, "image head"]) -> tuple[float, float]:
+        half = quantile * values.std(0, ddof=1)
+        return float((values.mean(0) - half).min()), float((values.mean(0) + half).max())
+
+    sign = -1 if largest else 1
+    first, second = (sign * np.asarray(values, np.float64) for values in (one, other))
+    chosen, chosen_second = other_half_values(first), other_half_values(second)
+    change = (chosen_second - chosen)[:, None]
+    value, (low, high) = float(change.mean()), ends(change)
+    if any(len(set(selected_heads(values))) > 1 for values in (first, second)):
+        least, most = ends(second - chosen[:, None])[0], ends(chosen_second[:, None] - first)[1]
+        if first.shape == second.shape:
+            lowest, highest = ends(second - first)
+            least, most = max(least, lowest), min(most, highest)
+        low, high = min(low, least), max(high, most)
+    return (-value, -high, -low) if largest else (value, low, high)
