@@ -205,5 +205,5 @@ def test_numbers_that_would_overflow_are_refused(setting: str) -> None:
 
 @pytest.mark.parametrize("name", ["a\x1b[31m", "a\nb", "\ud800"])
 def test_a_name_that_cannot_be_printed_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=r"\bsetting name\b.*'a\\\\x1b"):
+    with pytest.raises(UserError, match=r"\bsetting name\b.*'.*\\.*'"):
         protocol_from({**asdict(preset("modern")), "name": name})

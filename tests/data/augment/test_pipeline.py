@@ -123,9 +123,7 @@ def test_empty_batch_stays_empty():
 
 @pytest.mark.parametrize("images", [torch.zeros(2, 3, 5, 7), torch.zeros(2, 1, 5, 7).byte()])
 def test_images_of_another_kind_are_refused(images):
-    with pytest.raises(
-        UserError, match=r"\buint8 \[n, 3, .*(float32 \[2, 3|uint8 \[2, 1), 5, 7\]"
-    ):
+    with pytest.raises(UserError, match=r"\buint8 \[n, 3, .*(float32 \[2, 3|uint8 \[2, 1), 5, 7\]"):
         augmented(images, torch.arange(2), torch.zeros(2).long())
 
 

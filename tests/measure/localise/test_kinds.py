@@ -25,16 +25,16 @@ def test_a_text_is_read_and_written_back(text, expected):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("gausian:1", "did you mean gaussian"),
+        ("gausian:1", r"'gausian'.*\bmean gaussian\b"),
         ("gaussian:wide", "'wide'"),
-        ("gaussian:0@last3", "must be positive.* window:1"),
-        ("gaussian:nan", "must be positive"),
-        ("window:4", "must be odd"),
-        ("window:2.5", "must be odd"),
+        ("gaussian:0@last3", r"\bgaussian:0\b.*\bwindow:1\b"),
+        ("gaussian:nan", r"\bgaussian:nan\b"),
+        ("window:4", r"\bwindow:4\b.*\bodd\b"),
+        ("window:2.5", r"\bwindow:2\.5\b.*\bodd\b"),
         ("gaussian:1@", "gaussian:1@"),
         ("gaussian:1+share", r"gaussian:1\+share"),
         ("identity:2", "identity:2"),
-        ("identity+keep-share", r"leave out \+keep-share"),
+        ("identity+keep-share", r"\bidentity\b.*\+keep-share"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_words(text, problem):

@@ -131,7 +131,7 @@ def test_a_folder_is_averaged_over_as_many_images_as_asked_for(run_folder, tmp_p
     ("options", "sentence"),
     [
         ({"image_size": "16"}, r"run is a run .* leave out --image-size"),
-        ({"weights": [Path("w")]}, r"--weights is given 1 times, but 0 of the targets"),
+        ({"weights": [Path("w")]}, r"--weights .*\b1\b.*\b0\b"),
     ],
 )
 def test_what_a_run_has_of_its_own_cannot_be_given(options, sentence, run_folder, picture):
@@ -142,5 +142,5 @@ def test_what_a_run_has_of_its_own_cannot_be_given(options, sentence, run_folder
 def test_a_measured_model_is_no_target(run_folder, picture):
     folder, _ = run_folder
     (folder / "run.json").write_text(json.dumps(model_contents("vit_x")))
-    with pytest.raises(UserError, match="measurement of vit_x"):
+    with pytest.raises(UserError, match=r"/run .*\bvit_x\b"):
         target_maps([str(folder)], picture)

@@ -132,7 +132,7 @@ def test_the_profile_of_rings_sums_to_one_and_holds_the_other_masses():
 
 def test_logits_are_called_logits():
     logits = torch.randn(2, 3, 35, 35, generator=torch.Generator().manual_seed(3))
-    with pytest.raises(UserError, match=r"these are logits and not weights; pass logits.softmax"):
+    with pytest.raises(UserError, match=r"logits\.softmax\(-1\)"):
         self_mass(logits)
 
 

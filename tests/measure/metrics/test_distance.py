@@ -108,11 +108,11 @@ def test_attention_of_another_grid_is_refused():
 @pytest.mark.parametrize("metric", [attention_entropy, self_mass])
 def test_rows_that_do_not_sum_to_one_are_refused(metric):
     cut = random_attention(2, 3, 36)[..., 1:, 1:]
-    with pytest.raises(UserError, match="sum to one, but one is off by"):
+    with pytest.raises(UserError, match=r"\boff by (0\.\d+|nan)\b.*patch_attention"):
         metric(cut)
-    with pytest.raises(UserError, match="sum to one, but one is off by"):
+    with pytest.raises(UserError, match=r"\boff by (0\.\d+|nan)\b.*patch_attention"):
         mean_attention_distance(cut, Grid(5, 7))
-    with pytest.raises(UserError, match="sum to one, but one is off by"):
+    with pytest.raises(UserError, match=r"\boff by (0\.\d+|nan)\b.*patch_attention"):
         metric(cut * float("nan"))
 
 
@@ -120,16 +120,16 @@ def test_a_row_with_all_its_attention_on_the_prefix_is_refused():
     attention = random_attention(2, 3, 17)
     attention[1, 2, 11] = 0
     attention[1, 2, 11, :2] = 0.5
-    with pytest.raises(UserError, match="whole attention to prefix tokens"):
+    with pytest.raises(UserError, match=r"\bprefix tokens\b.*\bNaN\b"):
         patch_attention(attention, 2)
 
 
 @pytest.mark.parametrize("num_prefix", [-1, 17, 19])
 def test_more_prefix_tokens_than_tokens_are_refused(num_prefix):
-    with pytest.raises(UserError, match="less than the 17 tokens"):
+    with pytest.raises(UserError, match=rf"num_prefix is {num_prefix}\b.*\b17 tokens\b"):
         patch_attention(random_attention(1, 1, 17), num_prefix)
 
 
 def test_the_entropy_of_a_single_patch_is_refused():
-    with pytest.raises(UserError, match="at least 2 patches"):
+    with pytest.raises(UserError, match=r"\b2 patches\b.*\[1, 1, 1, 1\]"):
         attention_entropy(torch.ones(1, 1, 1, 1))

@@ -5,6 +5,7 @@ import torch
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
+from nearsight.core import UserError
 from nearsight.stats import t_interval
 
 
@@ -24,5 +25,5 @@ def test_the_interval_of_a_mean_is_that_of_statsmodels():
 
 
 def test_one_image_has_no_interval():
-    with pytest.raises(ValueError, match="at least 2 images"):
+    with pytest.raises(UserError, match=r"\b2 images\b.*\b1$"):
         t_interval(torch.zeros(1, 3))

@@ -121,5 +121,5 @@ def test_asking_for_the_position_share_alone_is_enough_for_names():
 
 def test_heads_without_the_needed_metrics_have_no_name():
     profile = measure_model(toy_models.plain(), toy_models.images(12, 20))
-    with pytest.raises(UserError, match=r"sink, .*measure with metrics='all'"):
+    with pytest.raises(UserError, match=r"\bsink, .*metrics='all'"):
         _ = profile.head_names

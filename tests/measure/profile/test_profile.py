@@ -178,9 +178,7 @@ def test_intervals_are_those_of_the_images():
 def test_nan_in_attention_names_the_layer_and_the_image():
     broken = images()
     broken[17, 0, 3, 5] = torch.nan
-    with pytest.raises(
-        UserError, match=r"NaN in the attention of layer blocks\.0\.attn for image 17"
-    ):
+    with pytest.raises(UserError, match=r"\bNaN\b.*\blayer blocks\.0\.attn\b.*\bimage 17\b"):
         measure_model(sharp_model(), broken.split(7))
 
 
@@ -188,21 +186,21 @@ def test_nan_in_attention_names_the_layer_and_the_image():
     "given", [torch.zeros(3, 12, 20), torch.zeros(2, 3, 12, 20, dtype=torch.uint8)]
 )
 def test_what_is_no_batch_of_normalised_images_is_refused(given):
-    with pytest.raises(UserError, match="normalised"):
+    with pytest.raises(UserError, match=rf"\[n, 3, height, width\].*{given.dtype} .*\b3, 12, 20\]"):
         measure_model(sharp_model(), [given])
 
 
 @pytest.mark.parametrize("given", [None, 3, "folder"])
 def test_what_holds_no_images_is_refused(given):
-    with pytest.raises(UserError, match=r"expected images as a tensor .* measure_named"):
+    with pytest.raises(UserError, match=rf"\[n, 3, .*{given!r}.*\bmeasure_named"):
         list(image_batches(given, sharp_model()))
 
 
 @pytest.mark.parametrize(
-    ("given", "says"), [("nano", "for the name of a model use measure_named"), (None, "got None")]
+    ("given", "says"), [("nano", r"'nano'.*\bmeasure_named\b"), (None, r"\bNone\b")]
 )
 def test_what_is_no_model_is_refused(given, says):
-    with pytest.raises(UserError, match=rf"expected a model \(torch.nn.Module\).*{says}"):
+    with pytest.raises(UserError, match=rf"\(torch\.nn\.Module\).*{says}"):
         check_model(given)
 
 
@@ -220,12 +218,12 @@ class EntryByEntry(nn.Module):
 
 
 def test_attention_that_cannot_be_seen_is_not_called_absent():
-    with pytest.raises(UserError, match=r"EntryByEntry takes a softmax .* matmul, einsum or"):
+    with pytest.raises(UserError, match=r"^EntryByEntry .*\bmatmul\b.*\bscaled_dot_product"):
         measure_model(EntryByEntry(), images())
 
 
 def test_no_batches_are_refused():
-    with pytest.raises(UserError, match="no images"):
+    with pytest.raises(UserError, match=r"\bimages\b"):
         measure_model(sharp_model(), [])
 
 
@@ -233,5 +231,5 @@ def test_unknown_metrics_and_those_not_measured_are_named():
     with pytest.raises(UserError, match="'reach'"):
         measure_model(sharp_model(), images(), metrics=("mad", "reach"))
     profile = measure_model(sharp_model(), images(), metrics=("mad",))
-    with pytest.raises(AttributeError, match="entropy was not measured"):
+    with pytest.raises(AttributeError, match=r"\bentropy\b.*metrics="):
         _ = profile.entropy

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from measure import toy_models
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.measure.readouts.example_capture import (
     capture_examples,
     part_colours,
@@ -208,13 +209,13 @@ def test_the_file_is_plain_json_with_gzip_inside(tmp_path):
 
 def test_a_model_without_attention_is_refused():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 2, 4))
-    with pytest.raises(ValueError, match="no softmax attention"):
+    with pytest.raises(UserError, match=r"\battention\b"):
         seen(model, torch.zeros(1, 3, 8, 8))
 
 
 def test_too_many_weights_are_refused_before_they_fill_the_memory(monkeypatch):
     monkeypatch.setattr("nearsight.measure.readouts.example_capture.MAX_WEIGHTS", 500)
-    with pytest.raises(ValueError, match="smaller image size"):
+    with pytest.raises(UserError, match=r"\bimage size\b"):
         seen(toy_models.plain(), toy_models.images(12, 20, count=1))
 
 

@@ -10,6 +10,7 @@ from timm.models.convit import ConVit
 from torch import nn
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.readouts import gpsa_gates
@@ -116,5 +117,5 @@ def test_a_model_without_gpsa_has_no_such_numbers():
     written = measurement(measure_model(plain(), images(12, 20)))
     assert "gpsa" not in written
     assert not any("gpsa" in layer for layer in written["layers"])
-    with pytest.raises(ValueError, match=r"VisionTransformer has no .*GPSA.*add_gpsa"):
+    with pytest.raises(UserError, match=r"VisionTransformer has no .*GPSA.*add_gpsa"):
         ns.gpsa_gates(plain())

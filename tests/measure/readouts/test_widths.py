@@ -10,6 +10,7 @@ from measure.toy_models import images, plain, windows
 from torch import nn
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.measure.folders.measure_contents import measurement
 from nearsight.measure.profile.profile import measure_model
 from nearsight.measure.readouts import gaussian_widths
@@ -190,14 +191,14 @@ def test_a_model_without_gaug_has_no_such_numbers():
     written = measurement(measure_model(plain(), images(12, 20)))
     assert "gaussian" not in written
     assert not any("gaussian" in layer for layer in written["layers"])
-    with pytest.raises(ValueError, match=r"VisionTransformer has no .*GAug.*add_locat"):
+    with pytest.raises(UserError, match=r"VisionTransformer has no .*GAug.*add_locat"):
         ns.gaussian_widths(plain(), images(12, 20))
 
 
 def test_a_gaussian_that_is_no_number_is_named():
     model = add_locat(plain())
     model.blocks[1].attn.gaug.log_var.bias.data[0] = torch.nan
-    with pytest.raises(ValueError, match=r"NaN in the Gaussians of layer blocks\.1\.attn"):
+    with pytest.raises(UserError, match=r"\bNaN\b.*\blayer blocks\.1\.attn\b"):
         gaussian_widths(model, images(12, 20))
 
 

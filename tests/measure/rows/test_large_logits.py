@@ -13,6 +13,7 @@ from native.example_calls import by_kernel, by_torch
 from torch import nn
 
 import nearsight as ns
+from nearsight.core import UserError
 from nearsight.measure.capture.interception import AttentionCall
 from nearsight.measure.layout.geometry import Geometry
 from nearsight.measure.layout.tokens import row_by_row
@@ -186,5 +187,5 @@ def test_a_model_that_hides_rows_entirely_is_refused(value):
     model = Masked(-torch.inf)
     if value is False:
         model.mask = model.mask == 0
-    with pytest.raises(ValueError, match=r"cannot be measured|got NaN"):
+    with pytest.raises(UserError, match=r"\blayer Masked \(Masked\)|\bNaN\b"):
         ns.measure_model(model, torch.randn(3, 3, 28, 28), metrics=("mad",))
