@@ -123,7 +123,8 @@ def test_a_patch_that_does_not_divide_the_image_is_named(
 ):
     code, _, err = nearsight(*train, "--set", "model.patch_size=5")
     assert code == 1
-    assert "16x16 is not divisible by the patch size 5" in err
+    assert "16x16" in err
+    assert " 5;" in err
 
 
 def test_an_unwritable_output_is_named(nearsight: Callable[..., Answer], train: list[str]):
@@ -206,7 +207,7 @@ def test_a_model_is_evaluated_beside_itself_with_local_attention(nearsight: Call
     few = ["--num-train", "7", "--num-val", "5", "--no-controls", "--set", "k=3"]
     code, out, _ = nearsight(*words, *few, "--localise", "gaussian:0.7@last1")
     assert code == 0
-    assert "of their attention to prefix tokens" in out
+    assert "prefix tokens" in out
     differences = " ".join(out.partition("paired differences")[2].split())
     assert differences.count("mu (untrained) − mu") == 3  # mIoU, accuracy, mIoU at boundaries
     assert differences.count("(untrained) gaussian:0.7@last1") == 3
@@ -226,7 +227,8 @@ def test_other_images_cannot_be_compared(nearsight: Callable[..., Answer]):
         )  # fmt: skip
     code, out, err = nearsight("diff", "runs/3", "runs/5")
     assert (code, out) == (1, "")
-    assert "(3 and 5 images); measure both on the same folder" in err
+    assert "(3 and 5 images)" in err
+    assert "--num-images" in err
 
 
 @pytest.mark.usefixtures("pictures")

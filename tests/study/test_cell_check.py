@@ -80,9 +80,7 @@ def test_cells_of_one_study_that_were_planned_with_other_numbers_of_images_are_r
     cell["stages"]["measure"]["num_images"] = 7
     (folder / CELL).write_text(json.dumps(cell))
     changed(folder / MEASURE, num_images=7)
-    with pytest.raises(
-        UserError, match=r"7 images of the set 00112233445566aa, but .* has 11 imag"
-    ):
+    with pytest.raises(UserError, match=r"\b7 images\b.*\b00112233445566aa\b.*\b11 images\b"):
         study_report(out, tmp_path / "page.html")
 
 
@@ -124,7 +122,7 @@ def test_the_measurement_of_a_cell_is_kept_from_others_and_repaired(
     assert read_measure(tmp_path / "pixels").convention.name == "pixels"
     assert read_record(tmp_path / "pixels") == read_record(folder)
     code, _, err = nearsight(*pixels[:2], "--out", "pixels", *where)
-    assert (code, "has a measurement with convention pixels, which would be lost" in err) == (
+    assert (code, "convention pixels" in err and "--force" in err) == (
         1, True,
     )  # fmt: skip
     assert nearsight(*pixels[:2], "--out", "pixels", "--force", *where)[0] == 0

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from nearsight.core import UserError
 from nearsight.core.processes import World, find_device
 from nearsight.data.augment.mix import mixed_targets
 from nearsight.train.batches import epoch_order
@@ -76,5 +77,5 @@ def test_the_moving_average_is_the_recursion_and_gives_the_weights_back():
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:99", "xpu"])
 def test_a_device_that_is_not_there_is_refused_by_name(name: str):
-    with pytest.raises(ValueError, match=f"device.*{name}|{name}.*device"):
+    with pytest.raises(UserError, match=f"device.*{name}|{name}.*device"):
         find_device(name)

@@ -6,6 +6,7 @@ import pytest
 from report.example_runs import write_model, write_run
 from runs.made_records import causal_contents
 
+from nearsight.core import UserError
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.study.causal_losses import causal_drawings, causal_figure, drawn_file
 from nearsight.report.read.grouping import read_families
@@ -91,6 +92,6 @@ def test_the_page_has_a_figure_for_each_run_that_was_tried(tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     folder = with_causal(write_run(tmp_path / "run"), lost=[{"heads": "1.1"}])
     with pytest.raises(
-        ValueError, match=r"causal\.json is damaged: lost\[0\]\.change is missing; run "
+        UserError, match=r"/causal\.json .*\blost\[0\]\.change\b.*nearsight study causal"
     ):
         drawn_file(folder, "x", "y")

@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 from report.example_runs import NUM_EPOCHS, write_model, write_run
 
+from nearsight.core import UserError
 from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.parts.gate_panels import (
@@ -218,7 +219,5 @@ def test_a_damaged_entry_is_said(tmp_path):
     folder = with_gates(write_model(tmp_path / "a"), 0.25)
     path = folder / "measure.json"
     path.write_text(path.read_text().replace('"centre"', '"middle"'))
-    with pytest.raises(
-        ValueError, match=r"measure\.json is damaged: layers.gpsa.centre is missing"
-    ):
+    with pytest.raises(UserError, match=r"/measure\.json .*\blayers\.gpsa\.centre\b"):
         read_families([folder])

@@ -6,6 +6,7 @@ import re
 import pytest
 from report.example_runs import NUM_IMAGES, write_model, write_run
 
+from nearsight.core import UserError
 from nearsight.explore import write_report
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.parts.width_panels import distributions, gaussian_depth
@@ -108,7 +109,5 @@ def test_a_damaged_entry_is_said(tmp_path):
     folder = with_gaussians(write_model(tmp_path / "a"), 1.0)
     path = folder / "measure.json"
     path.write_text(path.read_text().replace('"near_bounds"', '"near"'))
-    with pytest.raises(
-        ValueError, match=r"measure\.json is damaged: layers.gaussian.near_bounds is missing"
-    ):
+    with pytest.raises(UserError, match=r"/measure\.json .*\blayers\.gaussian\.near_bounds\b"):
         read_families([folder])

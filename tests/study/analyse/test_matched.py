@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from nearsight.core import UserError
 from nearsight.study.analyse.factorials import factorial
 from nearsight.study.analyse.matched import (
     Course,
@@ -87,9 +88,9 @@ def test_an_effect_of_the_length_vanishes_at_matched_loss():
 
 
 def test_a_course_must_fit_together():
-    with pytest.raises(ValueError, match="for every epoch"):
+    with pytest.raises(UserError, match=r"\[1, 2\]"):
         course([4.0, 3.0], [0.4])
-    with pytest.raises(ValueError, match="ascending"):
+    with pytest.raises(UserError, match=r"\bepochs\b.*\bascending\b"):
         course([4.0, 3.0], [0.4, 0.3], epochs=[2, 1])
 
 

@@ -340,3 +340,5 @@ def test_recipes_evaluate_as_their_claims_ask(name, ids):
         assert wanted.method in methods
         assert asked["data"] in wanted.data
         assert wanted.scale is None or methods[wanted.method] == "full"
+    if name == "locat-dino":
+        assert asked["place"] == "final"  # LocAt's DINO is read after PRR

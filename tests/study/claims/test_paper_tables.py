@@ -2,6 +2,7 @@
 
 import pytest
 
+from nearsight.core import UserError
 from nearsight.protocol.presets import EIGHT, preset
 from nearsight.study.claims.all_claims import claim
 from nearsight.study.claims.paper_tables import (
@@ -39,9 +40,9 @@ def test_main_effects_solved_by_hand():
 
 
 def test_a_number_that_is_not_printed_is_refused():
-    with pytest.raises(ValueError, match="'min_mad'"):
+    with pytest.raises(UserError, match="'min_mad'"):
         PaperRow(0.5)["min_mad"]
-    with pytest.raises(ValueError, match="'loss'"):
+    with pytest.raises(UserError, match="'loss'"):
         PAPER_TABLE_2["modern"]["loss"]
 
 

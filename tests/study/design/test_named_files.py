@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nearsight.core import UserError
 from nearsight.protocol.presets import preset
 from nearsight.protocol.schema import Distillation
 from nearsight.runs.settling import with_absolute_paths
@@ -81,14 +82,14 @@ def test_weights_that_changed_since_the_plan_are_refused(tmp_path: Path):
     folder = teacher(tmp_path / "run", b"11")
     cell = cell_of(taught_by(folder))
     (folder / "weights.safetensors").write_bytes(b"13")
-    with pytest.raises(ValueError, match=str(folder / "weights.safetensors")):
+    with pytest.raises(UserError, match=str(folder / "weights.safetensors")):
         check_inputs(cell)
 
 
 def test_the_study_of_distillation_asks_for_its_teacher(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     wanted = tmp_path / "runs" / "teacher"
-    with pytest.raises(ValueError, match=rf"distillation\.weights .* {wanted}"):
+    with pytest.raises(UserError, match=rf"distillation\.weights .* {wanted}"):
         cells_of(recipe("distillation").study("laptop"), [0], {"cifar100": "aa"}, "cpu")
 
 

@@ -156,7 +156,7 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
     again = hold_lock(tmp_path / "lock", "runner")
     with (
         hold_lock(tmp_path / "lock", "runner"),
-        pytest.raises(ValueError, match="another runner is running in"),
+        pytest.raises(UserError, match=r"\brunner\b.*/test_"),
         again,
     ):
         pass
@@ -164,13 +164,13 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path):
 
 def test_studies_that_compare_nothing_are_refused():
     twice = (Condition({"cutmix": False}, BASELINE), Condition({"cutmix": True}, BASELINE))
-    with pytest.raises(ValueError, match="cutmix off, seed 0 and cutmix on, seed 0"):
+    with pytest.raises(UserError, match="cutmix off, seed 0 and cutmix on, seed 0"):
         cells(Study(twice))
-    with pytest.raises(ValueError, match="same levels"):
+    with pytest.raises(UserError, match=r"\bconditions\b.*\blevels\b"):
         Study((*TWO.conditions, TWO.conditions[0]))
-    with pytest.raises(ValueError, match="same factors"):
+    with pytest.raises(UserError, match="same factors"):
         Study((TWO.conditions[0], Condition({"mixup": True}, CUTMIX)))
-    with pytest.raises(ValueError, match="at least one seed"):
+    with pytest.raises(UserError, match=r"\bseed\b"):
         cells(seeds=[])
 
 
@@ -184,34 +184,34 @@ def test_every_recipe_of_ours_tells_what_it_asks_and_costs():
 
 
 def test_a_wrong_recipe_is_answered_in_a_sentence(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"'quik'.*did you mean quick"):
+    with pytest.raises(UserError, match=r"'quik'.*\bmean quick\b"):
         recipe("quik")
-    with pytest.raises(ValueError, match=r"nowhere\.py"):
+    with pytest.raises(UserError, match=r"nowhere\.py"):
         recipe("nowhere.py")
     (tmp_path / "broken.py").write_text("1 / 0")
-    with pytest.raises(ValueError, match="cannot be read: ZeroDivisionError: division by zero"):
+    with pytest.raises(UserError, match=r"/broken\.py .*\bZeroDivisionError: division by zero"):
         read_recipe(tmp_path / "broken.py")
     (tmp_path / "silent.py").write_text("def study():\n    pass\n")
-    with pytest.raises(ValueError, match=r"docstring and a function study\(\)"):
+    with pytest.raises(UserError, match=r"/silent\.py .*\bdocstring\b.*\bstudy\(\)"):
         read_recipe(tmp_path / "silent.py")
     (tmp_path / "later.py").write_text('"""Why?\n\nNeeds: dense\n  features\n"""\nstudy = print\n')
     later = read_recipe(tmp_path / "later.py")
     assert later.needs == "dense features"
-    with pytest.raises(ValueError, match="the study later cannot run yet: it needs dense features"):
+    with pytest.raises(UserError, match=r"\blater\b.*\bdense features\b"):
         later.study()
 
 
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ("raise KeyError('x')", "fails: KeyError: 'x'"),
-        ("return 5", "returns int; it must return a nearsight.study.design.Study"),
+        ("raise KeyError('x')", r".*KeyError: 'x'"),
+        ("return 5", r".*\bint\b.*\bnearsight\.study\.design\.Study\b"),
     ],
 )
 def test_a_recipe_that_gives_no_study_is_named_in_one_sentence(tmp_path, body, sentence):
     file = tmp_path / "mine.py"
     file.write_text(f'"""A question?"""\ndef study():\n    {body}\n')
-    with pytest.raises(UserError, match=f"of the recipe mine {sentence}"):
+    with pytest.raises(UserError, match=rf"\bmine\b{sentence}"):
         read_recipe(file).study()
 
 
@@ -233,7 +233,7 @@ def test_a_recipe_has_the_scales_that_its_function_takes(tmp_path: Path):
     large, small = (found.study(x).conditions[0].protocol for x in ("paper", "laptop"))
     assert found.study().conditions[0].protocol == large
     assert (small.model.name, small.epochs, small.data.fraction) == ("mu_vit", 5, 0.2)
-    with pytest.raises(UserError, match="quick has only one scale; leave out --scale laptop"):
+    with pytest.raises(UserError, match=r"\bquick\b.*--scale laptop"):
         recipe("quick").study("laptop")
 
 
@@ -246,7 +246,7 @@ def test_a_folder_keeps_the_scale_that_it_was_begun_at(tmp_path: Path):
     write_study(out, "scaled", cells(laptop, seeds=(0,)), scale="laptop")
     assert read_study(out).scale == "laptop"
     assert scale_in(out, found, None) == scale_in(out, found, "laptop") == "laptop"
-    with pytest.raises(UserError, match="holds scaled at the laptop scale; give another --out for"):
+    with pytest.raises(UserError, match=r"/out .*\bscaled\b.*\blaptop\b.*--out\b.*\bpaper\b"):
         scale_in(out, found, "paper")
     assert scale_in(out, recipe("quick"), None) is None
 

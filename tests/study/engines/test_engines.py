@@ -67,7 +67,7 @@ def test_ray_gives_the_bytes_of_local_workers_though_a_ray_worker_is_killed(
         results = run_cells(out, cells, engine, 2, False, Watcher())
         thread.join()
         assert sorted(results.finished) == sorted(cell.key for cell in cells)
-        assert "ended by Ray's WorkerCrashedError; it is started again" in capsys.readouterr().err
+        assert "WorkerCrashedError" in capsys.readouterr().err
         for cell in cells:
             for name in (WEIGHTS, LOG):
                 local, by_ray = (cell_folder(x, cell) / name for x in (tmp_path / "local", out))

@@ -166,7 +166,7 @@ def test_minima_leave_out_layers_that_nothing_reads_and_a_damaged_file_is_refuse
     assert read_minima(exported)[1] == images
     np.testing.assert_array_equal(read_minima(exported)[0], first)
     (exported.folder / MINIMA).write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(ValueError, match=r"min-mad.npz is damaged .* delete it"):
+    with pytest.raises(ValueError, match=r"/min-mad\.npz\b"):
         read_minima(exported)
 
 

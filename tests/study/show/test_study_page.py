@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from study.example_folders import a_study, of_rates, values_per_image, written
 
+from nearsight.core import UserError
 from nearsight.protocol import spoken_name
 from nearsight.report.read.grouping import read_families
 from nearsight.study.analyse.effects import study_effects
@@ -142,7 +143,7 @@ def test_an_exported_study_has_no_weights_and_no_paths_and_gives_the_same_page(
     )
     assert after == before
     publish_study(whole, there)  # again: the same study
-    with pytest.raises(ValueError, match="give an empty folder, or one with an export of made-up"):
+    with pytest.raises(UserError, match=r"\bmade-up\b"):
         publish_study(whole, tmp_path)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from nearsight.core import UserError
 from nearsight.core.processes import World
 from nearsight.data.augment.pipeline import augment_images, normalise_pixels
 from nearsight.models.load.registry import model_for
@@ -89,7 +90,7 @@ def test_at_another_size_positions_are_resampled_and_the_own_size_is_unchanged(n
     assert local.shape == expected.shape
     assert local.std() > 0
     if name != "test_vit":  # which timm builds for any size
-        with pytest.raises(ValueError, match=r"16x16 pixels.*32x32"):
+        with pytest.raises(UserError, match=r"16x16 pixels.*32x32"):
             embed_images(plain, small)
 
 
