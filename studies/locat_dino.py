@@ -25,7 +25,10 @@ REDUCED = (
     "dino.num_local=2", "dino.local_size=16", "dino.outputs=1024", "dino.hidden=256",
     "dino.bottleneck=64", "dino.teacher_momentum=0.99", "dino.knn_images=5000", "measure_every=3",
 )  # fmt: skip
-FROZEN = {"tasks": "knn,linear", "method": "dino", "data": "imagenet", "controls": False}
+FROZEN = {
+    "tasks": "knn,linear", "method": "dino", "data": "imagenet", "controls": False,
+    "place": "final",  # as DINO trains them: after PRR where there is PRR
+}  # fmt: skip
 BRIEF = {"tasks": "knn", "data": "cifar100", "num_train": 5000, "num_val": 5000, "controls": True}
 
 

@@ -70,8 +70,9 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="Take the features after the layer's block (block), after the final norm (norm) "
-            "or after PRR (prr). Default: what the method prescribes.",
+            help="Take the features after the layer's block (block), after the final norm (norm), "
+            "after PRR (prr), or where the classifier reads them (final). Default: what the method "
+            "prescribes.",
         ),
     ] = None,
     statistics: Annotated[

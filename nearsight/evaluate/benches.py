@@ -40,7 +40,8 @@ class Settings:
         method: Names of methods, separated by commas; ``all``; or None for each task's main method.
         layer: ``last``, ``all``, or numbers from 1, separated by commas.
         place: Where to take features: after the layer's block (``block``), after the final norm
-            (``norm``) or after PRR (``prr``). None means the place that the method prescribes.
+            (``norm``), after PRR (``prr``), or where the classifier reads them (``final``: after
+            PRR if the model has it). None means the place that the method prescribes.
         statistics: Normalise images with the mean and deviation of the model (``own``) or of
             ``imagenet``. None means what the method prescribes.
         num_train: Use this many training images, at equal steps; None for all.

@@ -36,7 +36,9 @@ from nearsight.models.layers import Grid
 from nearsight.models.parts import PARTS
 
 PART_PLACES = {x.name: x for part in PARTS.values() if (x := part.feature_place)}
-PLACES = ("block", "norm", *PART_PLACES)  # the block's output; after the final norm; after a part
+NORM, FINAL = "norm", "final"
+# The block's output; after the final norm; after a part; after the norm and every part there is.
+PLACES = ("block", NORM, *PART_PLACES, FINAL)
 LAST, ALL = "last", "all"
 Seen = tuple[nn.Module, Any, Any]  # a module, its first input and its output
 
@@ -159,10 +161,14 @@ class Tapped(Extractor):
     ) -> list[FeatureBatch]:
         """Return the features of images at some layers, taken at a place.
 
+        ``final`` is what a classifier reads: after PRR if the model has it, else after the norm.
+
         Raises:
             UserError: If a layer has no patch features, or the model has no such place.
         """
         taps = [self.taps[layer - 1] for layer in layers]
+        if place == FINAL:
+            place = next((name for name, read in self.readers.items() if read is not None), NORM)
         self._check(taps, place)
         outputs: dict[nn.Module, Tensor] = {}
 

@@ -73,6 +73,15 @@ def test_features_after_prr_are_refined_after_the_norm() -> None:
     torch.testing.assert_close(found.patches.flatten(1, 2), tokens[:, 2:])
 
 
+def test_final_features_are_after_prr_where_there_is_prr_and_else_after_the_norm() -> None:
+    batch = images(24, 40)
+    for model, place in ((add_locat(small_model()), "prr"), (small_model(), "norm")):
+        tapped = Tapped(model, (24, 40))
+        (final,), (expected,) = (tapped.features(batch, [2], x) for x in ("final", place))
+        assert torch.equal(final.patches, expected.patches)
+        assert torch.equal(final.cls, expected.cls)
+
+
 def test_an_unknown_layer_or_place_is_an_error() -> None:
     tapped = Tapped(small_model(), (24, 40))
     with pytest.raises(UserError, match=r"--layer is '3'.*\b1 to 2\b"):
