@@ -72,7 +72,12 @@ def try_model(name: str) -> ModelRow:
         if not best.num_unclear or time.perf_counter() - began > ENOUGH_SECONDS:
             break
     if best is None and unfit:
-        begin = "it needs other inputs than images" if NEEDS_MORE in unfit else "it fails on images"
+        needs_more = NEEDS_MORE in unfit
+        begin = (
+            "it needs other inputs than images"
+            if needs_more
+            else "as built here, it fails on images"
+        )
         best = ModelRow(name, "refused", reason=f"{begin} [n, 3, side, side]: {unfit}")
     best = best or ModelRow(name, "not built", reason=unbuilt)
     return replace(best, seconds=time.perf_counter() - began)

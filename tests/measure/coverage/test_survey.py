@@ -1,8 +1,16 @@
 """Every model gets a row, a crash too, and a survey goes on where it stopped."""
 
 import pytest
+from torch import nn
 
-from nearsight.measure.coverage import ModelRow, coverage_table, run_coverage, survey, write_page
+from nearsight.measure.coverage import (
+    ModelRow,
+    attempt,
+    coverage_table,
+    run_coverage,
+    survey,
+    write_page,
+)
 from nearsight.measure.coverage.attempt import try_model
 
 ROWS = {
@@ -33,6 +41,38 @@ def test_the_table_of_a_page_is_replaced_and_the_rest_is_kept(tmp_path):
     assert "1 measured, 1 refused, 0 crashed" in text
     assert "| `a` | measured | 96 | 3 | 2.5e-07 | 0.42 |  |" in text
     assert "it has no attention \\| none" in coverage_table([ROWS["b"]])
+
+
+class Answering(nn.Module):
+    """A model of images and words."""
+
+    def forward(self, images, words):
+        return images
+
+
+class Enlarging(nn.Module):
+    """A model that takes no small images."""
+
+    def forward(self, images):
+        raise ValueError(f"images of {images.shape[-1]} pixels are too small")
+
+
+def test_a_model_that_cannot_run_on_images_alone_is_refused_with_its_own_words(monkeypatch):
+    sides = []
+
+    def builds(name):
+        for side in (8, 16):
+            sides.append(side)
+            yield side, Answering() if name == "a" else Enlarging()
+
+    monkeypatch.setattr(attempt, "builds", builds)
+    row = try_model("a")
+    assert (row.outcome, sides) == ("refused", [8])  # larger images would not help
+    assert "needs other inputs than images" in row.reason
+    assert "'words'" in row.reason
+    row = try_model("b")
+    assert (row.outcome, sides) == ("refused", [8, 8, 16])
+    assert "16 pixels are too small" in row.reason
 
 
 @pytest.mark.slow
