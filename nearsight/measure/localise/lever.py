@@ -150,6 +150,10 @@ class _AddingTerm(TorchFunctionMode):
         if func is F.scaled_dot_product_attention:
             arguments = dict(zip(FUSED, args)) | kwargs
             queries, keys = arguments["query"], arguments["key"]
+            if arguments.pop("is_causal", False):  # torch takes it only without a mask
+                size = queries.shape[-2], keys.shape[-2]
+                causal = torch.ones(size, dtype=torch.bool, device=queries.device).tril()
+                arguments["attn_mask"] = causal
             arguments["attn_mask"] = self._mask(queries, keys, arguments.get("scale"), arguments)
             return func(**arguments)
         if func is attend:

@@ -311,3 +311,34 @@ def test_a_model_without_patches_is_refused():
 
     with pytest.raises(UserError, match=r"\bPixels\b"):
         ns.localise(Pixels())
+
+
+class CausalViT(nn.Module):
+    """A ViT of one layer whose patches attend only to themselves and to earlier patches."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 10, 4, 4)
+        self.attention = CausalAttention()
+
+    def forward(self, images):
+        return self.attention(self.patches(images).flatten(2).mT)
+
+
+class CausalAttention(nn.Module):
+    def forward(self, tokens):
+        heads = tokens.unflatten(2, (2, 5)).transpose(1, 2)
+        return nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+
+
+def test_causal_attention_stays_causal():
+    torch.manual_seed(3)
+    model, images = CausalViT().eval(), torch.randn(2, 3, 12, 20)
+    tokens = model.patches(images).flatten(2).mT.unflatten(2, (2, 5)).transpose(1, 2)
+    row, col = torch.arange(15) // 5, torch.arange(15) % 5
+    far = (row[:, None] - row) ** 2 + (col[:, None] - col) ** 2
+    logits = tokens @ tokens.mT * 5**-0.5 - far / (2 * WIDTH**2)
+    logits = logits.masked_fill(torch.ones(15, 15).triu(1).bool(), -torch.inf)
+    ns.localise(model, f"gaussian:{WIDTH}@1", image_size=(12, 20))
+    with torch.no_grad():
+        torch.testing.assert_close(model(images), logits.softmax(-1) @ tokens, **NEAR)
