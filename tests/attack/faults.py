@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -129,15 +130,16 @@ def run(
 
 
 def _ended(child: int) -> int:
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        process, status = os.waitpid(child, os.WNOHANG)
-        if process:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    raise TimeoutError(f"a command took longer than {SECONDS} s")
+    """Wait until a child has ended, and return its exit code."""
+    watched = os.pidfd_open(child)
+    in_time = select.select([watched], [], [], SECONDS)[0]
+    os.close(watched)
+    if not in_time:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not in_time:
+        raise TimeoutError(f"a command took longer than {SECONDS} s")
+    return os.waitstatus_to_exitcode(status)
 
 
 def _child(
