@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from runs.made_records import DATA, measure_contents, model_contents, run_contents
+from runs.made_records import DATA, epoch_line, measure_contents, model_contents, run_contents
 
 from nearsight.core import UserError, unit
 from nearsight.runs import load_run, read_measure, read_measured, read_record, write_measurement
-from nearsight.runs.files import MEASURE, RECORD, WEIGHTS
+from nearsight.runs.files import LOG, MEASURE, RECORD, WEIGHTS
 
 VALUES, EXAMPLES = "measure.safetensors", "examples.json"
 
@@ -81,6 +81,8 @@ def test_a_measurement_without_hashes_must_be_of_the_weights_and_images_in_the_r
 
 def test_a_measurement_of_a_run_must_be_of_its_weights(tmp_path: Path):
     (tmp_path / RECORD).write_text(json.dumps(run_contents(weights_sha256="ab" * 32)))
+    lines = (json.dumps(epoch_line(epoch)) for epoch in range(1, 6))
+    (tmp_path / LOG).write_text("\n".join(lines) + "\n")
     for digest, fits in (("ab" * 8, True), ("cd" * 8, False)):
         contents = measure_contents(data={"name": "x", "hash": DATA["hash"]})
         (tmp_path / MEASURE).write_text(json.dumps(contents | {"weights": {"sha256": digest}}))
