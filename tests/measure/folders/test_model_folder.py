@@ -196,6 +196,30 @@ def test_too_few_readable_pictures_are_refused(tmp_path: Path):
         measure_named("mu", tmp_path / "pictures", random_init=True, skip_corrupt=True)
 
 
+@pytest.mark.slow
+def test_places_that_were_measured_are_kept_in_the_output_folder(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from nearsight.measure.layout import found, keep_places
+
+    monkeypatch.setattr(found, "_known", {})
+    given: dict[str, Any] = {"image_size": (96, 96), "num_images": 3, "random_init": True,
+                             "metrics": ("mad",), "nulls": False}  # fmt: skip
+    steps: list[tuple[int, int]] = []
+    with keep_places(progress=lambda *step: steps.append(step)):  # as the command does
+        measure_named("timm/levit_128s", pictures, tmp_path / "out", **given)
+    assert steps[-1] == (100, 100)
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+    (places,) = json.loads((tmp_path / "out" / "places.json").read_text()).values()
+    assert len(places["calls"]) == 11
+    monkeypatch.setattr(found, "_known", {})
+    monkeypatch.setattr(found, "place_model", None)  # would fail if the model were placed again
+    before = (tmp_path / "out" / "measure.json").read_bytes()
+    measure_named("timm/levit_128s", pictures, tmp_path / "out", force=True, **given)
+    after = read_measure(tmp_path / "out").contents()["layers"]
+    assert after == json.loads(before)["layers"]
+
+
 def test_the_folder_is_named_for_the_model():
     assert default_folder("timm/vit_tiny.augreg") == Path("runs/timm-vit_tiny.augreg")
     assert default_folder("hf/../up") == Path("runs/hf-..-up")
