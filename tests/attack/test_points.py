@@ -144,6 +144,21 @@ def test_a_finished_run_without_its_whole_log_is_refused(
     assert "train.jsonl" in refusal(nearsight, command, "run", *others)
 
 
+@pytest.mark.parametrize("name", ["name", "epochs", "model", "data", "optimizer"])
+@pytest.mark.parametrize("value", [None, []])
+def test_a_setting_that_a_report_needs_is_named(name: str, value: object, nearsight: Command):
+    shutil.copytree(example_runs() / "a", "a")
+    path = Path("a/run.json")
+    contents = json.loads(path.read_bytes())
+    del contents["protocol"][name]
+    if value is not None:
+        contents["protocol"][name] = value
+    path.write_text(json.dumps(contents))
+    said = refusal(nearsight, "report", "a")
+    assert "protocol" in said
+    assert name in said
+
+
 @pytest.mark.parametrize("change", [{"image_std": [0, 0, 0]}, {"rescale_factor": 0}])
 def test_an_image_processor_that_divides_by_zero_is_refused(change: dict, tmp_path: Path):
     transformers = pytest.importorskip("transformers", reason="needs the extra hf")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nearsight.protocol import spoken_name
 from nearsight.runs.records.stored import Stored, StoredFile
 
 FINISHED = "finished"
+# The settings that reports and studies read from the protocol as it is stored, and their types.
+READ_SETTINGS = {"name": str, "epochs": int, "model": dict, "data": dict, "optimizer": dict}
 
 
 class StretchRecord(Stored):
@@ -129,6 +131,14 @@ class TrainedRun(Stored):
     status: str
     weights_sha256: str | None = None  # of weights.safetensors, once the run is finished
     result: ResultRecord | None = None
+
+    @field_validator("protocol")
+    @classmethod
+    def _has_what_reports_read(cls, protocol: dict[str, Any]) -> dict[str, Any]:
+        for name, kind in READ_SETTINGS.items():
+            if not isinstance(protocol.get(name), kind):
+                raise ValueError(f"its setting {name} is missing or of another type")
+        return protocol
 
     @model_validator(mode="after")
     def _has_ended_with_a_result(self) -> TrainedRun:
