@@ -7,6 +7,7 @@ environment variable NEARSIGHT_TRACEBACK=1 to see the traceback.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -66,7 +67,7 @@ BUG_NOTE = (
     "`nearsight doctor` prints the versions to add."
 )
 INTERRUPTED = 130  # exit code after Ctrl-C
-LONGEST = 500  # characters of a sentence about wrong usage, which repeats what was typed
+LONG_WORD = re.compile(r"(\S{200})\S{150,}(\S{50})")  # such as a path that is one by mistake
 
 
 @app.callback(invoke_without_command=True)
@@ -120,7 +121,7 @@ def _exit_code(error: Exception) -> int:
     """Print a known error in one line and return its exit code, or raise an unknown error again."""
     if hasattr(error, "show"):  # wrong usage, found by typer
         if hasattr(error, "message"):
-            error.message = printable(error.message[:LONGEST])
+            error.message = _shown(error.message)
         error.show()
         return int(getattr(error, "exit_code", 2))
     if isinstance(error, typer.Abort):  # Ctrl-C, in versions of typer that raise it
@@ -143,5 +144,10 @@ def _exit_code(error: Exception) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"nearsight: {printable(sentence)}", file=sys.stderr)
+    print(f"nearsight: {_shown(sentence)}", file=sys.stderr)
     return code
+
+
+def _shown(sentence: str) -> str:
+    """Return a sentence with control characters replaced and long words cut in the middle."""
+    return LONG_WORD.sub(r"\1…\2", printable(sentence))

@@ -207,8 +207,10 @@ def test_a_page_without_a_name_is_refused(command: str, out: str, nearsight: Com
     assert refusal(nearsight, command, "a", "--out", out)
 
 
-def test_a_long_word_is_not_repeated_as_a_whole(nearsight: Command):
-    assert "xxx" in refusal(nearsight, "x" * 100_000)
+@pytest.mark.parametrize("words", [(), ("report",), ("measure",), ("maps",), ("explore",)])
+def test_a_long_word_is_not_repeated_as_a_whole(words: tuple[str, ...], nearsight: Command):
+    others = ("--images", str(images())) if words in (("measure",), ("maps",)) else ()
+    assert "xxx" in refusal(nearsight, *words, "x" * 100_000, *others)
 
 
 class OnePatch(nn.Module):
