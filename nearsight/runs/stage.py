@@ -92,8 +92,8 @@ class Stage:
         for name in settings:
             if name not in known:
                 raise UserError(
-                    f"the stage {self.name} has no setting {name!r}{suggestion(name, known)}; "
-                    f"its settings are {', '.join(known) or 'none'}"
+                    f"the stage {self.name} has no setting {name!r}; its settings are "
+                    f"{', '.join(known) or 'none'}{suggestion(name, known)}"
                 )
         return {name: _plain(value) for name, value in (known | dict(settings)).items()}
 

@@ -53,7 +53,7 @@ class Locality:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UserError(
-                f"there is no locality {self.kind!r}{suggestion(self.kind, KINDS)}; {EXAMPLE}"
+                f"there is no locality {self.kind!r}; {EXAMPLE}{suggestion(self.kind, KINDS)}"
             )
         if self.kind != IDENTITY and (math.isnan(self.value) or self.value <= 0):
             raise UserError(

@@ -55,8 +55,8 @@ def chosen_metrics(names: Sequence[str] | str, convention: Convention = PAPER) -
     if unknown or not names:
         raise UserError(
             (f"there is no metric {unknown[0]!r}" if unknown else "no metric is given")
-            + f"{_metric_hint(unknown[0]) if unknown else ''}; "
-            f"choose among {', '.join(METRIC_NAMES)}, or 'all'"
+            + f"; choose among {', '.join(METRIC_NAMES)}, or 'all'"
+            + (_metric_hint(unknown[0]) if unknown else "")
         )
     if POSITION_SHARE in names:
         names = tuple(dict.fromkeys([*names, *NEEDED]))

@@ -130,8 +130,8 @@ def convention_of(name: str) -> Convention:
     """
     if name not in CONVENTIONS:
         raise UserError(
-            f"there is no convention {name!r}{suggestion(name, CONVENTIONS)}; "
-            f"choose among {', '.join(CONVENTIONS)}"
+            f"there is no convention {name!r}; choose among {', '.join(CONVENTIONS)}"
+            f"{suggestion(name, CONVENTIONS)}"
         )
     return CONVENTIONS[name]
 

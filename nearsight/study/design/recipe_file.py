@@ -199,8 +199,8 @@ class Study:
         known = [x.name for x in (*STUDY_NUMBERS, *GRID_FREE)]
         if primary.value not in known:
             raise UserError(
-                f"the primary contrast is on {primary.value!r}{suggestion(primary.value, known)}; "
-                f"it must be on one of {', '.join(known)}"
+                f"the primary contrast is on {primary.value!r}, but it must be on one of "
+                f"{', '.join(known)}{suggestion(primary.value, known)}"
             )
         if primary.high.keys() != primary.low.keys() or primary.high == primary.low:
             raise UserError(

@@ -32,8 +32,8 @@ def stages_named(names: Sequence[str]) -> list[Stage]:
     for name in names:
         if name not in STAGES:
             raise UserError(
-                f"there is no stage {name!r}{suggestion(name, STAGES)}; the stages are "
-                f"{', '.join(STAGES)}"
+                f"there is no stage {name!r}; the stages are {', '.join(STAGES)}"
+                f"{suggestion(name, STAGES)}"
             )
     if len(set(names)) < len(names):
         raise UserError(f"the stages {', '.join(names)} name one twice; name every stage once")
