@@ -36,13 +36,12 @@ from nearsight.cli.measure import (
 )
 from nearsight.cli.models import EXAMPLE as MODELS_EXAMPLE
 from nearsight.cli.models import show_models
-from nearsight.cli.papers import EXAMPLE as PAPERS_EXAMPLE
-from nearsight.cli.papers import list_papers
 from nearsight.cli.shared import (
     App,
     examples,
 )
 from nearsight.cli.study import study_app
+from nearsight.cli.study_results import PAPERS_EXAMPLE, list_papers
 from nearsight.cli.train import PROTOCOLS_EXAMPLE, TRAIN_EXAMPLE, show_protocols, train
 from nearsight.core import UserError, is_out_of_memory, printable
 

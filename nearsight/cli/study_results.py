@@ -1,9 +1,9 @@
-"""Define the subcommands of ``nearsight study`` that show, test, judge and export its results."""
+"""Define the commands that show, test, judge and export the results of studies."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,6 +26,10 @@ CAUSAL_EXAMPLE = examples(
 CLAIMS_EXAMPLE = examples(
     "nearsight study claims studies-out/ablation",
     "nearsight study claims studies-out/ablation --all --details",
+)
+PAPERS_EXAMPLE = examples(
+    "nearsight papers",
+    "nearsight papers --paper convit --studies studies-out",
 )
 
 
@@ -189,3 +193,30 @@ def show_claims(
     print_verdicts(found, all_, details)
     print(path)
     return Result((path,), [x.contents() for x in found if all_ or x.findings])
+
+
+def list_papers(
+    paper: Annotated[
+        Literal["protocol", "locat", "convit"] | None,
+        typer.Option(help="List only the tables and figures of this paper."),
+    ] = None,
+    studies: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Look for finished runs in this study folder, or in the studies in this folder. "
+            "May be repeated. Default: studies-out, if it exists.",
+        ),
+    ] = None,
+) -> Result:
+    """List every table and figure of the three papers.
+
+    Shows for each the recipe that makes it, its cost at both scales, and how much of it has been
+    run so far.
+    """
+    from nearsight.study.papers import listed_items
+    from nearsight.study.show import papers_json, print_papers
+
+    found = [x for x in listed_items(studies) if paper in (None, x[0].paper)]
+    print_papers(found)
+    return Result(content=papers_json(found))

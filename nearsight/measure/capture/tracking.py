@@ -20,6 +20,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nearsight.core import UserError
+from nearsight.measure.capture.axes import (
+    einsum_orders,
+    identity_order,
+    matmul_orders,
+    moved_axes,
+    to_end,
+)
 
 PRODUCTS = frozenset(
     {
@@ -34,19 +41,7 @@ PRODUCTS = frozenset(
 SOFTMAXES = frozenset({torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax})
 ROW_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 HALF_TOLERANCE = 2e-2
-Orders = tuple[tuple[int, ...], ...]  # permutations of the axes of weights, values and output
 SUMMED_PRODUCTS = frozenset({torch.baddbmm, Tensor.baddbmm})  # arguments: a bias and two factors
-PERMUTATIONS = frozenset({torch.permute, Tensor.permute})
-EXCHANGES = frozenset(
-    {
-        torch.transpose,
-        Tensor.transpose,
-        torch.swapaxes,
-        Tensor.swapaxes,
-        torch.swapdims,
-        Tensor.swapdims,
-    }
-)
 EXPONENTIALS = frozenset({torch.exp, Tensor.exp, torch.exp_, Tensor.exp_})
 DIVISIONS = frozenset(
     {
@@ -62,7 +57,6 @@ DIVISIONS = frozenset(
         F.normalize,
     }
 )
-TRANSPOSITIONS = frozenset({Tensor.mT.__get__, Tensor.T.__get__})  # type: ignore[attr-defined]
 # Marks that a module gets if a softmax that cannot be measured was a factor of a product in it.
 LINEAR = "a softmax over another axis than the keys was multiplied"
 UNBATCHED = "a softmax of two axes was multiplied"
@@ -134,7 +128,7 @@ class SoftmaxTracking:
             sources += [factors] if factors else []
         for value in (*args, *kwargs.values()):
             for known in self._factors_of(value):
-                axes = _moved_axes(func, args, value, output, (known.query_axis, known.key_axis))
+                axes = moved_axes(func, args, value, output, (known.query_axis, known.key_axis))
                 if axes:
                     sources.append(Factors(known.queries, known.keys, *axes))
         if sources:
@@ -243,15 +237,15 @@ class SoftmaxTracking:
         if _is_mixing(func, args, side, made, softmax, output):
             return None
         tensors = made, values, output
-        orders = _einsum_orders(args[0], side, tensors) if func is torch.einsum else None
-        weights_order, values_order, order = orders or _matmul_orders(side, tensors)
+        orders = einsum_orders(args[0], side, tensors) if func is torch.einsum else None
+        weights_order, values_order, order = orders or matmul_orders(side, tensors)
         weights = made.permute(weights_order)
         arguments: dict[str, Any] = {"values": values.permute(values_order)}
         if self._with_factors:
             arguments["factors"] = self._logit_factors(softmax)
         if _is_stochastic(weights):
             return TrackedProduct(arguments | {"weights_made": weights}, order)
-        if weights_order == _identity_order(made):
+        if weights_order == identity_order(made):
             return TrackedProduct(arguments | {"weights_made": softmax, "multiplied": made}, order)
         if _is_stochastic(made):  # its rows sum to one over queries instead of keys
             return None
@@ -318,50 +312,11 @@ def _factors(func: Callable, args: tuple, output: Tensor) -> Factors | None:
         return None
     first = output.ndim - len(result)
     return Factors(
-        _to_end(left, terms[0], rows[0] + shared[0]),
-        _to_end(right, terms[1], cols[0] + shared[0]),
+        to_end(left, terms[0], rows[0] + shared[0]),
+        to_end(right, terms[1], cols[0] + shared[0]),
         first + result.index(rows[0]),
         first + result.index(cols[0]),
     )
-
-
-def _to_end(tensor: Tensor, letters: str, last: str) -> Tensor:
-    """Permute a tensor so that the axes of these einsum letters come last."""
-    first = tensor.ndim - len(letters)
-    order = [x for x in letters if x not in last] + list(last)
-    return tensor.permute(*range(first), *(first + letters.index(x) for x in order))
-
-
-def _moved_axes(
-    func: Callable, args: tuple, value: Tensor, output: Tensor, axes: tuple[int, int]
-) -> tuple[int, int] | None:
-    """Return where two axes of ``value`` are in ``output``, which was made from it, if known.
-
-    Args:
-        func: The torch function that made ``output``.
-        args: Its positional arguments.
-        value: The argument whose axes are followed.
-        output: What the function returned.
-        axes: The query and the key axis of ``value``.
-    """
-    if func in PERMUTATIONS or func in EXCHANGES or func in TRANSPOSITIONS:
-        order = list(range(value.ndim))
-        if func in PERMUTATIONS:
-            given = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
-            order = [x % value.ndim for x in given]
-        else:
-            a, b = (x % value.ndim for x in (args[1:3] if func in EXCHANGES else (-2, -1)))
-            order[a], order[b] = order[b], order[a]
-        return order.index(axes[0]), order.index(axes[1])
-    if output.numel() != value.numel():
-        return None
-    if output.shape == value.shape:
-        return axes
-    from_end = tuple(axis - value.ndim for axis in axes)
-    last = min(from_end)
-    if last >= -2 and output.ndim >= 2 and output.shape[-2:] == value.shape[-2:]:
-        return output.ndim + from_end[0], output.ndim + from_end[1]
-    return None
 
 
 def _is_stochastic(rows: Tensor) -> bool:
@@ -369,48 +324,3 @@ def _is_stochastic(rows: Tensor) -> bool:
     tolerance = ROW_TOLERANCE.get(rows.dtype, HALF_TOLERANCE)
     sums = rows.sum(-1, dtype=torch.promote_types(rows.dtype, torch.float32))
     return bool(((sums - 1).abs() <= tolerance).all()) and bool((rows >= -tolerance).all())
-
-
-def _identity_order(tensor: Tensor) -> tuple[int, ...]:
-    """Return the permutation that leaves the axes of a tensor as they are."""
-    return tuple(range(tensor.ndim))
-
-
-def _matmul_orders(side: int, tensors: tuple[Tensor, ...]) -> Orders:
-    """Return the orders that bring a matrix product into the form ``weights @ values``.
-
-    If the weights are on the right (``side`` is 1), all three tensors are transposed.
-    """
-    if side == 0:
-        return tuple(_identity_order(x) for x in tensors)
-    return tuple((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2) for x in tensors)
-
-
-def _einsum_orders(equation: str, side: int, tensors: tuple[Tensor, ...]) -> Orders:
-    """Return the orders that bring an einsum into the form ``...qk,...kw->...qw``.
-
-    Raises:
-        UserError: If the equation does not sum over the keys, or has other axes than these.
-    """
-    inputs, _, result = equation.replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    given = terms[side], terms[1 - side], result
-    if all(term.startswith("...") for term in given):
-        given = given[0][3:], given[1][3:], given[2][3:]
-    weights, values, result = given
-    keys = [x for x in weights[-2:] if x in values and x not in result]
-    queries = [x for x in weights[-2:] if x not in keys]
-    wanted: tuple[str, ...] = ()
-    if len(keys) == len(queries) == 1:
-        leading, query, key = weights[:-2], queries[0], keys[0]
-        width = "".join(x for x in values if x not in weights)
-        wanted = leading + query + key, leading + key + width, leading + query + width
-    if [sorted(x) for x in wanted] != [sorted(x) for x in given] or len(width) != 1:
-        raise UserError(
-            f"its einsum {equation!r} does not have the form '...qk,...kw->...qw', which sums "
-            "over the keys; write it in this form, so that nearsight can measure it"
-        )
-    return tuple(
-        (*range(first := x.ndim - len(have)), *(first + have.index(letter) for letter in want))
-        for x, have, want in zip(tensors, given, wanted)
-    )
