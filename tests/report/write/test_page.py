@@ -200,12 +200,12 @@ def test_names_cannot_command_the_page_or_its_figures(tmp_path):
     )
 
 
-def test_a_run_without_a_log_has_no_learning_curves(tmp_path):
+def test_a_finished_run_without_its_log_is_refused_by_name(tmp_path):
     run = write_run(tmp_path / "a")
     (run / "train.jsonl").unlink()
-    text = write_report([run], tmp_path / "report.html").read_text()
-    assert "Learning curves" not in text
-    assert "Attention distance of every head" in text
+    with pytest.raises(UserError, match=r"a/train\.jsonl"):
+        write_report([run], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_run_that_is_not_measured_says_what_to_do(tmp_path):
