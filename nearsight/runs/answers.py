@@ -6,6 +6,7 @@ With it, effects on accuracy can be compared image by image. Older runs do not h
 from __future__ import annotations
 
 import io
+import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -34,10 +35,13 @@ def read_answers(folder: Path, num_test: int) -> Bool[np.ndarray, " image"] | No
     if not path.is_file():
         return None
     try:
-        bits = np.load(path, allow_pickle=False)
+        buffer = io.BytesIO(path.read_bytes())
+        bits = np.load(buffer, allow_pickle=False)
+        if buffer.read(1):
+            raise ValueError("it has bytes after its numbers")
         if bits.dtype != np.uint8 or bits.shape != (-(-num_test // 8),):
             raise ValueError(f"it has {bits.size} bytes for {num_test} images")
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
         raise UserError(
             f"{path} is damaged ({error}); delete it, and effects on accuracy are compared over "
             "seeds alone, or train the run again"

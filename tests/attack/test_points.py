@@ -159,7 +159,33 @@ def test_a_setting_that_a_report_needs_is_named(name: str, value: object, nearsi
     assert name in said
 
 
-@pytest.mark.parametrize("change", [{"image_std": [0, 0, 0]}, {"rescale_factor": 0}])
+def test_answers_whose_header_is_no_python_are_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    from nearsight.runs.answers import ANSWERS, read_answers
+
+    shutil.copytree(trained(), "run")
+    path = Path("run") / ANSWERS
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + b'"{,\xff\x00' + content[at:])
+        with pytest.raises(UserError, match=ANSWERS):
+            read_answers(Path("run"), 33)
+
+
+def test_a_summary_of_a_layer_without_a_value_is_named(nearsight: Command):
+    shutil.copytree(example_runs() / "a", "a")
+    path = Path("a/measure.json")
+    contents = json.loads(path.read_bytes())
+    contents["summary"]["layer_mean_mad"][0] = {}
+    path.write_text(json.dumps(contents))
+    assert "summary.layer_mean_mad" in refusal(nearsight, "report", "a")
+
+
+@pytest.mark.parametrize(
+    "change", [{"image_std": [0, 0, 0]}, {"rescale_factor": 0}, {"image_mean": []}]
+)
 def test_an_image_processor_that_divides_by_zero_is_refused(change: dict, tmp_path: Path):
     transformers = pytest.importorskip("transformers", reason="needs the extra hf")
     transformers.utils.logging.disable_progress_bar()

@@ -53,7 +53,9 @@ class Preprocessing:
                     f"{self.source}: {name} is {size[0]}x{size[1]} pixels, but a side must have 1 "
                     f"to {MOST_PIXELS:,} pixels"
                 )
-        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
+        numbers = (*self.mean, *self.std)
+        three = len(self.mean) == len(self.std) == 3
+        if not three or not all(map(math.isfinite, numbers)) or min(self.std) <= 0:
             raise UserError(
                 f"{self.source}: mean {self.mean} and deviation {self.std} cannot be used to "
                 "normalise images; they must be finite, and the deviation above 0"

@@ -230,6 +230,8 @@ def _numbers(
 
     def estimate(field: str, entry: IntervalRecord | None) -> Estimate:
         found = MEASURE_FILE.needed(path, f"summary.{field}", entry)
+        if not isinstance(found, IntervalRecord):
+            raise MEASURE_FILE.damaged(path, f"summary.{field}", "should have value, low and high")
         if not all(map(math.isfinite, (found.value, found.low, found.high))):
             raise MEASURE_FILE.damaged(path, f"summary.{field}", "should have finite numbers")
         return Estimate(found.value, found.low, found.high, measure.num_images, "images")
