@@ -15,6 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+from attack.inputs.damage import JsonDamage, damaged_json
 from attack.inputs.weights import PROCESSOR, TINY
 from attack.material import data_root, example_runs, example_study, images, trained
 from PIL import Image
@@ -174,13 +175,12 @@ def test_answers_whose_header_is_no_python_are_damaged(
             read_answers(Path("run"), 33)
 
 
-def test_a_summary_of_a_layer_without_a_value_is_named(nearsight: Command):
+def test_a_number_of_the_summary_that_is_another_object_is_named(nearsight: Command):
     shutil.copytree(example_runs() / "a", "a")
     path = Path("a/measure.json")
-    contents = json.loads(path.read_bytes())
-    contents["summary"]["layer_mean_mad"][0] = {}
-    path.write_text(json.dumps(contents))
-    assert "summary.layer_mean_mad" in refusal(nearsight, "report", "a")
+    damage = JsonDamage("like", 262_145)  # found by the attack
+    path.write_bytes(damaged_json(json.loads(path.read_bytes()), [damage]))
+    assert "most_local_self_mass" in refusal(nearsight, "report", "a")
 
 
 @pytest.mark.parametrize(
