@@ -31,7 +31,7 @@ def train(tmp_path: Path) -> list[str]:
 @pytest.mark.training
 def test_the_whole_road_ends_with_a_report(nearsight: Callable[..., Answer], train: list[str]):
     assert nearsight(*train)[:2] == (0, "run\n")
-    assert nearsight(*train)[2].strip() == "run is finished; nothing to do"
+    assert nearsight(*train)[2].strip() == "run is finished, so there is nothing to do"
     code, out, _ = nearsight("measure", "run")
     assert code == 0
     assert out.splitlines()[-1] == "run/measure.json"

@@ -158,7 +158,7 @@ def test_attention_dropout_and_masks_still_work():
 
 def test_tokens_that_are_not_the_grids_are_refused():
     model = add_locat(backbone("vit_tiny_patch16_224"))
-    with pytest.raises(UserError, match=r"\b12 tokens\b.*\b1 prefix tokens\b.*\b3x5\b.*\b16$"):
+    with pytest.raises(UserError, match=r"\b12 tokens\b.*\b1 prefix tokens\b.*\b3x5\b.*\b16\b"):
         model.blocks(torch.zeros(1, 12, 192))
 
 

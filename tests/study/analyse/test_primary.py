@@ -165,7 +165,7 @@ def test_the_page_the_terminal_and_json_begin_with_the_primary_contrast(tmp_path
     for words in ("The primary contrast", "on log min MAD", "identity head", "of 3 (0 to 71 %)"):
         assert words in shown.output
     page = (out / "report.html").read_text()
-    assert "(min MAD, CutMix on - off) gives −" in page
+    assert "lower with CutMix on than with CutMix off" in page
     places = [page.index(f'id="{x}"') for x in ("primary", "seed-shares", "effects-log-min-mad")]
     assert places == sorted(places)
     assert "intervals over seeds are simultaneous" in page

@@ -115,7 +115,7 @@ def test_cells_of_other_software_are_taken_over_only_when_the_differences_are_ac
     code, _, err = nearsight(*run, "--out", "second", "--reuse", "first", "--accept-differences")
     assert code == 0, err
     assert "1 finished cells copied from first" in err
-    assert "1 cells were made on the CPU Z80" in err
+    assert "1 reused cells were made on the CPU Z80" in err
     copied = tmp_path / "second" / CELLS / OLD
     for name in (WEIGHTS, LOG):
         assert (copied / name).read_bytes() == (made / name).read_bytes()

@@ -81,7 +81,7 @@ def test_factors_with_more_levels_split_the_study_into_factorials(tmp_path: Path
     assert [row[0] for row in table.rows] == names
     page = study_report(out, tmp_path / "page.html").read_text()
     assert "CutMix (at 0.01) makes the most local head more local" in page
-    assert page.count("3 factorials, one at each level of rate: p is not adjusted") == 2
+    assert page.count("3 factorials, one at each level of rate; p values are not adjusted") == 2
 
 
 def test_the_papers_numbers_stand_beside_ours(whole: Path):
@@ -110,7 +110,7 @@ def test_length_and_cost_are_per_condition(whole: Path):
     assert (label, seeds, epochs, best, images) == ("baseline", 3, 5.0, 4.0, 0.004)
     assert loss == pytest.approx(0.4)
     assert minutes == pytest.approx(61.5 / 60)
-    assert "24 runs, 0.4 hours" in table.note
+    assert "24 runs took 0.4 hours" in table.note
 
 
 def test_claims_are_shown_with_numbers_and_the_scale_once(whole: Path, tmp_path: Path):
