@@ -118,9 +118,9 @@ def test_a_set_of_any_other_name_is_registered_and_listed(
     assert nearsight("data", "register", "flowers", str(folder))[0] == 0
     assert f"flowers        registered{folder}" in nearsight("data", "list")[1]
     code, out, _ = nearsight("data", "check", "flowers")
-    checked = "flowers (registered): 6 training and 3 test images of 3 classes, hash "
+    checked = "flowers (registered folder): 6 training and 3 test images of 3 classes, hash "
     assert (code, out[: len(checked)]) == (0, checked)
-    assert nearsight("data", "check", str(folder))[1].startswith("flowers (registered)")
+    assert nearsight("data", "check", str(folder))[1].startswith("flowers (registered folder)")
     written = json.loads((tmp_path / "data" / "registered" / "flowers.json").read_text())
     assert (written["num_classes"], written["folder"]) == (3, str(folder))
 
