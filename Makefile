@@ -1,6 +1,6 @@
 # make demo: a first picture within 30 seconds after set-up, then a model that trains, then a report
 # make test: every test
-# make quick: the tests that train nothing and start no other program, in about 80 seconds
+# make quick: the tests that train nothing and start no other program, in under a minute
 # make page: the tools of the explorer's front end, its types checked and its bundle built (needs Node)
 # make docs: the documentation as a web site in site/; a broken link or a warning is an error
 # make attack: bad inputs and kills, as many as ATTACK_N and KILLS say (docs/reliability.md)

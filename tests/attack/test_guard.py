@@ -50,7 +50,7 @@ def test_a_tracebacks_a_refusal_and_a_hang_are_told_apart():
     assert verdict_of(lambda: fails(UserError("x is wrong; do y"))).what == REFUSED
     assert verdict_of(lambda: fails(OSError(28, "No space left", "f"))).what == REFUSED
     assert verdict_of(lambda: fails(KeyError("x"))).what == TRACEBACK
-    assert verdict_of(lambda: fails(UserError("x" * 10**5))).what == TRACEBACK
+    assert verdict_of(lambda: fails(UserError("x " * 10**5))).what == TRACEBACK
     with time_limit(0.05):
         assert verdict_of(spins).what == HANG
     with pytest.raises(Hang), time_limit(0.05):

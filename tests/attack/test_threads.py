@@ -97,6 +97,7 @@ def test_a_measurement_inside_a_capture_is_refused_with_the_true_reason():
     assert not any(x._forward_hooks for x in model.modules())
 
 
+@pytest.mark.slow
 def test_a_capture_that_fails_does_not_forbid_the_next_one():
     model = model_of(3)
     with pytest.raises(ZeroDivisionError), ns.capture_attention(model):

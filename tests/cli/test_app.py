@@ -109,6 +109,7 @@ def test_a_mistake_gets_one_sentence_and_exit_1(
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_an_unknown_model_gets_the_nearest_names(
     nearsight: Callable[..., Answer], train: list[str]
 ):

@@ -57,6 +57,7 @@ def test_every_head_has_a_column_and_gates_have_numbers(
     assert "gate" not in Path("b.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_folder_is_drawn_as_its_mean(nearsight: Callable[..., Answer], tmp_path: Path):
     for number in range(3):
         write_image(tmp_path / "many" / f"{number}.png", (41, 41))

@@ -30,6 +30,7 @@ def test_every_name_it_lists_can_be_built(nearsight: Callable[..., Answer]):
         check_name(name)
 
 
+@pytest.mark.slow
 def test_a_model_with_locat_stands_beside_its_backbone(nearsight: Callable[..., Answer]):
     words = ["mu_locat", "--image-size", "24x40", "--set", "patch_size=4", "--set", "num_classes=7"]
     code, out, err = nearsight("models", *words)
@@ -62,6 +63,7 @@ def test_a_convit_stands_beside_itself_without_gpsa(nearsight: Callable[..., Ans
     assert (found["num_prefix"], found["num_gpsa_parameters"]) == (1, 20)
 
 
+@pytest.mark.slow
 def test_options_are_typed_by_yaml(nearsight: Callable[..., Answer]):
     words = ["--set", "gaussian=false", "--set", "num_registers=2", "--json"]
     found = json.loads(nearsight("models", "mu_locat", *words)[1])

@@ -215,6 +215,7 @@ def test_a_layer_is_unread_where_no_rule_changes_the_logits():
         assert unread_layers(model, batch[:1]) == same == expected
 
 
+@pytest.mark.slow
 def test_a_window_that_leaves_nothing_outside_is_said(run):
     found = json.loads(causal_run(run, [(0, 0)], window=7, num_images=5).read_text())
     assert {entry["change"] for entry in found["lost"]} == {"inside", "mean"}

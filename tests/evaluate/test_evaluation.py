@@ -96,6 +96,7 @@ def test_every_method_announces_how_long_it_takes(tmp_path, task, method) -> Non
     assert 0 < once < more
 
 
+@pytest.mark.slow
 def test_two_models_are_compared_in_pairs(made_sets, tmp_path) -> None:
     one, other = (evaluated(tmp_path, seed=seed, controls=False) for seed in (3, 5))
     found = {each.number: each for each in one.compare(other)}
@@ -292,6 +293,7 @@ def test_published_numbers_stand_beside_the_same_method_and_model() -> None:
     assert (deit.number, deit.value) == ("Jaccard (compat)", 0.322)
 
 
+@pytest.mark.slow
 def test_results_of_other_weights_are_not_overwritten(made_sets, tmp_path, monkeypatch) -> None:
     subjects = {"a": small_subject(3), "b": small_subject(5)}
     monkeypatch.setattr(evaluation, "open_subject", lambda target, **given: subjects[target])

@@ -133,6 +133,7 @@ def test_a_window_over_the_whole_grid_changes_nothing(build):
     assert torch.allclose(forward(model, batch, change=change), logits, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS)
 def test_the_mean_over_identical_images_changes_nothing_and_over_others_something(build):
     model = build()
@@ -175,6 +176,7 @@ def test_capture_shows_rows_that_look_where_they_may_and_nothing_else_changed(bu
     assert not torch.allclose(changed, logits, 0.001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [our_model, timm_model])
 def test_the_next_module_gets_what_the_changed_rows_make_of_the_values(build):
     model = build()
@@ -191,6 +193,7 @@ def test_the_next_module_gets_what_the_changed_rows_make_of_the_values(build):
     assert torch.allclose(inputs[0][:, first:, :width], (mean @ values)[:, first:], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_head_that_the_projection_ignores_can_look_anywhere():
     model = our_model()
     batch = images_for(model)

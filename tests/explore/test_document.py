@@ -23,6 +23,7 @@ def page():
     return made_exploration("plain").html()
 
 
+@pytest.mark.slow
 def test_the_policy_allows_the_script_and_style_of_the_page_and_nothing_else(page):
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
     policy = policy.replace("&#x27;", "'")
@@ -54,6 +55,7 @@ def test_a_file_that_cannot_be_written_is_said_in_words(tmp_path):
         Exploration("x").write(tmp_path / "file" / "page.html")
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_a_frame_that_is_cut_off(page):
     shown = made_exploration("plain")._repr_html_()
     tag = shown[: shown.index("srcdoc")]
@@ -88,6 +90,7 @@ def test_a_notebook_survives_nbconvert_and_opens(browser, tmp_path):
     context.close()
 
 
+@pytest.mark.slow
 def test_explore_takes_a_tensor_and_shows_its_pictures():
     images = toy_models.images(12, 20, count=3)
     found = ns.explore(toy_models.plain(), images, num_shown=2, names=["a", "b", "c"])

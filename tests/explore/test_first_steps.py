@@ -173,6 +173,7 @@ def test_checkpoints_of_common_training_scripts_are_read(
         assert torch.equal(model.state_dict()[name], tensor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assignment", "told"),
     [("lr=1e-3", "did you mean optimizer.lr"), ("cutmix=true", "--set cutmix={}")],

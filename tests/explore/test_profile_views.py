@@ -125,6 +125,7 @@ def test_one_image_has_means_but_no_intervals() -> None:
     assert "too few for intervals" in lone._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_grid_may_be_a_tuple() -> None:
     model, images = ns.create_model("mu"), torch.randn(2, 3, SIDE, SIDE)
     assert ns.measure_model(model, images, grid=(8, 8)) == ns.measure_model(model, images)

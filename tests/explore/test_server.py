@@ -95,6 +95,7 @@ def send(client, name="runs/trained", content=None, **headers):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_the_folder(client):
     found = client.get("/api/contents").json()
     names = [run["name"] for run in found["runs"]]
@@ -112,6 +113,7 @@ def test_a_run_is_asked_for_by_its_key(client):
     assert client.get(f"/api/runs/{'0' * 16}").status_code == 404
 
 
+@pytest.mark.slow
 def test_an_image_of_ones_own_is_shown_to_the_model(client):
     answer = send(client)
     assert answer.status_code == 200
@@ -161,6 +163,7 @@ def test_nothing_is_done_without_the_token_of_the_page(client, token):
     assert answer.status_code == 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999"])
 def test_another_page_cannot_send_even_with_the_token(client, origin):
     assert send(client, origin=origin).status_code == 403
@@ -192,6 +195,7 @@ def test_no_path_leads_out_of_the_folders(root, path):
     assert "root:" not in answer.text
 
 
+@pytest.mark.slow
 def test_links_that_lead_out_are_passed_over(tmp_path):
     outside = write_trained(tmp_path / "outside" / "secret-run")
     root = tmp_path / "runs"

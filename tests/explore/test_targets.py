@@ -41,6 +41,7 @@ def test_a_model_by_name_is_shown_the_images_of_a_folder(pictures):
     assert found.runs == ()
 
 
+@pytest.mark.slow
 def test_one_image_file_is_enough(pictures):
     (subject,) = explore_targets(["mu"], pictures / "3.png", random_init=True).subjects
     assert [image["name"] for image in subject.examples["images"]] == ["3.png"]
@@ -59,6 +60,7 @@ def test_two_runs_of_one_name_are_told_apart(tmp_path):
     assert names == ["baseline, mu_vit, seed 0 (1)", "baseline, mu_vit, seed 0 (2)"]
 
 
+@pytest.mark.slow
 def test_a_run_shows_the_examples_in_its_folder(tmp_path):
     folder = write_looked_run(tmp_path / "run")
     model = MODELS["plain"]()
@@ -74,6 +76,7 @@ def test_a_run_shows_the_examples_in_its_folder(tmp_path):
     assert [look["epoch"] for look in subject.looks] == [0, 2, 4]
 
 
+@pytest.mark.slow
 def test_a_measured_model_is_found_again_by_its_record(tmp_path, pictures):
     folder = write_model(
         tmp_path / "m", name="mu", weights={"from": "random initialisation", "seed": 0}
@@ -186,6 +189,7 @@ def recorded(contents):
     return MEASURE_FILE.record(measure_contents() | contents)
 
 
+@pytest.mark.slow
 def test_a_profile_and_its_measure_json_give_the_same_numbers():
     images = made_images("wide", count=5).inputs
     profile = ns.measure_model(MODELS["wide"](), images, metrics="all")
@@ -207,12 +211,14 @@ def test_parts_of_a_model_come_with_its_numbers(kind):
         assert numbers["read_outs"][0]["layers"][0] == pytest.approx(gates, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_another_convention_has_no_numbers_on_the_page():
     images = made_images("wide").inputs
     profile = ns.measure_model(MODELS["wide"](), images).in_convention("convit")
     assert measured_numbers(recorded(measurement(profile))) is None
 
 
+@pytest.mark.slow
 def test_null_lines_come_with_random_initialisation_where_it_was_measured():
     measure = measurement(ns.measure_model(MODELS["wide"](), made_images("wide").inputs))
     untrained = {f"layer_mean_{x}": [0.1, 0.2, 0.6] for x in ("mad", "entropy", "self_mass")}

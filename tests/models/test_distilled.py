@@ -93,6 +93,7 @@ def test_every_parameter_gets_a_gradient_with_one_output_and_with_two():
         assert missing == []
 
 
+@pytest.mark.slow
 def test_measuring_leaves_the_distillation_token_out_of_the_patches():
     profile = ns.measure_model(distilled().float(), images_of(3), metrics=("mad",))
     plain = create_model("mu", 7, (12, 20), 4)

@@ -47,6 +47,7 @@ def test_the_blocks_have_rates_that_grow_linearly_to_the_given_one() -> None:
     assert rates_by_depth(0.3, 1) == [0.0]
 
 
+@pytest.mark.slow
 def test_a_block_adds_either_branch_or_neither_sample_by_sample() -> None:
     """With rate r the stream of a sample is one of four sums; each is recomputed by hand."""
     torch.manual_seed(0)

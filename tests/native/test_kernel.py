@@ -136,6 +136,7 @@ def test_what_the_kernel_cannot_do_is_left_to_torch():
     assert kernel.row_sums(unfolded(made_call(padded), padded), geometry) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ["plain", "pooled", "locat"])
 def test_a_profile_is_the_same_without_the_kernel(make, monkeypatch):
     if make == "locat":

@@ -28,6 +28,7 @@ def test_a_clear_winner_has_its_own_t_interval():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_heads", [2, 16, 64])
 def test_tied_heads_are_covered_where_a_bootstrap_of_the_minimum_is_not(num_heads):
     """The percentile bootstrap that was here before covered ties in 12 to 44 %."""

@@ -92,6 +92,7 @@ def test_sign_flips_equal_plain_loops(differences):
     assert sign_flip_p(differences) == pytest.approx(sum(hits) / len(hits), abs=1e-12)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(some.lists(numbers, min_size=2, max_size=9), some.randoms())
 def test_sign_flips_ignore_order_and_the_name_of_the_levels(differences, random):

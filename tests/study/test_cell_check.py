@@ -71,6 +71,7 @@ def test_cells_that_were_measured_differently_are_refused_before_anything_is_wri
     assert not (out / CLAIMS_FILE.name).exists()
 
 
+@pytest.mark.slow
 def test_cells_of_one_study_that_were_planned_with_other_numbers_of_images_are_refused(
     tmp_path: Path,
 ):
@@ -84,6 +85,7 @@ def test_cells_of_one_study_that_were_planned_with_other_numbers_of_images_are_r
         study_report(out, tmp_path / "page.html")
 
 
+@pytest.mark.slow
 def test_the_run_of_another_seed_in_a_cell_is_set_aside(tmp_path: Path):
     out = a_study(tmp_path / "study")
     cell = read_cells(out)[0]

@@ -102,6 +102,7 @@ def test_protocol_without_augmentation_returns_the_images(batch):
     assert torch.equal(augmented(*batch, NOTHING), batch[0])
 
 
+@pytest.mark.slow
 def test_seed_epoch_sample_and_repeat_each_change_the_draws(batch, together):
     images, samples, repeats = batch
     others = [

@@ -34,6 +34,7 @@ def test_the_first_classes_of_a_folder_are_those_of_the_whole(folder: str, tmp_p
     assert two.hash != whole.hash
 
 
+@pytest.mark.slow
 def test_the_first_classes_of_a_named_set_have_their_own_statistics(tmp_path: Path):
     whole = load_dataset("shapes", tmp_path)
     two = load_dataset(DataSettings(name="shapes", classes=2), tmp_path)
@@ -62,6 +63,7 @@ def test_images_read_from_their_files_have_the_bytes_of_the_decoded_ones(
     assert np.array_equal(lazy.train.labels, decoded.train.labels)
 
 
+@pytest.mark.slow
 def test_an_epoch_read_from_files_has_the_same_draws(folder: str, tmp_path: Path):
     protocol = replace(preset("deit", folder), batch_size=29)
     protocol = replace(protocol, data=DataSettings(name=folder, image_size=16))

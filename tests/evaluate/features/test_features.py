@@ -91,6 +91,7 @@ def test_an_unknown_layer_or_place_is_an_error() -> None:
     assert tapped.choose_layers("all") == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_model_without_attention_has_no_patch_features() -> None:
     model = timm.create_model("resnet18", num_classes=2).eval()
     with pytest.raises(UserError, match=r"^ResNet "):
@@ -131,6 +132,7 @@ def test_mirrored_features_are_those_of_mirrored_images(tmp_path) -> None:
     np.testing.assert_allclose(mirrored.patches[4], expected.patches[0].flatten(0, 1), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_an_extraction_that_was_killed_continues(tmp_path, monkeypatch) -> None:
     whole = bench_of(tmp_path / "whole", batch_size=2)
     expected = np.array(whole.features(whole.val).patches)
@@ -155,6 +157,7 @@ def test_an_extraction_that_was_killed_continues(tmp_path, monkeypatch) -> None:
     assert sum(seen) == 11 - 6  # three batches of two were kept
 
 
+@pytest.mark.slow
 def test_a_cache_of_another_model_is_refused(tmp_path) -> None:
     bench = bench_of(tmp_path)
     key = bench.features(bench.val).key
@@ -165,6 +168,7 @@ def test_a_cache_of_another_model_is_refused(tmp_path) -> None:
         other.features(other.val)
 
 
+@pytest.mark.slow
 def test_equal_weights_share_a_cache_and_outcomes_whatever_their_name(tmp_path) -> None:
     one = bench_of(tmp_path)
     one.features(one.val)

@@ -72,6 +72,7 @@ def test_rollout_multiplies_layers_from_the_first_on() -> None:
     torch.testing.assert_close(found.sum(-1), torch.ones(2, 5))  # rows stay distributions
 
 
+@pytest.mark.slow
 def test_rows_are_the_class_tokens_attention_to_patches(tmp_path) -> None:
     bench = bench_of(tmp_path, "mass", {"mass": 0.9})
     images = next(bench.images(bench.val))

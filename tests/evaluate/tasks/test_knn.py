@@ -26,6 +26,7 @@ def test_votes_are_those_of_a_plain_loop() -> None:
         np.testing.assert_allclose(votes[query], expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_accuracy_is_that_of_scikit_learns_weighted_classifier(tmp_path) -> None:
     bench = bench_of(
         tmp_path, "dino", {"tokens": "both"}, "labels",

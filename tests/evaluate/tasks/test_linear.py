@@ -48,6 +48,7 @@ def test_predictions_are_those_of_scikit_learn(tmp_path, tokens) -> None:
     assert top1.settings["chosen_on"] == "C was given"
 
 
+@pytest.mark.slow
 def test_c_is_chosen_on_held_out_training_images(tmp_path) -> None:
     bench = bench_of(
         tmp_path, "logreg", {"tokens": "class", "C": 0.0}, "labels", train=pictures(61, 0)

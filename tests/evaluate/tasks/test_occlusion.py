@@ -115,6 +115,7 @@ def test_as_many_passes_are_announced_as_are_made(tmp_path, monkeypatch) -> None
         assert sum(calls) - passes * len(split) in others | {sum(others)}
 
 
+@pytest.mark.slow
 def test_curves_begin_with_the_accuracy_and_their_area_is_the_trapezoids(tmp_path) -> None:
     bench = occlusion_bench(tmp_path, draws=2)
     numbers = {number.name: number for number in OCCLUSION.run(bench)}
@@ -130,6 +131,7 @@ def test_curves_begin_with_the_accuracy_and_their_area_is_the_trapezoids(tmp_pat
     np.testing.assert_allclose(image_interval(random.number, random.records).value, expected)
 
 
+@pytest.mark.slow
 def test_the_batch_size_changes_nothing(tmp_path) -> None:
     small = replace(occlusion_bench(tmp_path, draws=1, kinds="paste"), batch_size=3)
     large = replace(small, batch_size=11)

@@ -288,6 +288,7 @@ class FlattenHead(nn.Module):
         return self.answer(tokens.flatten(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["FlattenHead", "ScatterTokens", "PatternHead"])
 def test_a_module_whose_name_only_contains_att_is_no_unseen_attention(name):
     model = our_model()

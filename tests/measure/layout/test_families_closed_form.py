@@ -146,6 +146,7 @@ class BiasTable(nn.Module):
         return logits.view(1, rows, cols, 2)
 
 
+@pytest.mark.slow
 def test_timm_swin_v2_puts_shifted_windows_back_on_a_non_square_grid():
     model = one_stage("swinv2_tiny_window8_256", (36, 80))
     for block in model.layers[0].blocks:

@@ -56,6 +56,7 @@ def positional(model):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("registers", [0, 4])
 def test_gaussians_of_a_vit_are_measured_on_a_non_square_grid(registers):
     model = create_model("locatvit_tiny", image_size=(48, 80), num_registers=registers, **TOY)
@@ -66,6 +67,7 @@ def test_gaussians_of_a_vit_are_measured_on_a_non_square_grid(registers):
         assert found == pytest.approx([expected] * 3, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_gaussians_grow_with_the_shorter_side_of_a_larger_image():
     options = TOY | {"dynamic_img_size": True, "gaussian": {"isotropic": True}}
     model = positional(create_model("locatvit_tiny", image_size=(48, 80), **options))
@@ -78,6 +80,7 @@ def test_gaussians_grow_with_the_shorter_side_of_a_larger_image():
         assert found == pytest.approx([gaussian_mad(7, 11, kernel)] * 3, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_laplace_kernel_falls_with_the_distance():
     model = create_model(
         "locatvit_tiny", image_size=(48, 80), gaussian={"kernel": "laplace"}, **TOY

@@ -12,6 +12,7 @@ from nearsight.measure.profile.profile import measure_model
 from nearsight.models.layers.grid import Grid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_a_model_without_patches_that_attend_is_refused_with_the_reason(case):
     if case.example.startswith("hf/"):

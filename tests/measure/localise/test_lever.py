@@ -172,6 +172,7 @@ class TestVit:
         limit = ns.localise(model, "window:1", "all").forward_features(images)
         torch.testing.assert_close(narrow, limit)
 
+    @pytest.mark.slow
     def test_identity_passes_every_patch_its_own_value(self, model, images):
         layer = ns.localise(model, "identity@last1").blocks[2].attn
         given = torch.randn(2, 17, 24, generator=torch.Generator().manual_seed(9))
@@ -220,6 +221,7 @@ class TestVit:
         assert {name: set(x.__dict__) for name, x in model.named_modules()} == keys
         assert all(torch.equal(x, weights[name]) for name, x in model.state_dict().items())
 
+    @pytest.mark.slow
     def test_a_forward_that_the_module_itself_had_is_put_back(self, model, images):
         layer = model.blocks[2].attn
         own = layer.forward = lambda x, **kwargs: type(layer).forward(layer, x, **kwargs) * 2
@@ -235,6 +237,7 @@ class TestVit:
         assert torch.equal(found(images), direct)
         assert not isinstance(model.blocks[0].attn.forward, LocalForward)
 
+    @pytest.mark.slow
     def test_a_refusal_leaves_the_model_as_it_was(self, model, images):
         local = ns.localise(model, 0.7, "last1")(images)
         with pytest.raises(UserError, match="layers 1 to 3"):

@@ -88,6 +88,7 @@ def test_weights_go_to_the_models_that_need_them_in_order(run_folder, picture, t
     assert abs(first - second).max() > 0.01
 
 
+@pytest.mark.slow
 def test_in_another_grid_the_patch_at_the_same_place_is_taken(run_folder, picture):
     folder, _ = run_folder
     ours, run = target_maps(["mu", str(folder)], picture, [(0, 7), (4, 3)], random_init=True)
@@ -95,6 +96,7 @@ def test_in_another_grid_the_patch_at_the_same_place_is_taken(run_folder, pictur
     assert run.maps[0].patches == ((0, 4), (1, 2))
 
 
+@pytest.mark.slow
 def test_every_head_is_seen_from_the_middle(run_folder, picture):
     folder, _ = run_folder
     (found,) = target_maps([str(folder)], picture, layer=0, head="all")
@@ -107,6 +109,7 @@ def test_every_head_is_seen_from_the_middle(run_folder, picture):
         )
 
 
+@pytest.mark.slow
 def test_a_folder_is_averaged_over_as_many_images_as_asked_for(run_folder, tmp_path):
     folder, model = run_folder
     pictures = tmp_path / "many"

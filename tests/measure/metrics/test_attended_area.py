@@ -50,6 +50,7 @@ def test_the_lines_to_compare_with_are_counted_by_hand():
     assert "box_attended_area" not in null_lines(Grid(3, 5))
 
 
+@pytest.mark.slow
 def test_a_model_is_measured_as_a_loop_over_its_rows_says():
     model, images = toy_models.plain(), toy_models.images(12, 20, count=2)
     profile = measure_model(model, images, metrics="attended_area")
@@ -64,6 +65,7 @@ def test_a_model_is_measured_as_a_loop_over_its_rows_says():
                 assert found == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_in_windows_a_row_can_attend_to_its_window_without_the_padding():
     model, images = toy_models.windows(), toy_models.images(20, 28, count=2)
     profile = measure_model(model, images, metrics="attended_area")

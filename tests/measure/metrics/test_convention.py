@@ -71,6 +71,7 @@ def test_there_and_back_is_the_same_measurement():
     assert back.mad.mean[1] == pytest.approx(profile.mad.mean[1], rel=1e-14)
 
 
+@pytest.mark.slow
 def test_only_distances_follow_the_convention():
     paper, pixels = measured("paper"), measured("paper").in_convention("pixels")
     diagonal = 4 * math.hypot(2, 4)
@@ -106,6 +107,7 @@ def test_a_coarser_layer_has_larger_patches():
     assert ratios == pytest.approx([4, 8], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_padding_counts_as_distance_zero_where_rows_are_kept():
     model, images = toy_models.windows(), toy_models.images(20, 28)
     keras = measure_model(model, images, convention="keras")

@@ -49,6 +49,7 @@ def test_turning_the_map_changes_nothing():
     assert torch.allclose(locality_score(patches), locality_score(patches.flip(2)), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_profile_takes_the_output_of_each_block():
     model, images = toy_models.plain(), toy_models.images(12, 20)
     outputs = []
@@ -70,6 +71,7 @@ def test_a_profile_takes_the_output_of_each_block():
     assert profile.unavailable == ()
 
 
+@pytest.mark.slow
 def test_swin_has_maps_but_no_class_token():
     model, images = toy_models.windows(), toy_models.images(20, 28)
     outputs = []

@@ -95,6 +95,7 @@ def test_attention_that_follows_the_image_is_not_positional():
     assert name_of(random_rows(NUM_IMAGES, 1)) == [["global"]]
 
 
+@pytest.mark.slow
 def test_on_a_grid_of_a_few_patches_looking_everywhere_is_not_local():
     model = create_model("mu", 7, image_size=(8, 12), patch_size=4)  # untrained: nearly uniform
     profile = measure_model(model, toy_models.images(8, 12), metrics="all")

@@ -57,6 +57,7 @@ def test_it_is_a_default_metric_made_of_two_sums(asked):
         assert without == pytest.approx(mad / (1 - own), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.0, 0.3, 0.6, 3.0, 30.0])
 def test_it_keeps_its_digits_however_little_leaves_a_patch(strength):
     model, images = looking_at_itself(strength), toy_models.images(12, 20)

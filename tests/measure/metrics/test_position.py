@@ -46,6 +46,7 @@ def test_one_image_has_nothing_to_compare_with():
         measure_model(toy_models.plain(), toy_models.images(12, 20, count=1), metrics="all")
 
 
+@pytest.mark.slow
 def test_above_the_limit_mean_offsets_stand_for_the_map(monkeypatch):
     monkeypatch.setattr(position, "MAX_PATCHES", 14)
     model, images = toy_models.plain(), toy_models.images(12, 20)

@@ -119,6 +119,7 @@ def test_the_order_of_images_is_that_of_the_numbers():
             assert one == pytest.approx(other[::-1], abs=2e-6), name
 
 
+@pytest.mark.slow
 def test_a_layer_metric_has_one_interval_per_layer():
     profile = measure_model(toy_models.plain(), toy_models.images(12, 20), metrics="all")
     values = profile.head_diversity.values[1]
@@ -141,5 +142,5 @@ def test_a_metric_that_was_not_measured_says_how_to_ask_for_it():
     profile = measure_model(toy_models.plain(), toy_models.images(12, 20))
     with pytest.raises(AttributeError, match=r"\bnmi\b.*metrics=\(..., 'nmi'\)"):
         _ = profile.nmi
-    with pytest.raises(UserError, match=r"'madd'.*\bmean mad\b.*\bmad, entropy, "):
+    with pytest.raises(UserError, match=r"'madd'.*\bmad, entropy, .*\bmean mad\b"):
         measure_model(toy_models.plain(), toy_models.images(12, 20), metrics=("madd",))

@@ -35,6 +35,7 @@ def images(count=NUM_IMAGES):
     return torch.randn(count, 3, 12, 20, generator=torch.Generator().manual_seed(2))
 
 
+@pytest.mark.slow
 def test_a_profile_equals_plain_loops_over_captured_attention():
     model, profile = sharp_model(), measure_model(sharp_model(), images().split(7))
     with ns.capture_attention(model) as captured:
@@ -70,6 +71,7 @@ def test_the_order_of_the_images_changes_no_mean():
                 assert one[metric][part] == pytest.approx(other[metric][part], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_summary_is_of_the_layers_that_are_read_and_another_of_all():
     profile = measure_model(sharp_model(), images().split(5))
     assert profile.read_layers == [0]  # [CLS] is read, so that layer 2's patches are not
@@ -158,6 +160,7 @@ def test_a_block_of_any_size_gives_the_same_numbers(monkeypatch):
                 assert mine == pytest.approx(yours, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_float32_agrees_with_float64_to_a_millionth():
     model = sharp_model()
     single = measure_model(model, images())

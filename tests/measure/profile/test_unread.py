@@ -39,6 +39,7 @@ def test_the_last_layer_is_unread_where_a_classifier_reads_the_class_token(optio
     assert unread_layers(vit(**options), toy_models.images(12, 20, 1)) == expected
 
 
+@pytest.mark.slow
 def test_changing_an_unread_layer_leaves_the_logits_and_changing_another_does_not():
     model, images = vit(), toy_models.images(12, 20, 2)
     plain = model(images)
@@ -88,6 +89,7 @@ def test_half_precision_and_probabilities_are_no_obstacle():
     assert unread_layers(Sure(), images) == [False, False, True]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_differentiated_is_not_known():
     class Fixed(nn.Module):
         def __init__(self):

@@ -115,6 +115,7 @@ def test_metrics_under_a_gaussian_survive_companding(width, sharpness):
     assert (localised(torch.from_numpy(shown)[None], GRID, width) - exact).abs().max() < 0.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "windows", "pooled"])
 def test_captured_rows_are_those_of_capture_attention(kind):
     model = getattr(toy_models, kind)()

@@ -97,6 +97,7 @@ def test_measuring_writes_the_gates_of_the_layers_that_have_them():
     assert found["span"] == list(expected.span)
 
 
+@pytest.mark.slow
 def test_the_nonlocality_of_a_layer_is_that_of_the_gated_rows_in_patches():
     model, given = convit(), images(16, 16)
     with torch.no_grad(), ns.capture_attention(model) as maps:

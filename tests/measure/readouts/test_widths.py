@@ -47,6 +47,7 @@ def varied(model):
     return model.eval()
 
 
+@pytest.mark.slow
 def test_known_widths_and_strengths_are_read_out():
     model = with_gaussians(add_locat(plain()), (4.0, 9.0), 0.5, largest=25.0)  # on 3x5 patches
     first, second = gaussian_widths(model, images(12, 20))
@@ -69,6 +70,7 @@ def test_near_a_bound_is_within_a_twentieth_of_the_largest_deviation(deviation, 
     assert gaussian_widths(model, images(12, 20))[1].near_bounds == near
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [2, 7])
 def test_streamed_percentiles_are_those_of_all_numbers(batch_size):
     model, given = varied(add_locat(plain())), images(12, 20)
@@ -105,6 +107,7 @@ def test_numbers_beyond_the_histogram_keep_their_mean_and_order():
     assert found.percentiles[2] == pytest.approx(1, rel=0.005)
 
 
+@pytest.mark.slow
 def test_padding_of_a_window_does_not_count():
     model = varied(add_locat(windows(), refine=False))  # 5x7 patches, windows padded to 6x9
     first, shifted = gaussian_widths(model, images(20, 28))
@@ -138,6 +141,7 @@ def test_at_another_resolution_bound_and_widths_grow_with_the_shorter_side():
     assert layer.near_bounds == (0, 1)
 
 
+@pytest.mark.slow
 def test_fixed_widths_and_strengths_have_no_bounds():
     settings = GaussianSettings(width=1.5, strength="one")
     model = add_locat(plain(), gaussian=settings, published_start=True)
@@ -150,6 +154,7 @@ def test_fixed_widths_and_strengths_have_no_bounds():
     assert written["deviation"]["mean"] == 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["locatvit_tiny", "locatvit_tiny_rope_mixed", "locatjumbo_tiny", "locatswin_tiny", "mu_locat"],

@@ -55,6 +55,7 @@ def test_a_wrong_scale_is_found_by_the_proof(num_rows, monkeypatch):
         ns.measure_model(model, IMAGES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_passes_with_its_own_tolerance(dtype):
     model = vit()

@@ -112,6 +112,7 @@ def test_a_stock_model_with_a_part_by_option_stands_beside_itself_without():
         assert found.cost != plain
 
 
+@pytest.mark.slow
 def test_prefix_tokens_are_named_though_the_first_attention_is_without_them():
     found = named_cost("convit_tiny", image_size=(48, 80), depth=3, distilled=True)
     assert tokens_text(found.cost) == (

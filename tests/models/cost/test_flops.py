@@ -114,6 +114,7 @@ def test_the_kernel_costs_two_operations_per_pair_of_patches_and_few_per_patch()
     )
 
 
+@pytest.mark.slow
 def test_a_kernel_without_factors_costs_more():
     fast, slow = (
         named_cost("mu_gaug", gaussian={"kernel": kernel}).cost
@@ -214,6 +215,7 @@ def test_a_model_that_reads_its_numbers_is_counted_with_real_ones(monkeypatch: p
     assert named_cost("mu", image_size=(7, 11)).cost.macs == 3 * 7 * 11 * 5
 
 
+@pytest.mark.slow
 def test_a_model_without_attention_has_its_counts():
     cost = named_cost("resnet50").cost
     assert cost.paper_unit / 1e9 == pytest.approx(4.09, abs=0.01)
@@ -225,6 +227,7 @@ def test_another_image_size_gives_another_grid():
     assert (str(cost.grid), cost.num_prefix, cost.num_keys) == ("10x18", 1, 181)
 
 
+@pytest.mark.slow
 def test_a_grid_is_not_claimed_where_queries_and_keys_differ():
     cost = named_cost("pvt_v2_b0", depths=[1, 1, 1, 1]).cost  # keys are pooled
     assert (cost.grid, cost.num_queries, cost.num_keys) == (None, 56 * 56, 7 * 7)

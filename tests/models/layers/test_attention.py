@@ -79,6 +79,7 @@ def test_explicit_and_fused_gradients_agree_with_more_pieces_than_one(monkeypatc
         torch.testing.assert_close(one, three)
 
 
+@pytest.mark.slow
 def test_the_hand_written_gradients_pass_gradcheck():
     q, k, v = tokens_of(2, 3, 5, 2)
     assert torch.autograd.gradcheck(lambda *x: explicit_attention(*x, 0.7), (q, k, v))

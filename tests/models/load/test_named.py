@@ -75,6 +75,7 @@ def test_weights_must_be_asked_for_and_only_once(tmp_path: Path):
         named_model("mu", pretrained=True)
 
 
+@pytest.mark.slow
 def test_a_file_of_weights_arrives_and_what_was_changed_is_said(tmp_path: Path):
     source = create_model(VIT, 11, image_size=64, patch_size=16)
     path = tmp_path / "a.safetensors"
@@ -119,6 +120,7 @@ def test_a_model_of_any_size_is_built_without_the_option():
     assert isinstance(found.model, nn.Module)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("name", [VIT, "torchvision/vit_b_32", "hf/facebook/dinov2-small"])
 def test_without_a_network_pretrained_weights_are_one_sentence(name: str):

@@ -96,6 +96,7 @@ def test_add_gpsa_keeps_queries_keys_and_outputs_and_starts_values_as_inputs(nam
     assert without == []
 
 
+@pytest.mark.slow
 def test_by_default_all_but_the_last_two_layers_have_gpsa():
     def layers(name: str) -> int:
         with torch.device("meta"):
@@ -160,6 +161,7 @@ def test_any_image_size_has_its_grid():
         torch.testing.assert_close(free(images), fixed(images))
 
 
+@pytest.mark.slow
 def test_what_cannot_have_gpsa_is_refused_in_a_sentence():
     def tiny(name: str, **options: Any) -> nn.Module:
         with torch.device("meta"):

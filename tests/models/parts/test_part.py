@@ -152,6 +152,7 @@ def test_two_parts_that_change_attention_are_refused():
         create_model("mu_convit", scale=True, **MU)
 
 
+@pytest.mark.slow
 def test_measuring_reads_it_out_and_measure_json_holds_it():
     model = create_model("mu", scale=True, **MU)
     profile = measure_model(model, images(*SIZE).split(2))

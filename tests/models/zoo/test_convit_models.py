@@ -45,6 +45,7 @@ def test_the_prefixed_name_is_timms_own_model():
     assert split_name("timm/convit_tiny") == split_name("convit_tiny")
 
 
+@pytest.mark.slow
 def test_the_baselines_are_timms_deit():
     theirs = filled(timm.create_model("deit_tiny_patch16_224", img_size=64))
     ours = create_model("deit_tiny", image_size=64).eval()

@@ -334,6 +334,7 @@ def test_locat_is_given_as_plain_values_too():
         create_model("mu", locat={"colour": 3})
 
 
+@pytest.mark.slow
 def test_a_training_from_published_weights_at_another_size_keeps_their_grid():
     settings = ModelSettings(name="locatvit_tiny", image_size=96, weights="some.safetensors")
     model, size = model_for(settings, 5, (32, 32))

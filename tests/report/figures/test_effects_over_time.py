@@ -1,5 +1,7 @@
 """Effects over epochs: since when they show, and their figure."""
 
+import pytest
+
 from nearsight.report.figures.drawing import panel_svgs
 from nearsight.report.figures.study.effects_over_time import EffectCurve, effect_curves
 from nearsight.stats.estimate import Estimate
@@ -17,6 +19,7 @@ def test_an_effect_shows_from_the_epoch_after_its_last_interval_around_0():
     assert EffectCurve("min_mad", "", "CutMix", turned).since == 4
 
 
+@pytest.mark.slow
 def test_effects_over_epochs_have_a_panel_per_number_and_level():
     points = [(2, over(-0.1, 0.2)), (4, over(-0.2, 0.1))]
     curves = [

@@ -29,6 +29,7 @@ def with_features(folder, first, missing=(), metrics=("locality_score", "cls_sim
     return folder
 
 
+@pytest.mark.slow
 def test_the_figure_holds_the_means_and_intervals_of_every_model(tmp_path):
     folders = [
         with_features(write_model(tmp_path / "a"), 0.9),

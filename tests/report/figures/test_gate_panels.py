@@ -91,6 +91,7 @@ def test_gates_at_the_end_are_a_point_per_head_in_the_layers_that_have_them(tmp_
     assert "layer" in drawn
 
 
+@pytest.mark.slow
 def test_gates_while_training_are_a_panel_per_layer_and_a_figure_per_condition(tmp_path):
     runs = [write_run(tmp_path / f"{seed}", seed=seed) for seed in (0, 1)]
     with_looks(runs[0], gate=0.5)
@@ -121,6 +122,7 @@ def test_the_mean_gate_has_an_interval_over_seeds_and_none_with_one():
     assert mean_gate(seeds[:1]) is None
 
 
+@pytest.mark.slow
 def test_nonlocality_is_a_line_per_layer_from_the_start_on(tmp_path):
     runs = [write_run(tmp_path / f"{seed}", seed=seed) for seed in (0, 1, 2)]
     for run, far in zip(runs, (1.0, 2.0, 6.0)):

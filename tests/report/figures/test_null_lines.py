@@ -54,6 +54,7 @@ def test_random_initialisation_is_averaged_over_an_architecture_and_shuffles_ove
     assert (first, second) == (pytest.approx(0.15), pytest.approx(0.40))
 
 
+@pytest.mark.slow
 def test_a_result_without_measured_nulls_is_drawn_without_them(tmp_path):
     (family,) = read_families(write_pair(tmp_path))
     assert named_randoms(family, "mad") == []
@@ -62,6 +63,7 @@ def test_a_result_without_measured_nulls_is_drawn_without_them(tmp_path):
     assert "random init" not in "".join(panel_svgs(drawing))
 
 
+@pytest.mark.slow
 def test_the_figure_of_layers_holds_means_and_nulls(tmp_path):
     run = with_nulls(write_run(tmp_path / "a"), 0.41, 0.21)
     (family,) = read_families([run])

@@ -107,6 +107,7 @@ def test_dots_of_one_look_stand_apart_around_their_place(num):
     assert len(rights) == math.ceil(num / TALL)
 
 
+@pytest.mark.slow
 def test_emergence_is_a_dot_per_head_and_seed_with_counts_beside_the_rows(tmp_path):
     runs = write_study(tmp_path, ("baseline", "modern"), seeds=(3, 5))
     uniform, box = distances(9), distances(1)
@@ -225,6 +226,7 @@ def test_numbers_that_no_look_holds_have_no_panel(tmp_path):
     assert len(drawn(drawing).collections) == 0
 
 
+@pytest.mark.slow
 def test_conditions_are_ranked_by_their_most_local_head_with_whiskers_over_seeds(tmp_path):
     runs = write_study(tmp_path, ("baseline", "modern", "baseline+autoaugment"))
     (family,) = read_families(runs)

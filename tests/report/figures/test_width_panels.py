@@ -40,6 +40,7 @@ def with_gaussians(folder, first, largest=5.0, layers=range(DEPTH)):
     return folder
 
 
+@pytest.mark.slow
 def test_the_figure_holds_means_intervals_and_percentiles(tmp_path):
     folders = [
         write_model(tmp_path / "plain"),

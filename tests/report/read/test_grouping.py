@@ -107,6 +107,7 @@ def test_variants_of_one_model_go_by_the_settings_that_are_not_the_papers(tmp_pa
     assert len({condition.label for condition in family.conditions}) == 3
 
 
+@pytest.mark.slow
 def test_every_architecture_has_a_random_initialisation_of_its_own(tmp_path):
     runs = demo_runs(tmp_path)
     for run, random in zip(runs, (0.40, 0.44, 0.2)):

@@ -52,6 +52,7 @@ def test_a_report_reads_every_file_of_a_study_once_and_validates_every_protocol_
     assert len(validated) == 12
 
 
+@pytest.mark.slow
 def test_a_loaded_study_has_the_records_of_finished_cells_and_the_reasons_of_failed_ones(
     tmp_path: Path,
 ):
@@ -66,6 +67,7 @@ def test_a_loaded_study_has_the_records_of_finished_cells_and_the_reasons_of_fai
     assert (other.cell.key, study.earlier_summary) == (study.record.cells[-1], None)
 
 
+@pytest.mark.slow
 def test_a_damaged_cell_is_named_with_its_file(tmp_path: Path):
     out = a_study(tmp_path)
     path = load_study(out).cells[4].folder / "measure.json"
@@ -74,6 +76,7 @@ def test_a_damaged_cell_is_named_with_its_file(tmp_path: Path):
         load_study(out)
 
 
+@pytest.mark.slow
 def test_an_earlier_summary_that_is_damaged_is_named(tmp_path: Path):
     out = a_study(tmp_path)
     (out / SUMMARY_FILE.name).write_text('{"schema_version": 1, "study": "made-up", "cells": []}')

@@ -41,6 +41,7 @@ def test_every_recipe_names_one_primary_contrast(each):
     assert each.study().primary is not None
 
 
+@pytest.mark.slow
 def test_a_primary_contrast_is_the_mean_over_pairs_and_equals_the_main_effect(tmp_path: Path):
     study = load_study(named(a_study(tmp_path)))
     found = primary_result(study)
@@ -72,6 +73,7 @@ def test_a_factor_with_many_levels_is_compared_at_two_of_them():
     assert str(long) == "min MAD, mixing b - a, long off"
 
 
+@pytest.mark.slow
 def test_a_primary_contrast_of_unknown_numbers_or_levels_is_refused(tmp_path: Path):
     conditions = tuple(
         Condition({"cutmix": on}, x.protocol)
@@ -87,6 +89,7 @@ def test_a_primary_contrast_of_unknown_numbers_or_levels_is_refused(tmp_path: Pa
             Study(conditions, primary=wrong)
 
 
+@pytest.mark.slow
 def test_a_primary_contrast_cannot_be_named_or_changed_after_a_cell_is_finished(tmp_path: Path):
     out = a_study(tmp_path)
     cells = read_cells(out)

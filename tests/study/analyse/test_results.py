@@ -21,6 +21,7 @@ from nearsight.study.show.effect_tables import SEVERAL_GRIDS, effects_note
 from nearsight.study.show.study_page import answer
 
 
+@pytest.mark.slow
 def test_outcomes_hold_factors_settings_and_numbers_of_finished_cells(tmp_path: Path):
     found = outcomes(load_study(a_study(tmp_path, leave_out=1)))
     assert len(found) == 11
@@ -117,6 +118,7 @@ def test_across_grids_the_score_stands_beside_mad_and_carries_the_sentence(tmp_p
     assert {"max_score", "score"} <= {x["value"] for x in contents["conditions"]}
 
 
+@pytest.mark.slow
 def test_courses_have_an_entry_per_epoch(tmp_path: Path):
     (first, *_) = courses(load_study(a_study(tmp_path)))
     assert list(first.epochs) == [1, 2, 3, 4, 5]
@@ -124,6 +126,7 @@ def test_courses_have_an_entry_per_epoch(tmp_path: Path):
     assert first.values["min_mad"] == [None] * 5  # not looked at while training
 
 
+@pytest.mark.slow
 def test_a_missing_cell_drops_its_seed_and_is_named(tmp_path: Path):
     contents = summary(load_study(a_study(tmp_path, leave_out=1)))
     accuracy = contents["effects"][0]

@@ -24,6 +24,7 @@ def asking(out: Path, patience: int) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_effects_are_those_of_the_epochs_that_early_stopping_would_have_kept(tmp_path: Path):
     """Every run is best in epoch 4 of 5: 60 % without CutMix and 70 % with it."""
     study = load_study(asking(a_study(tmp_path), patience=1))
@@ -35,6 +36,7 @@ def test_effects_are_those_of_the_epochs_that_early_stopping_would_have_kept(tmp
     assert [x.at_stop for x in study_effects(study) if x.value == "min_mad"] == [None]
 
 
+@pytest.mark.slow
 def test_a_study_that_does_not_ask_has_no_such_effects(tmp_path: Path):
     assert all(x.at_stop is None for x in study_effects(load_study(a_study(tmp_path))))
 
@@ -49,6 +51,7 @@ def test_summary_and_page_tell_the_patience(tmp_path: Path):
     assert "as if stopped early (patience 1)" in (out / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_patience_is_kept_as_it_was_when_the_first_cell_was_finished(tmp_path: Path):
     out = asking(a_study(tmp_path), patience=1)
     write_study(out, "again", read_cells(out), virtual_patience=7)

@@ -195,6 +195,7 @@ def test_another_way_to_evaluate_decides_nothing():
         assert {x.decision for x in found} == {"no data"}
 
 
+@pytest.mark.slow
 def test_dino_is_decided_only_by_its_own_recipe_and_both_of_its_evaluations():
     whole = made_up("locat-dino", 1)
     for setting, level, words in (
@@ -211,6 +212,7 @@ def test_dino_is_decided_only_by_its_own_recipe_and_both_of_its_evaluations():
         assert words in verdict.elsewhere
 
 
+@pytest.mark.slow
 def test_the_papers_numbers_contradict_their_own_null_claim_of_autoaugment():
     """It cuts min MAD 2.3 to 3 times below CutMix's floor: 22 % of CutMix's effect on log MAD."""
     outcomes = eight(MIN_MAD.get, "min_mad")

@@ -170,6 +170,7 @@ def test_minima_leave_out_layers_that_nothing_reads_and_a_damaged_file_is_refuse
         read_minima(exported)
 
 
+@pytest.mark.slow
 def test_the_page_says_which_cells_are_new_and_which_are_missing(whole: Path, tmp_path: Path):
     assert origin_sentence(load_study(whole)) == ""
     assert len(origin_table(load_study(whole)).rows) == 1
@@ -185,6 +186,7 @@ def test_the_page_says_which_cells_are_new_and_which_are_missing(whole: Path, tm
     assert (old[0], old[3], old[4]) == (4, "1", "1.0.0")
 
 
+@pytest.mark.slow
 def test_the_files_of_an_exported_cell_are_small(whole: Path, tmp_path: Path):
     add_cells(load_study(whole), tmp_path / "results")
     (cell, *_) = read_cells(tmp_path / "results")

@@ -123,6 +123,7 @@ def test_the_teacher_sees_what_its_own_transform_would_make_of_the_pixels(size: 
     torch.testing.assert_close(teacher.convert(OURS(pixels)), own(pixels))
 
 
+@pytest.mark.slow
 def test_a_teacher_of_timm_brings_its_configuration_and_random_weights_are_always_the_same():
     settings = Distillation(teacher="resnet10t", weights="random")
     one, other = (teacher_of(settings, OURS, 7, "abcdefg", CPU) for _ in range(2))

@@ -93,6 +93,7 @@ def test_one_window_is_the_head_on_the_whole_image(tmp_path) -> None:
     torch.testing.assert_close(found, wide[0].softmax(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["locat", "dinov3"])
 def test_a_few_steps_of_the_full_setting_run_and_say_so(tmp_path, method) -> None:
     bench = bench_of(tmp_path, method, OPTIONS)

@@ -71,6 +71,7 @@ def test_pictures_show_a_patch_and_its_nearest_training_patches(tmp_path) -> Non
     assert set(np.unique(whole.examples["predicted"])) <= {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_open_hummingbird_puts_unlabelled_pixels_into_the_first_class(tmp_path) -> None:
     bench = bench_of(tmp_path, "open-hummingbird", OPTIONS)
     (compat,) = SEGMENTATION.run(bench)

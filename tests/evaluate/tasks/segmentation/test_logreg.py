@@ -11,6 +11,7 @@ from nearsight.evaluate.tasks.segmentation.all_methods import SEGMENTATION
 from nearsight.stats import miou
 
 
+@pytest.mark.slow
 def test_c_is_the_one_with_the_best_miou_on_held_out_training_images(tmp_path) -> None:
     bench = bench_of(tmp_path, "logreg", {"C": 0.0})
     whole, _, _ = SEGMENTATION.run(bench)
@@ -24,6 +25,7 @@ def test_c_is_the_one_with_the_best_miou_on_held_out_training_images(tmp_path) -
     assert abs(a - b) < 1e-3
 
 
+@pytest.mark.slow
 def test_the_same_evaluation_gives_the_same_bytes(tmp_path) -> None:
     first, second = (
         next(iter(SEGMENTATION.run(bench_of(tmp_path, "logreg", {"C": 0.01})))).records

@@ -57,6 +57,7 @@ def test_the_loss_is_the_mean_over_labelled_pixels_of_a_plain_loop() -> None:
     assert math.isclose(float(segmentation_loss(logits, labels)), total / num, rel_tol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_head_learns_what_features_tell() -> None:
     head = train_head(linear_recipe(), drawn_batches(), 13, 2, 2)
     features, labels = drawn_batches()(list(range(13)), False, 0)
@@ -64,6 +65,7 @@ def test_a_head_learns_what_features_tell() -> None:
     assert (predicted == labels)[labels != 255].double().mean() > 0.95
 
 
+@pytest.mark.slow
 def test_a_training_that_was_killed_ends_with_the_same_bytes(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(trained_head, "SAVED_EVERY", 7)
     recipe = RECIPES["dinov3"]  # with dropout and batch norm
