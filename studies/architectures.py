@@ -21,7 +21,7 @@ from nearsight.study.design import (
     Scale,
     Study,
     cutmix_off_and_on,
-    shrunk,
+    shrink,
 )
 
 MODELS = ("compact_vit", "compact_gaug", "compact_prr", "compact_locat", "compact_convit")
@@ -39,6 +39,6 @@ def study(scale: Scale) -> Study:
     for model in MODELS:
         for cutmix, protocol in cutmix_off_and_on("cifar100"):
             built = replace(protocol, model=replace(protocol.model, name=model))
-            chosen = shrunk(built) if scale == "laptop" else built
+            chosen = shrink(built) if scale == "laptop" else built
             conditions.append(Condition({"model": model, "cutmix": cutmix}, chosen))
     return Study(tuple(conditions), primary=PRIMARY)

@@ -19,9 +19,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
     convit_protocol,
-    crossed,
+    cross_factors,
+    shorten,
 )
 
 ROWS = (  # a to g
@@ -35,10 +35,10 @@ def study(scale: Scale) -> Study:
 
     def protocol(variant: str) -> Protocol:
         chosen = convit_protocol(variant, "imagenet-100", "convit_small_plus")
-        return briefly(chosen, "nano_convit") if brief else chosen
+        return shorten(chosen, "nano_convit") if brief else chosen
 
     return Study(
-        crossed({"variant": ROWS}, protocol),
+        cross_factors({"variant": ROWS}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast("accuracy", {"variant": "convit"}, {"variant": "convit-gpsa"}),
     )

@@ -20,9 +20,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
     convit_protocol,
-    crossed,
+    cross_factors,
+    shorten,
 )
 
 SIZES = {"Ti+": ("tiny_plus", 4, 64), "S+": ("small_plus", 9, 144), "B+": ("base_plus", 16, 256)}
@@ -37,12 +37,12 @@ def study(scale: Scale) -> Study:
         found = convit_protocol(name, "imagenet", f"{name}_{end}")
         if brief:
             small = "nano_convit" if name == "convit" else "nano_vit"
-            return briefly(found, small, 0.05, 20, num_heads=heads, width=width)
+            return shorten(found, small, 0.05, 20, num_heads=heads, width=width)
         data = replace(found.data, name="cifar100", image_size=224)
         return replace(found, data=data, epochs=3000)
 
     return Study(
-        crossed({"model": ("DeiT", "ConViT"), "size": tuple(SIZES)}, protocol),
+        cross_factors({"model": ("DeiT", "ConViT"), "size": tuple(SIZES)}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast("accuracy", {"model": "ConViT"}, {"model": "DeiT"}),
     )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import GpsaSettings, Protocol, preset
-from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, briefly, crossed
+from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, cross_factors, shorten
 
 STRENGTHS = (0.5, 1.0, 2.0)
 LAYERS = {"laptop": (1, 2, 3), "paper": (3, 6, 9)}  # the same shares of 4 and of 12 layers
@@ -36,11 +36,11 @@ def study(scale: Scale) -> Study:
     def protocol(strength: float, layers: int) -> Protocol:
         gpsa = GpsaSettings(strength=strength, layers=layers)
         chosen = replace(convit, model=replace(convit.model, gpsa=gpsa))
-        return briefly(chosen, "nano_convit") if scale == "laptop" else chosen
+        return shorten(chosen, "nano_convit") if scale == "laptop" else chosen
 
     few, _, many = LAYERS[scale]
     plain = Condition({"strength": 1.0, "layers": 0}, protocol(1.0, 0))
-    grid = crossed({"strength": STRENGTHS, "layers": LAYERS[scale]}, protocol)
+    grid = cross_factors({"strength": STRENGTHS, "layers": LAYERS[scale]}, protocol)
     return Study(
         (plain, *grid),
         settings=SETTINGS if scale == "laptop" else {},

@@ -18,9 +18,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
     convit_protocol,
-    crossed,
+    cross_factors,
+    shorten,
 )
 
 ATTENTION = {  # the preset, and the published model
@@ -35,10 +35,10 @@ def study(scale: Scale) -> Study:
     def protocol(attention: str) -> Protocol:
         name, model = ATTENTION[attention]
         chosen = convit_protocol(name, "imagenet", model)
-        return briefly(chosen, "nano_vit" if name == "deit" else "nano_convit") if brief else chosen
+        return shorten(chosen, "nano_vit" if name == "deit" else "nano_convit") if brief else chosen
 
     return Study(
-        crossed({"attention": tuple(ATTENTION)}, protocol),
+        cross_factors({"attention": tuple(ATTENTION)}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast("accuracy", {"attention": "PSA"}, {"attention": "SA"}),
     )

@@ -23,9 +23,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
     convit_protocol,
-    crossed,
+    cross_factors,
+    shorten,
 )
 
 SIZES = {  # the end of the published name, and heads and width at the laptop scale
@@ -43,11 +43,11 @@ def study(scale: Scale) -> Study:
         chosen = convit_protocol(name, "imagenet", f"{name}_{end}")
         if brief:
             small = "nano_convit" if name == "convit" else "nano_vit"
-            chosen = briefly(chosen, small, num_heads=heads, width=width)
+            chosen = shorten(chosen, small, num_heads=heads, width=width)
         return replace(chosen, measure_every=1 if brief else 5)
 
     return Study(
-        crossed({"model": ("DeiT", "ConViT"), "size": tuple(SIZES)}, protocol),
+        cross_factors({"model": ("DeiT", "ConViT"), "size": tuple(SIZES)}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast("accuracy", {"model": "ConViT"}, {"model": "DeiT"}),
     )

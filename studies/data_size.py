@@ -14,7 +14,7 @@ Laptop: 2 layers, 4x4 patches; every run sees as many images as 24 epochs have. 
 from __future__ import annotations
 
 from nearsight.protocol import Protocol, at_fraction, preset
-from nearsight.study.design import PrimaryContrast, Scale, Study, crossed, shrunk
+from nearsight.study.design import PrimaryContrast, Scale, Study, cross_factors, shrink
 
 SHARES = {"laptop": (0.1, 0.3, 1.0), "paper": (0.05, 0.1, 0.3, 0.5, 1.0)}
 
@@ -22,9 +22,9 @@ SHARES = {"laptop": (0.1, 0.3, 1.0), "paper": (0.05, 0.1, 0.3, 0.5, 1.0)}
 def study(scale: Scale) -> Study:
     def protocol(fraction: float, cutmix: bool) -> Protocol:
         whole = preset("baseline+cutmix" if cutmix else "baseline", "cifar100")
-        return at_fraction(shrunk(whole) if scale == "laptop" else whole, fraction)
+        return at_fraction(shrink(whole) if scale == "laptop" else whole, fraction)
 
     return Study(
-        crossed({"fraction": SHARES[scale], "cutmix": (False, True)}, protocol),
+        cross_factors({"fraction": SHARES[scale], "cutmix": (False, True)}, protocol),
         primary=PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False}),
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import Protocol, preset
-from nearsight.study.design import PrimaryContrast, Scale, Study, crossed, shrunk
+from nearsight.study.design import PrimaryContrast, Scale, Study, cross_factors, shrink
 
 SIZES = {"laptop": ((2, 4), (64, 128)), "paper": ((4, 8, 12), (96, 192, 384))}
 
@@ -23,12 +23,12 @@ SIZES = {"laptop": ((2, 4), (64, 128)), "paper": ((4, 8, 12), (96, 192, 384))}
 def study(scale: Scale) -> Study:
     def chosen(depth: int, width: int, protocol: str) -> Protocol:
         whole = preset(protocol, "cifar100")
-        small = shrunk(whole) if scale == "laptop" else whole
+        small = shrink(whole) if scale == "laptop" else whole
         return replace(small, model=replace(small.model, depth=depth, width=width))
 
     depths, widths = SIZES[scale]
     factors = {"depth": depths, "width": widths, "protocol": ("baseline", "modern")}
     return Study(
-        crossed(factors, chosen),
+        cross_factors(factors, chosen),
         primary=PrimaryContrast("min_mad", {"protocol": "modern"}, {"protocol": "baseline"}),
     )

@@ -26,9 +26,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
     convit_protocol,
-    crossed,
+    cross_factors,
+    shorten,
 )
 
 MODELS = {"DeiT-S": "deit_small", "DeiT-B": "deit_base", "ConViT-S+": "convit_small_plus"}
@@ -46,7 +46,7 @@ def study(scale: Scale) -> Study:
         kind = published.partition("_")[0]
         chosen = convit_protocol(kind, "imagenet", published)
         if brief:
-            chosen = briefly(chosen, "nano_convit" if kind == "convit" else "nano_vit")
+            chosen = shorten(chosen, "nano_convit" if kind == "convit" else "nano_vit")
         chosen = replace(chosen, measure_every=1 if brief else 5)
         if not teacher:
             return chosen
@@ -55,7 +55,7 @@ def study(scale: Scale) -> Study:
 
     models = ("DeiT-S", "ConViT-S+") if brief else tuple(MODELS)
     return Study(
-        crossed({"model": models, "teacher": (False, True)}, protocol),
+        cross_factors({"model": models, "teacher": (False, True)}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast(
             "layer1_mad",

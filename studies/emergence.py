@@ -22,7 +22,7 @@ from nearsight.study.design import (
     Scale,
     Study,
     cutmix_off_and_on,
-    shrunk,
+    shrink,
 )
 
 PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
@@ -32,6 +32,6 @@ def study(scale: Scale) -> Study:
     conditions = []
     for cutmix, protocol in cutmix_off_and_on("cifar100"):
         watched = replace(protocol, epochs=200, patience=None, measure_every=5)
-        chosen = shrunk(protocol) if scale == "laptop" else watched
+        chosen = shrink(protocol) if scale == "laptop" else watched
         conditions.append(Condition({"cutmix": cutmix}, chosen))
     return Study(tuple(conditions), primary=PRIMARY)

@@ -23,9 +23,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
-    crossed,
+    cross_factors,
     locat_protocol,
+    shorten,
 )
 
 MODELS = {  # the rows of table 5, and the settings of the model
@@ -49,10 +49,10 @@ def study(scale: Scale) -> Study:
     def protocol(model: str, size: str) -> Protocol:
         locat = locat_protocol("locat", "imagenet", "ViT", size)
         chosen = replace(locat, model=replace(locat.model, **MODELS[model]))
-        return briefly(chosen, "nano_locat") if brief else chosen
+        return shorten(chosen, "nano_locat") if brief else chosen
 
     return Study(
-        crossed(
+        cross_factors(
             {"model": tuple(MODELS), "size": ("Tiny",) if brief else ("Tiny", "Base")}, protocol
         ),
         stages=("train", "measure") if brief else ("train", "measure", "evaluate"),

@@ -23,9 +23,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
-    crossed,
+    cross_factors,
     locat_protocol,
+    shorten,
 )
 
 FROZEN = {
@@ -46,12 +46,12 @@ def study(scale: Scale) -> Study:
             return chosen
         patch = 2 if backbone == "Swin" else 4
         name = chosen.model.name
-        return briefly(chosen, name, 0.1, 4, image_size=32, patch_size=patch)
+        return shorten(chosen, name, 0.1, 4, image_size=32, patch_size=patch)
 
     sizes = ("Tiny",) if brief else ("Tiny", "Small", "Base")
     factors = {"backbone": tuple(BACKBONES), "size": sizes, "locat": (False, True)}
     return Study(
-        crossed(factors, protocol),
+        cross_factors(factors, protocol),
         stages=("train", "measure", "evaluate"),
         settings={**BRIEF_MEASURE, "evaluate": BRIEF} if brief else {"evaluate": FROZEN},
         primary=PrimaryContrast(

@@ -18,7 +18,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import Protocol, override, preset
-from nearsight.study.design import BRIEF_MEASURE, PLAIN, PrimaryContrast, Scale, Study, crossed
+from nearsight.study.design import (
+    BRIEF_MEASURE,
+    PLAIN,
+    PrimaryContrast,
+    Scale,
+    Study,
+    cross_factors,
+)
 
 REDUCED = (
     "data.fraction=0.25", "epochs=6", "warmup_epochs=1", "batch_size=64", "optimizer.lr=5e-4",
@@ -43,7 +50,7 @@ def study(scale: Scale) -> Study:
         return replace(chosen, model=replace(chosen.model, locat=None if locat else PLAIN))
 
     return Study(
-        crossed({"locat": (False, True)}, protocol),
+        cross_factors({"locat": (False, True)}, protocol),
         stages=("train", "measure", "evaluate"),
         settings={**BRIEF_MEASURE, "evaluate": BRIEF} if brief else {"evaluate": FROZEN},
         num_seeds=3,

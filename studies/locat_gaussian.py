@@ -21,9 +21,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
-    crossed,
+    cross_factors,
     locat_protocol,
+    shorten,
 )
 
 GAUSSIANS = {  # the rows of table 7; its three fixed widths are lost in our copy of the paper
@@ -45,11 +45,11 @@ def study(scale: Scale) -> Study:
         locat = locat_protocol("locat-small", "mini-imagenet", "ViT", size)
         parts = LocatSettings(gaussian=GAUSSIANS[gaussian])
         chosen = replace(locat, model=replace(locat.model, locat=parts))
-        return briefly(chosen, "nano_locat") if brief else chosen
+        return shorten(chosen, "nano_locat") if brief else chosen
 
     sizes = ("Tiny",) if brief else ("Tiny", "Base")
     return Study(
-        crossed({"gaussian": tuple(GAUSSIANS), "size": sizes}, protocol),
+        cross_factors({"gaussian": tuple(GAUSSIANS), "size": sizes}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast("accuracy", {"gaussian": "LocAtViT"}, {"gaussian": "width 1"}),
     )

@@ -15,7 +15,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import LocatSettings, Protocol, preset
-from nearsight.study.design import BRIEF_MEASURE, PrimaryContrast, Scale, Study, briefly, crossed
+from nearsight.study.design import (
+    BRIEF_MEASURE,
+    PrimaryContrast,
+    Scale,
+    Study,
+    cross_factors,
+    shorten,
+)
 
 
 def study(scale: Scale) -> Study:
@@ -25,10 +32,10 @@ def study(scale: Scale) -> Study:
         plain = preset("locat", "imagenet", f"gcvit_{size.lower()}")
         parts = LocatSettings() if locat else None
         chosen = replace(plain, model=replace(plain.model, locat=parts))
-        return briefly(chosen, "gcvit_xxtiny", 0.1, 4, image_size=64) if brief else chosen
+        return shorten(chosen, "gcvit_xxtiny", 0.1, 4, image_size=64) if brief else chosen
 
     return Study(
-        crossed(
+        cross_factors(
             {"size": ("Tiny",) if brief else ("Tiny", "Base"), "locat": (False, True)}, protocol
         ),
         settings=BRIEF_MEASURE if brief else {},

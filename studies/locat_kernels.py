@@ -23,9 +23,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
-    crossed,
+    cross_factors,
     locat_protocol,
+    shorten,
 )
 
 KERNELS = {
@@ -46,11 +46,11 @@ def study(scale: Scale) -> Study:
     def protocol(kernel: str, size: str) -> Protocol:
         locat = locat_protocol("locat", "imagenet", "ViT", size)
         chosen = replace(locat, model=replace(locat.model, locat=KERNELS[kernel]))
-        return briefly(chosen, "nano_locat") if brief else chosen
+        return shorten(chosen, "nano_locat") if brief else chosen
 
     sizes = ("Tiny",) if brief else ("Tiny", "Base")
     return Study(
-        crossed({"kernel": tuple(KERNELS), "size": sizes}, protocol),
+        cross_factors({"kernel": tuple(KERNELS), "size": sizes}, protocol),
         stages=("train", "measure") if brief else ("train", "measure", "evaluate"),
         settings=BRIEF_MEASURE if brief else {"evaluate": FROZEN},
         primary=PrimaryContrast("accuracy", {"kernel": "Gaussian"}, {"kernel": "none"}),

@@ -19,9 +19,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
-    crossed,
+    cross_factors,
     locat_protocol,
+    shorten,
 )
 
 
@@ -30,7 +30,7 @@ def study(scale: Scale) -> Study:
 
     def protocol(data: str, size: str, locat: bool) -> Protocol:
         chosen = locat_protocol("locat-small", data, "ViT", size, locat)
-        return briefly(chosen, "nano_locat") if brief else chosen
+        return shorten(chosen, "nano_locat") if brief else chosen
 
     factors = {
         "data": ("cifar100",) if brief else ("cifar100", "mini-imagenet"),
@@ -38,7 +38,7 @@ def study(scale: Scale) -> Study:
         "locat": (False, True),
     }
     return Study(
-        crossed(factors, protocol),
+        cross_factors(factors, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast("accuracy", {"locat": True}, {"locat": False}),
     )

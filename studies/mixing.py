@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearsight.protocol import CutMix, CutOut, Mixup, RandomErasing, preset
-from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, shrunk
+from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, shrink
 
 CHANGES: dict[str, dict[str, object]] = {
     "none": {},
@@ -39,7 +39,7 @@ PRIMARY = PrimaryContrast("min_mad", {"mixing": "cutmix"}, {"mixing": "none"})
 
 def study(scale: Scale) -> Study:
     whole = preset("baseline", "cifar100")
-    baseline = shrunk(whole) if scale == "laptop" else whole
+    baseline = shrink(whole) if scale == "laptop" else whole
     return Study(
         tuple(
             Condition({"mixing": name}, replace(baseline, **changes))

@@ -14,7 +14,7 @@ Laptop: as in the study protocol-small, whose results are in results/: 2 layers,
 
 from __future__ import annotations
 
-from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, eight, shrunk
+from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, eight, shrink
 
 PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
 
@@ -22,7 +22,7 @@ PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
 def study(scale: Scale) -> Study:
     brief = scale == "laptop"
     conditions = tuple(
-        Condition(factors, shrunk(protocol) if brief else protocol)
+        Condition(factors, shrink(protocol) if brief else protocol)
         for factors, protocol in eight("cifar100")
     )
     return Study(conditions, num_seeds=3 if brief else 5, primary=PRIMARY)

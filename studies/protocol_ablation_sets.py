@@ -13,7 +13,7 @@ Laptop: 2 layers, 4x4 patches, 24 epochs on CIFAR-10 (Tiny-ImageNet: 8 epochs). 
 
 from __future__ import annotations
 
-from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, eight, shrunk
+from nearsight.study.design import Condition, PrimaryContrast, Scale, Study, eight, shrink
 
 LAPTOP_EPOCHS = {"cifar10": 24, "tiny-imagenet": 8}
 
@@ -22,7 +22,7 @@ def study(scale: Scale) -> Study:
     conditions = tuple(
         Condition(
             {"data": data, **factors},
-            shrunk(protocol, epochs=epochs) if scale == "laptop" else protocol,
+            shrink(protocol, epochs=epochs) if scale == "laptop" else protocol,
         )
         for data, epochs in LAPTOP_EPOCHS.items()
         for factors, protocol in eight(data)

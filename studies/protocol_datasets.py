@@ -15,7 +15,7 @@ Laptop: 2 layers, 4x4 patches, 24 epochs (Tiny-ImageNet: 8). It cannot show what
 from __future__ import annotations
 
 from nearsight.protocol import Protocol, preset
-from nearsight.study.design import PrimaryContrast, Scale, Study, crossed, shrunk
+from nearsight.study.design import PrimaryContrast, Scale, Study, cross_factors, shrink
 
 LAPTOP_EPOCHS = {"cifar10": 24, "cifar100": 24, "tiny-imagenet": 8}
 PRIMARY = PrimaryContrast("min_mad", {"protocol": "modern"}, {"protocol": "baseline"})
@@ -24,7 +24,7 @@ PRIMARY = PrimaryContrast("min_mad", {"protocol": "modern"}, {"protocol": "basel
 def study(scale: Scale) -> Study:
     def chosen(data: str, protocol: str) -> Protocol:
         whole = preset(protocol, data)
-        return shrunk(whole, epochs=LAPTOP_EPOCHS[data]) if scale == "laptop" else whole
+        return shrink(whole, epochs=LAPTOP_EPOCHS[data]) if scale == "laptop" else whole
 
     factors = {"data": tuple(LAPTOP_EPOCHS), "protocol": ("baseline", "modern")}
-    return Study(crossed(factors, chosen), primary=PRIMARY)
+    return Study(cross_factors(factors, chosen), primary=PRIMARY)

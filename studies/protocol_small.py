@@ -12,13 +12,13 @@ Expected: from results/protocol-small: accuracy 24 to 31 %, min MAD 0.39 to 0.43
 
 from __future__ import annotations
 
-from nearsight.study.design import Condition, PrimaryContrast, Study, eight, shrunk
+from nearsight.study.design import Condition, PrimaryContrast, Study, eight, shrink
 
 PRIMARY = PrimaryContrast("min_mad", {"cutmix": True}, {"cutmix": False})
 
 
 def study() -> Study:
     conditions = tuple(
-        Condition(factors, shrunk(protocol)) for factors, protocol in eight("cifar100")
+        Condition(factors, shrink(protocol)) for factors, protocol in eight("cifar100")
     )
     return Study(conditions, num_seeds=3, primary=PRIMARY)

@@ -19,9 +19,9 @@ from nearsight.study.design import (
     PrimaryContrast,
     Scale,
     Study,
-    briefly,
     convit_protocol,
-    crossed,
+    cross_factors,
+    shorten,
 )
 
 MODELS = {"plain": ("deit", "deit_small"), "convit": ("convit", "convit_small")}
@@ -35,12 +35,12 @@ def study(scale: Scale) -> Study:
         chosen = convit_protocol(name, "imagenet", published)
         if brief:
             small = "nano_convit" if model == "convit" else "nano_vit"
-            chosen = briefly(chosen, small, fraction=1.0, epochs=1)
+            chosen = shorten(chosen, small, fraction=1.0, epochs=1)
         return at_fraction(chosen, fraction)
 
     few = FRACTIONS[0]
     return Study(
-        crossed({"model": tuple(MODELS), "fraction": FRACTIONS}, protocol),
+        cross_factors({"model": tuple(MODELS), "fraction": FRACTIONS}, protocol),
         settings=BRIEF_MEASURE if brief else {},
         primary=PrimaryContrast(
             "accuracy", {"model": "convit", "fraction": few}, {"model": "plain", "fraction": few}

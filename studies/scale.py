@@ -22,7 +22,7 @@ from nearsight.study.design import (
     Scale,
     Study,
     cutmix_off_and_on,
-    shrunk,
+    shrink,
 )
 
 LAPTOP: dict[str, dict[str, int]] = {
@@ -54,7 +54,7 @@ def study(scale: Scale) -> Study:
     conditions = []
     for name, changes in (LAPTOP if scale == "laptop" else SIZES).items():
         for cutmix, protocol in cutmix_off_and_on("cifar100"):
-            start = shrunk(protocol) if scale == "laptop" else protocol
+            start = shrink(protocol) if scale == "laptop" else protocol
             sized = replace(start, model=replace(start.model, **changes))
             conditions.append(Condition({"size": name, "cutmix": cutmix}, sized))
     return Study(tuple(conditions), primary=PRIMARY)

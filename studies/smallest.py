@@ -16,19 +16,19 @@ Expected: from results/smallest, CutMix on min MAD of tested weights with 2 laye
 from __future__ import annotations
 
 from nearsight.protocol import Protocol, at_fraction
-from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on, shrunk
+from nearsight.study.design import Condition, PrimaryContrast, Study, cutmix_off_and_on, shrink
 
 
 def on_a_tenth(protocol: Protocol) -> Protocol:
     """Return the protocol on a tenth of the images, with equally many images seen."""
-    return at_fraction(shrunk(protocol), 0.1)
+    return at_fraction(shrink(protocol), 0.1)
 
 
 TENTH = "2 layers, a tenth of the images"
 SCALES = {
-    "2 layers": shrunk,
+    "2 layers": shrink,
     TENTH: on_a_tenth,
-    "4 layers": lambda protocol: shrunk(protocol, depth=4),
+    "4 layers": lambda protocol: shrink(protocol, depth=4),
 }
 
 

@@ -8,10 +8,13 @@ from nearsight.study.design.designs import (
     PLAIN,
     briefly,
     convit_protocol,
+    cross_factors,
     crossed,
     cutmix_off_and_on,
     eight,
     locat_protocol,
+    shorten,
+    shrink,
     shrunk,
 )
 from nearsight.study.design.plan import (
@@ -58,6 +61,7 @@ __all__ = [
     "briefly",
     "cells_of",
     "convit_protocol",
+    "cross_factors",
     "crossed",
     "cutmix_off_and_on",
     "eight",
@@ -70,6 +74,8 @@ __all__ = [
     "protocol_settings",
     "recipe",
     "recipes",
+    "shorten",
+    "shrink",
     "shrunk",
     "stages_named",
 ]

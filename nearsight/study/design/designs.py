@@ -1,9 +1,9 @@
 """Provide designs that recipes share: crossed factors, LocAt and ConViT models, small scales.
 
-``shrunk`` and ``briefly`` make protocols that a laptop trains in minutes. ``shrunk`` trains `nano`
+``shrink`` and ``shorten`` make protocols that a laptop trains in minutes. ``shrink`` trains `nano`
 with a width of 64 and patches of 8 pixels (4x4 on CIFAR) for 24 epochs without early stopping, so
 that all runs see equally many images. Its learning rate was chosen by validation accuracy after 6
-epochs with a seed that no study uses (0.175 with 3e-3, 0.168 with 1e-3). ``briefly`` trains any
+epochs with a seed that no study uses (0.175 with 3e-3, 0.168 with 1e-3). ``shorten`` trains any
 model for a few epochs on a part of CIFAR-100, with a learning rate that was not tuned.
 """
 
@@ -29,10 +29,10 @@ JUMBO_TEACHERS = {  # those in LocAt's appendix A.1; Small, share and temperatur
     )
     for size, teacher in (("Tiny", "base"), ("Small", "base"), ("Base", "large"))
 }
-BRIEF_MEASURE = {"measure": {"num_images": 1000}}  # the settings that go with ``briefly``
+BRIEF_MEASURE = {"measure": {"num_images": 1000}}  # the settings that go with ``shorten``
 
 
-def crossed(
+def cross_factors(
     factors: Mapping[str, Sequence[Level]], protocol: Callable[..., Protocol]
 ) -> tuple[Condition, ...]:
     """Make a condition for every combination of levels.
@@ -42,7 +42,7 @@ def crossed(
         protocol: A function that makes a protocol from one level of every factor, given by name.
 
     >>> factors = {"data": ["cifar10", "cifar100"], "name": ["modern", "baseline"]}
-    >>> [condition.label for condition in crossed(factors, preset)][:2]
+    >>> [condition.label for condition in cross_factors(factors, preset)][:2]
     ['data cifar10, name modern', 'data cifar10, name baseline']
     """
     combinations = [dict(zip(factors, levels)) for levels in product(*factors.values())]
@@ -100,7 +100,7 @@ def convit_protocol(name: str, data: str, model: str) -> Protocol:
     return replace(found, optimizer=plus.optimizer, batch_size=plus.batch_size)
 
 
-def shrunk(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
+def shrink(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
     """Make a protocol small: `compact` becomes a `nano` of width 64 on 4x4 patches."""
     name = protocol.model.name.replace("compact", "nano")
     patch = 16 if protocol.data.name == "tiny-imagenet" else 8
@@ -117,7 +117,7 @@ def shrunk(protocol: Protocol, depth: int = 2, epochs: int = 24) -> Protocol:
     )
 
 
-def briefly(
+def shorten(
     protocol: Protocol,
     model: str = "nano_vit",
     fraction: float = 0.2,
@@ -150,3 +150,6 @@ def briefly(
         warmup_epochs=epochs / 5,
         patience=None,
     )
+
+
+crossed, shrunk, briefly = cross_factors, shrink, shorten  # the old names, for one version

@@ -12,7 +12,7 @@ from runs.made_records import run_contents
 from nearsight.core import UserError
 from nearsight.core.locks import hold_lock
 from nearsight.protocol.presets import preset
-from nearsight.study.design.designs import BACKBONES, convit_protocol, crossed, locat_protocol
+from nearsight.study.design.designs import BACKBONES, convit_protocol, cross_factors, locat_protocol
 from nearsight.study.design.plan import Software, cells_of
 from nearsight.study.design.recipe_file import Condition, Study, read_recipe, recipe, recipes
 from nearsight.study.folder import (
@@ -217,11 +217,11 @@ def test_a_recipe_that_gives_no_study_is_named_in_one_sentence(tmp_path, body, s
 
 SCALED = '''"""Does it scale?"""
 from nearsight.protocol import preset
-from nearsight.study.design import Condition, Study, briefly
+from nearsight.study.design import Condition, Study, shorten
 
 def study(scale):
     whole = preset("baseline", "shapes")
-    small = briefly(whole, "mu_vit", data="shapes")
+    small = shorten(whole, "mu_vit", data="shapes")
     return Study((Condition({"x": False}, small if scale == "laptop" else whole),))
 '''
 
@@ -252,7 +252,7 @@ def test_a_folder_keeps_the_scale_that_it_was_begun_at(tmp_path: Path):
 
 
 def test_every_combination_of_levels_is_a_condition():
-    found = crossed({"name": ["modern", "baseline"], "data": ["cifar10", "shapes"]}, preset)
+    found = cross_factors({"name": ["modern", "baseline"], "data": ["cifar10", "shapes"]}, preset)
     assert [tuple(x.factors.values()) for x in found] == [
         ("modern", "cifar10"), ("modern", "shapes"), ("baseline", "cifar10"),
         ("baseline", "shapes"),
