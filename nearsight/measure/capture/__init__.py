@@ -7,7 +7,12 @@ explains why a model cannot be measured.
 
 from __future__ import annotations
 
-from nearsight.measure.capture.interception import AttentionCall, AttentionCapture, Place
+from nearsight.measure.capture.interception import (
+    AttentionCall,
+    AttentionCapture,
+    Place,
+    causal_mask,
+)
 from nearsight.measure.capture.observation import eager, evaluation_mode, image_batches, inner_model
 from nearsight.measure.capture.refusals import refuse_scripted, refuse_unseen, unseen_reason
 from nearsight.measure.capture.tracking import over_keys
@@ -16,6 +21,7 @@ __all__ = [
     "AttentionCall",
     "AttentionCapture",
     "Place",
+    "causal_mask",
     "eager",
     "evaluation_mode",
     "image_batches",

@@ -377,6 +377,12 @@ def _not_capturing() -> Iterator[None]:
         _capturing.model = outer
 
 
+def causal_mask(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return the mask [query, key] with which queries attend only to their own and earlier keys."""
+    size = (queries.shape[-2], keys.shape[-2])
+    return torch.ones(size, dtype=torch.bool, device=queries.device).tril()
+
+
 def _fused_arguments(
     query: Tensor,
     key: Tensor,
@@ -393,8 +399,7 @@ def _fused_arguments(
             x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value)
         )
     if is_causal:
-        size = (query.shape[-2], key.shape[-2])
-        attn_mask = torch.ones(size, dtype=torch.bool, device=query.device).tril()
+        attn_mask = causal_mask(query, key)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     return {"queries": query, "keys": key, "values": value, "scale": scale, "mask": attn_mask}
 

@@ -35,6 +35,7 @@ from nearsight.core import UserError
 from nearsight.measure.capture import (
     AttentionCall,
     AttentionCapture,
+    causal_mask,
     evaluation_mode,
     inner_model,
     over_keys,
@@ -151,9 +152,7 @@ class _AddingTerm(TorchFunctionMode):
             arguments = dict(zip(FUSED, args)) | kwargs
             queries, keys = arguments["query"], arguments["key"]
             if arguments.pop("is_causal", False):  # torch takes it only without a mask
-                size = queries.shape[-2], keys.shape[-2]
-                causal = torch.ones(size, dtype=torch.bool, device=queries.device).tril()
-                arguments["attn_mask"] = causal
+                arguments["attn_mask"] = causal_mask(queries, keys)
             arguments["attn_mask"] = self._mask(queries, keys, arguments.get("scale"), arguments)
             return func(**arguments)
         if func is attend:
